@@ -103,6 +103,7 @@ pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> R
     if order > 4 {
         return Err(Status::OutOfRange);
     }
+    reap_some(cpu, number, shared)?;
     let record = at_home(cpu, number, |objects| {
         let id = free_record(objects, shared)?;
         objects.create(id, order, [0; 4])
@@ -418,13 +419,65 @@ pub fn commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
     unmap_pages(cpu, cap)?;
     let number = pool_of(object_of(cap));
     let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
-    with_object(cpu, cap, |objects, record| {
+    finish_reaping(cpu, number, shared)?;
+    let old = with_object(cpu, cap, |objects, record| {
         let id = free_record(objects, shared)?;
-        if let Some(old) = objects.commit(record, id)? {
-            while !objects.reap(old)? {}
+        objects.commit(record, id)
+    })?;
+    reap_later(cpu, number, shared, old)
+}
+
+/// What was committed counts no more; see [`captypes::op::ReleaseCommit`].
+pub fn release_commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
+    check_whole(cap)?;
+    let number = pool_of(object_of(cap));
+    let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
+    finish_reaping(cpu, number, shared)?;
+    let old = with_object(cpu, cap, |objects, record| objects.release_commit(record))?;
+    reap_later(cpu, number, shared, old)
+}
+
+/// Begins to give back what only an earlier commit had. The rest is done when the pool is used the next time, or by
+/// recovery: nobody needs to wait for it.
+fn reap_later(
+    cpu: &mut CpuDriver,
+    number: usize,
+    shared: &SharedPool,
+    old: Option<Record>,
+) -> Result<()> {
+    if let Some(old) = old {
+        shared.reaping.store(old.id, Relaxed);
+        reap_some(cpu, number, shared)?;
+    }
+    Ok(())
+}
+
+/// Gives back a part of what an earlier commit had. Returns `true` if nothing of it is left.
+fn reap_some(cpu: &mut CpuDriver, number: usize, shared: &SharedPool) -> Result<bool> {
+    let id = shared.reaping.load(Relaxed);
+    if id == 0 {
+        return Ok(true);
+    }
+    let done = at_home(cpu, number, |objects| {
+        let old = objects.record(id).ok_or(Refused::Damaged)?;
+        for _ in 0..STEPS {
+            if objects.reap(old)? {
+                return Ok(true);
+            }
         }
-        Ok(())
-    })
+        Ok(false)
+    })?;
+    if done {
+        shared.reaping.store(0, Relaxed);
+    }
+    Ok(done)
+}
+
+fn finish_reaping(cpu: &mut CpuDriver, number: usize, shared: &SharedPool) -> Result<()> {
+    match reap_some(cpu, number, shared)? {
+        true => Ok(()),
+        false => Err(Status::Again),
+    }
 }
 
 /// Destroys an object, and then empties the slot; see [`captypes::op::DestroyMorsel`].

@@ -15,6 +15,7 @@ mod mappings;
 mod messages;
 mod morsels;
 mod operations;
+mod persistent;
 mod preemption;
 mod processor;
 mod protocol;

@@ -1,6 +1,7 @@
 //! The emulated machine: what a user may choose about it, and QEMU's command line for it.
 
 use crate::map;
+use crate::nvdimm::{self, Module};
 use crate::project::Project;
 use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
@@ -29,6 +30,11 @@ pub struct MachineOptions {
     /// first written
     #[arg(long, value_name = "SIZE", value_parser = parse_disk)]
     pub md: Option<u64>,
+    /// Persistent memory: FILE, which is made (64M) if it is not there, and keeps what the guest stores in it. At
+    /// physical address 512 GiB in every boot. domain=cpu (as without it): what was stored survives a power failure;
+    /// domain=memory: only what was written back from the caches; the guest is told
+    #[arg(long, value_name = "FILE[:SIZE][,domain=cpu|memory]", value_parser = nvdimm::parse)]
+    pub nvdimm: Option<nvdimm::Wish>,
     /// Count instructions: one instruction takes one nanosecond of the guest's time, and every run
     /// is the same (no KVM; several cores take turns)
     #[arg(long)]
@@ -61,7 +67,13 @@ const SYSTEM_MIB: u64 = 16;
 impl MachineOptions {
     /// Does the host's own processor do?
     fn can_use_kvm(&self) -> bool {
-        !self.icount && self.gdb.is_none() && !self.la57 && !self.iommu && self.without.is_empty()
+        let addressable = self.nvdimm.is_none() || nvdimm::host_can_address();
+        !self.icount
+            && self.gdb.is_none()
+            && !self.la57
+            && !self.iommu
+            && self.without.is_empty()
+            && addressable
     }
 }
 
@@ -89,6 +101,7 @@ impl Default for MachineOptions {
             nodes: 1,
             mem,
             md: None,
+            nvdimm: None,
             icount: false,
             turns: false,
             la57: false,
@@ -163,6 +176,8 @@ pub struct Boot {
     pub streams: Streams,
     /// A file that is the machine's memory: below 2.75 GiB, a physical address is an offset in it.
     pub memory_file: Option<PathBuf>,
+    /// Persistent memory.
+    pub nvdimm: Option<Module>,
 }
 
 /// What the program's streams go over.
@@ -227,7 +242,9 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     if let Some(port) = options.gdb {
         add(&format!("-gdb tcp::{port} -S"));
     }
-    add(&format!("-smp {} -m {}M", options.cores, options.mem.mib));
+    let mib = options.mem.mib;
+    let room = boot.nvdimm.as_ref().map_or(String::new(), |module| module.room(mib));
+    add(&format!("-smp {} -m {mib}M{room}", options.cores));
     if options.nodes > 1 {
         // A node is at least a socket.
         add(&format!("-smp sockets={}", options.cores));
@@ -267,6 +284,9 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
         }
     }
     add(&format!("-chardev socket,id=control,fd={} -serial chardev:control", ports.control));
+    if let Some(module) = &boot.nvdimm {
+        arguments.extend(module.arguments());
+    }
     arguments.extend(["-kernel".into(), boot.kernel.clone().into()]);
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);
     let la57 = if options.la57 { " la57" } else { "" };
@@ -300,6 +320,8 @@ impl Boot {
             bail!("every NUMA node has a core: --nodes cannot be more than --cores");
         }
         options.check_memory(image, 0)?;
+        let nvdimm = options.nvdimm.as_ref();
+        let nvdimm = nvdimm.map(|wish| Module::open(wish, options.mem.mib)).transpose()?;
         Ok(Boot {
             kernel: project.kernel(map::variant()),
             image: image.to_owned(),
@@ -308,6 +330,7 @@ impl Boot {
             kvm: options.can_use_kvm() && crate::kvm::usable(project),
             streams: Streams::Serial,
             memory_file: None,
+            nvdimm,
         })
     }
 }

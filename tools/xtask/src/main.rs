@@ -47,6 +47,7 @@ mod map;
 #[cfg(feature = "workbench")]
 mod micro;
 mod new;
+mod nvdimm;
 #[cfg(feature = "workbench")]
 mod papers;
 mod ports;

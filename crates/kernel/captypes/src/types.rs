@@ -40,7 +40,8 @@ capability_types! {
         tree Memory, rank 0, size PAGES, from [PhysAddr], rights [], is [Copyable],
         identity None, wire Moves, born Kept, last Forget
     }
-    /// Memory that nobody can read yet. What is made of it is zeroed first.
+    /// Memory that nobody can read yet. What is made of it is zeroed first; what is made of persistent RAM keeps its
+    /// contents, and is no kernel object.
     2 Ram {
         tree Memory, rank 1, size PAGES, from [PhysAddr Ram], rights [], is [Copyable],
         identity None, wire Moves, born Kept, last Forget

@@ -130,4 +130,8 @@ fn log_summary(info: &BootInfo, features: &cpu::Features) {
     let image = Image::get();
     log!("kernel at {:#x}..{:#x}, {features:?}", image.start, image.end);
     log!("{} cores, TSC at {} kHz", info.cores.as_slice().len(), info.tsc_hz / 1000);
+    if let Some(region) = info.persistent() {
+        let caches = if info.caches_persist { "with" } else { "without" };
+        log!("persistent memory at {:#x}..{:#x}, {caches} caches", region.start, region.end);
+    }
 }

@@ -109,7 +109,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         clock,
         stirred: Default::default(),
         caller: Speaker { pid: FIRST, tid: FIRST },
-        system: System::new(boot.info.ram_bytes),
+        system: System::new(boot.info.ram_bytes, boot.persistent_memory()),
         load,
         stock: Default::default(),
         voices: Default::default(),
