@@ -26,22 +26,20 @@ use vtd::{Context, CONTEXTS, LEVEL};
 /// The entry of the addresses from 3 GiB on, at some of which a device raises interrupts.
 const INTERRUPTS: u32 = 3;
 
-impl Translations {
-    /// A Mapping loses something. If that is in a DeviceSpace, devices have forgotten it when the event ends.
-    #[inline]
-    pub(super) fn forget_in_devices(&mut self, cap: &RawCap) {
-        if is_in_device(cap) {
-            self.devices = true;
-            self.set_pending();
-        }
+/// A Mapping loses something. If that is in a DeviceSpace, devices have forgotten it when the event ends.
+#[inline]
+pub(super) fn forget_in_devices(vm: &mut Translations, cap: &RawCap) {
+    if is_in_device(cap) {
+        vm.unshown.devices = true;
+        vm.set_pending();
     }
+}
 
-    /// Has devices forget what they must.
-    #[inline]
-    pub(super) fn flush_devices(&mut self) {
-        if core::mem::take(&mut self.devices) && arch::forget_devices() {
-            self.core().add(Counter::DeviceFlushes, 1);
-        }
+/// Has devices forget what they must.
+#[inline]
+pub(super) fn flush_devices(vm: &mut Translations) {
+    if core::mem::take(&mut vm.unshown.devices) && arch::forget_devices() {
+        vm.core().add(Counter::DeviceFlushes, 1);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Entries that show morsels: tables of theirs, or single pages.
 
+use super::device::forget_in_devices;
 use super::grant::granted;
 use super::map::changed_level;
 use super::zero::shows_nothing;
@@ -23,13 +24,15 @@ const SEARCHED_PER_STEP: u32 = 16;
 
 /// What is shown no more, by the place at which its object is counted.
 pub(super) struct Unshown {
+    /// Devices must forget everything.
+    pub(super) devices: bool,
     places: u64,
     counts: [u32; PLACES],
 }
 
 impl Unshown {
     pub(super) const fn new() -> Unshown {
-        Unshown { places: 0, counts: [0; PLACES] }
+        Unshown { devices: false, places: 0, counts: [0; PLACES] }
     }
 }
 
@@ -51,7 +54,7 @@ impl Translations {
     /// It does so no more: whoever takes pages of the object away need not ask for it once it is cached nowhere.
     #[inline(never)]
     pub(super) fn shows_no_more(&mut self, cap: &RawCap) {
-        self.forget_in_devices(cap);
+        forget_in_devices(self, cap);
         let place = morsels::object_of(cap) as usize % PLACES;
         self.unshown.places |= 1 << place;
         self.unshown.counts[place] += 1;

@@ -55,8 +55,6 @@ pub struct Translations {
     pub(super) elsewhere: Elsewhere,
     /// What is shown no more of objects, but may be cached until the event ends.
     pub(super) unshown: Unshown,
-    /// Devices must forget everything when the event ends.
-    pub(super) devices: bool,
 }
 
 /// More than any number of single pages.
@@ -73,7 +71,6 @@ impl Translations {
             many: Places::none(),
             elsewhere: Elsewhere::new(),
             unshown: Unshown::new(),
-            devices: false,
         }
     }
 

@@ -851,7 +851,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "devices_keep_what_is_unmapped",
-        changes: &[("kernel/src/vspace/shootdown.rs", "        self.flush_devices();\n", "")],
+        changes: &[("kernel/src/vspace/shootdown.rs", "        flush_devices(self);\n", "")],
         found_by: Test::Machine { test: "devices/iommu/unmapped" },
     },
     Bug {
