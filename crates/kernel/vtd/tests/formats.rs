@@ -4,7 +4,7 @@ use vtd::{command, root_entry, Abilities, Context, Fault, FaultStatus, PAGE};
 
 /// A unit as QEMU has it: 39 and 48 bits, 65,536 domains, one record at 0x220, the cache's register at 0xf8.
 const UNIT: Abilities = Abilities {
-    base: 6 | 6 << 8 | 47 << 16 | 0x22 << 24 | 3 << 34 | 0 << 40,
+    base: 6 | 6 << 8 | 47 << 16 | 0x22 << 24 | 3 << 34,
     extended: 1 << 1 | 1 << 6 | 0xf << 8,
 };
 

@@ -7,7 +7,7 @@ use libos::captypes::invocations::{Counter, DeviceFault, MapFlags};
 use libos::captypes::place::L2_BYTES;
 use libos::ephemeral::Window;
 use libos::function::FunctionCap;
-use libos::morsel::{MorselCap, Persistence, PoolCap};
+use libos::morsel::{Persistence, PoolCap};
 use libos::ram::Ram;
 use libos::vspace::{entry_of, RW};
 use libos::{domain, invoke, log, op, Cap, CapAddr, CapType, Place, Status, PAGE};

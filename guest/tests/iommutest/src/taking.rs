@@ -21,6 +21,7 @@ pub const TESTS: &[Test] = &[
     ("destroyed", destroyed),
     ("pool_is_gone", pool_is_gone),
     ("parts", parts),
+    ("grown", grown),
     ("invalidated_once", once),
 ];
 
@@ -185,6 +186,20 @@ fn parts(lab: &mut Lab) -> Outcome {
     check!(good!(lab.stores(at)));
     good!(large.revoke());
     check!(!good!(lab.stores(at)));
+    Ok(())
+}
+
+/// What grows is shown as far as it was shown.
+fn grown(lab: &mut Lab) -> Outcome {
+    begin(lab)?;
+    good!(OBJECT.grow());
+    check!(good!(lab.stores(PAGE)) && word(seen(1)) == 1);
+    good!(OBJECT.set_limit(2 << 30));
+    good!(OBJECT.populate(1 << 18, 1, false));
+    check!(!good!(lab.stores(1 << 30)));
+    check!(good!(lab.fetches(0)) && good!(lab.stores(PAGE)) && word(seen(1)) == SECRET);
+    good!(OBJECT.discard_pages(1, 1));
+    check!(!good!(lab.stores(PAGE)));
     Ok(())
 }
 
