@@ -1,5 +1,6 @@
-//! The entries of two ACPI tables: SRAT (ACPI 6.5, 5.2.16), which core and which memory belongs to which
-//! node, and NFIT (5.2.26), where persistent memory is and what of it survives a power failure.
+//! The entries of three ACPI tables: SRAT (ACPI 6.5, 5.2.16), which core and which memory belongs to which
+//! node; NFIT (5.2.26), where persistent memory is and what of it survives a power failure; and DMAR, where the IOMMU is
+//! (its entries are taken apart by [`vtd`]).
 //!
 //! The firmware is trusted to describe the machine, but not to do so without mistakes: whatever the bytes are,
 //! nothing here panics, and persistent memory that contradicts anything else is not used.
@@ -130,6 +131,19 @@ fn persistent_range(entry: &[u8]) -> Option<Range<u64>> {
     let (start, bytes) = (number::<8>(entry, 32), number::<8>(entry, 40));
     let end = start.checked_add(bytes)?;
     (bytes > 0 && start >= LOWEST && end <= HIGHEST).then_some(start..end)
+}
+
+/// The IOMMU. Its registers are in no window for registers of devices.
+pub fn read_dmar(entries: &[u8], info: &mut BootInfo) -> Option<vtd::Unit> {
+    let unit = vtd::unit(entries)?;
+    let (start, end) = (unit.base, unit.base + vtd::PAGE);
+    let overlaps = |region: &Region| region.start < end && start < region.end;
+    let used = |region: &Region| region.kind != RegionKind::Reserved && overlaps(region);
+    if info.memory.as_slice().iter().any(used) {
+        return None;
+    }
+    info.add_memory(Region { start, end, kind: RegionKind::Reserved, node: 0 });
+    Some(unit)
 }
 
 #[cfg(test)]
@@ -293,6 +307,34 @@ mod tests {
             let mut info = machine();
             read_nfit(&bytes, &mut info);
             check(&info);
+        }
+    }
+
+    fn dmar(base: u64) -> (Option<vtd::Unit>, BootInfo) {
+        let mut entry = vec![0, 0, 16, 0, 1, 0, 0, 0];
+        entry.extend(base.to_le_bytes());
+        let mut info = machine();
+        let unit = read_dmar(&entry, &mut info);
+        info.find_windows(0xfee0_0000);
+        (unit, info)
+    }
+
+    #[test]
+    fn the_registers_of_an_iommu_are_in_no_window() {
+        const BASE: u64 = 0xfed9_0000;
+        let (unit, info) = dmar(BASE);
+        assert_eq!(unit.map(|unit| unit.base), Some(BASE));
+        let windows = info.windows.as_slice();
+        assert!(!windows.is_empty());
+        assert!(windows.iter().all(|&(start, end)| end <= BASE || BASE + 4096 <= start));
+    }
+
+    #[test]
+    fn an_iommu_in_memory_is_none() {
+        for base in [GIB, 5 * GIB, 2 * GIB - 4096] {
+            let (unit, info) = dmar(base);
+            assert_eq!(unit, None);
+            assert_eq!(info.memory.as_slice(), machine().memory.as_slice());
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::arch::boot_info::{BootInfo, RegionKind, MAX_CORES};
 use crate::cap::policy::SCALE;
 use crate::cap::retype::home_ram;
 use crate::cap::{attr, memory_cap};
+use crate::devices::FUNCTIONS;
 use crate::object::mem::{self};
 use crate::object::{slot_at, Dcb, DcbRef, Obj};
 use crate::operations::configure::{configure, Settings};
@@ -72,6 +73,10 @@ impl Builder<'_> {
             let (io, irq) = (self.fixed(slots::IO), self.fixed(slots::IRQ));
             self.local.caps.db.insert(io, all(CapType::Io, 1 << 16));
             self.local.caps.db.insert(irq, all(CapType::Irq, arch::IRQS as u64));
+            if arch::has_iommu() {
+                let functions = self.fixed(slots::FUNCTIONS);
+                self.local.caps.db.insert(functions, all(CapType::PciFunction, FUNCTIONS));
+            }
         }
         self.local.caps.db.insert(self.fixed(slots::KERNEL), all(CapType::Kernel, 0));
         let (id, perf) = (self.fixed(slots::ID), self.fixed(slots::PERFMON));

@@ -6,6 +6,7 @@ mod badges;
 mod calls;
 mod cycles;
 mod deletion;
+mod devices;
 mod flushing;
 mod loans;
 mod machine;

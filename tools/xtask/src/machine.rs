@@ -46,6 +46,13 @@ pub struct MachineOptions {
     /// Paging with five levels (LA57): addresses of 57 bits (no KVM)
     #[arg(long)]
     pub la57: bool,
+    /// An IOMMU, which the kernel uses to keep a device to the memory that it was given; a function of a device that
+    /// nobody has attached to any memory reaches all of it, as without (no KVM)
+    #[arg(long)]
+    pub iommu: bool,
+    /// A device that copies as it is told (QEMU's edu): for tests
+    #[arg(skip)]
+    pub edu: bool,
     /// Features that the processor shall not have, by QEMU's names, such as smap,smep (no KVM)
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     pub without: Vec<String>,
@@ -61,7 +68,12 @@ impl MachineOptions {
     /// Does the host's own processor do?
     fn can_use_kvm(&self) -> bool {
         let addressable = self.nvdimm.is_none() || nvdimm::host_can_address();
-        !self.icount && self.gdb.is_none() && !self.la57 && self.without.is_empty() && addressable
+        !self.icount
+            && self.gdb.is_none()
+            && !self.la57
+            && !self.iommu
+            && self.without.is_empty()
+            && addressable
     }
 }
 
@@ -93,6 +105,8 @@ impl Default for MachineOptions {
             icount: false,
             turns: false,
             la57: false,
+            iommu: false,
+            edu: false,
             without: Vec::new(),
             gdb: None,
         }
@@ -201,6 +215,13 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |text: &str| arguments.extend(text.split_whitespace().map(OsString::from));
     add("-machine q35 -nodefaults -no-user-config -no-reboot -display none -vga none");
+    if options.iommu {
+        // Before all devices. With addresses of 48 bits it reaches all memory that there can be.
+        add("-device intel-iommu,aw-bits=48,intremap=off");
+    }
+    if options.edu {
+        add("-device edu,dma_mask=0x7fffffffffff");
+    }
     if boot.kvm {
         add("-accel kvm -cpu host");
     } else {
@@ -250,8 +271,10 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
             }
             // Number 0 is one too.
             let most = names.len() + 1;
+            // Else a device of this kind goes round the IOMMU.
+            let platform = if options.iommu { ",iommu_platform=on" } else { "" };
             add(&format!(
-                "-device virtio-serial-pci,id=streams,disable-legacy=on,max_ports={most},vectors=1"
+                "-device virtio-serial-pci,id=streams,disable-legacy=on,max_ports={most},vectors=1{platform}"
             ));
             for (number, name) in (1..).zip(names) {
                 add(&format!(

@@ -54,8 +54,11 @@ pub const DEVICE_IRQ: CapAddr = CapAddr(23);
 /// Persistent memory: a Ram capability with the attribute `PERSISTENT` (`init`, which moves it to `unixd`); empty
 /// where there is none.
 pub const PERSISTENT: CapAddr = CapAddr(24);
+/// All functions of PCI devices, as far as their access to memory is concerned (`init`, on the boot core, of a machine with
+/// an IOMMU); else empty.
+pub const FUNCTIONS: CapAddr = CapAddr(25);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(25);
+pub const FIRST_FREE: CapAddr = CapAddr(26);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

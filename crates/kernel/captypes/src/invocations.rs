@@ -353,7 +353,9 @@ invocations! {
     /// A table changes only through a capability with `WRITE`.
     Table(TableOp) "Page tables" on [Pml5 Pml4 Pdpt Pd Pt] {
         /// Maps `count` pages of a Frame or DevFrame (each of this table's page size), or one table
-        /// of the next level, at consecutive entries. Makes one Mapping.
+        /// of the next level, at consecutive entries. Makes one Mapping. A Morsel is mapped by one entry of the level
+        /// above its order; in a DeviceSpace, of which this is the only operation, one of order 2. (Entry 3 of a DeviceSpace
+        /// is not used: at addresses there a device raises interrupts.)
         20 Map(
             /// First entry.
             entry: u32,
@@ -774,6 +776,21 @@ invocations! {
         /// What a device writes, and where, to raise the interrupt by a message: the address in bits 0..32,
         /// the value (of 32 bits) in bits 32..64. A line that has a pin has no message: `Unsupported`.
         75 IrqMessage() -> Value;
+    }
+
+    /// What devices do to memory by themselves. Until a function is attached for the first time its addresses are physical
+    /// ones. Each operation but `NextDeviceFault` is of one function.
+    PciFunction(PciFunctionOp) "PCI functions" on [PciFunction] {
+        /// From now on the function reaches what the DeviceSpace shows, and nothing else, until that is destroyed: then it
+        /// reaches nothing. `OutOfRange`: it is not on the first bus. `Unsupported`: it goes round the IOMMU.
+        150 AttachFunction(
+            /// The DeviceSpace.
+            space: Place
+        ) -> (), needs WRITE;
+        /// From now on the function reaches nothing.
+        151 BlockFunction() -> (), needs WRITE;
+        /// The oldest request of these functions that was refused and has not been answered before. `Empty` if there is none.
+        152 NextDeviceFault() -> DeviceFault, needs READ;
     }
 
     /// Number 0 is the time-stamp counter, which always runs; from 1 on come the programmable counters, and

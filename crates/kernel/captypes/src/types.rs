@@ -172,6 +172,19 @@ capability_types! {
         identity FirstEntry, wire Never, born Kept, last ClearEntries,
         seen as Mapping
     }
+    /// What a device can reach: the top table of a translation of its addresses, of which an entry covers 1 GiB and shows a
+    /// Morsel of order 2.
+    25 DeviceSpace {
+        tree Memory, rank 3, size PAGE, from [Ram],
+        rights [READ WRITE], is [Copyable KernelObject],
+        identity None, wire Local, born Zeroed, last CloseDeviceSpace
+    }
+    /// Functions on the PCI bus, each a number: bus × 256 + device × 8 + function. There are some if the machine has an
+    /// IOMMU that the kernel uses.
+    26 PciFunction {
+        tree Function, rank 0, size NOTHING, from [PciFunction], rights [READ WRITE], is [Copyable],
+        identity None, wire Local, born Kept, last Forget
+    }
     /// The home of RAM, with which the memory server begins: it keeps no memory alive, and what is
     /// made of it of the same size descends from it. Shown as `Ram` with the attribute `HOME`.
     31 HomeRam {

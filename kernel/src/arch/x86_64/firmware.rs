@@ -1,23 +1,25 @@
-//! The ACPI tables: which cores, interrupt controllers, NUMA nodes and persistent memory there are.
+//! The ACPI tables: which cores, interrupt controllers, NUMA nodes, persistent memory and IOMMU there are.
 //!
-//! The `acpi` crate finds and checks the tables and takes the MADT apart. The entries of the two
-//! tables that it does not know (SRAT, NFIT) are read in `firmware_tables`. All of it happens on the
-//! boot page tables, which map 4 GiB.
+//! The `acpi` crate finds and checks the tables and takes the MADT apart. The entries of the
+//! tables that it does not know (SRAT, NFIT, DMAR) are read in `firmware_tables`. All of it
+//! happens on the boot page tables, which map 4 GiB.
 
 use super::apic::{Line, Routing, LINES};
 use super::memory::phys_to_virt;
 use crate::arch::boot_info::{BootInfo, CoreInfo};
-use crate::arch::firmware_tables::{read_nfit, read_srat};
+use crate::arch::firmware_tables::{read_dmar, read_nfit, read_srat};
 use acpi::madt::{InterruptSourceOverrideEntry, Madt, MadtEntry};
 use acpi::sdt::{SdtHeader, Signature};
 use acpi::{AcpiHandler, AcpiTable, AcpiTables, PhysicalMapping};
 use core::ptr::NonNull;
 
-/// What the interrupt code must know.
-pub struct Interrupts {
-    /// Physical address of the local APIC's registers.
+/// Where registers are that only the kernel has.
+pub struct Controllers {
+    /// Physical address of the local APIC's.
     pub local_apic: u64,
     pub routing: Routing,
+    /// The IOMMU, if there is one.
+    pub iommu: Option<vtd::Unit>,
 }
 
 /// Shows physical memory to the `acpi` crate.
@@ -66,12 +68,13 @@ macro_rules! table {
 
 table!(Srat, SRAT, 48);
 table!(Nfit, NFIT, 40);
+table!(Dmar, DMAR, 48);
 
 /// Reads all tables. `rsdp`: physical address of their root, or 0 to search for it.
 ///
 /// # Panics
 /// Without a MADT there is no way to know the machine.
-pub fn read(rsdp: u64, info: &mut BootInfo) -> Interrupts {
+pub fn read(rsdp: u64, info: &mut BootInfo) -> Controllers {
     // SAFETY: the loader or the BIOS put it there.
     let tables = unsafe {
         match rsdp {
@@ -83,7 +86,7 @@ pub fn read(rsdp: u64, info: &mut BootInfo) -> Interrupts {
         Ok(tables) => tables,
         Err(error) => panic!("no ACPI tables: {error:?}"),
     };
-    let interrupts = match tables.find_table::<Madt>() {
+    let mut controllers = match tables.find_table::<Madt>() {
         Ok(madt) => read_madt(&madt, info),
         Err(error) => panic!("no table of interrupt controllers: {error:?}"),
     };
@@ -93,10 +96,13 @@ pub fn read(rsdp: u64, info: &mut BootInfo) -> Interrupts {
     if let Ok(srat) = tables.find_table::<Srat>() {
         read_srat(srat.entries(), info);
     }
-    interrupts
+    if let Ok(dmar) = tables.find_table::<Dmar>() {
+        controllers.iommu = read_dmar(dmar.entries(), info);
+    }
+    controllers
 }
 
-fn read_madt(madt: &PhysicalMapping<DirectMap, Madt>, info: &mut BootInfo) -> Interrupts {
+fn read_madt(madt: &PhysicalMapping<DirectMap, Madt>, info: &mut BootInfo) -> Controllers {
     const ENABLED: u32 = 1;
     let madt = madt.get();
     let mut local_apic = u64::from(madt.local_apic_address);
@@ -121,7 +127,7 @@ fn read_madt(madt: &PhysicalMapping<DirectMap, Madt>, info: &mut BootInfo) -> In
             _ => {}
         }
     }
-    Interrupts { local_apic, routing }
+    Controllers { local_apic, routing, iommu: None }
 }
 
 fn override_line(routing: &mut Routing, new: &InterruptSourceOverrideEntry) {

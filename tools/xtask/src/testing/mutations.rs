@@ -883,6 +883,26 @@ const BUGS: &[Bug] = &[
         changes: &[("kernel/src/arch/firmware_tables.rs", "if !doubtful && start < end", "if start < end")],
         found_by: Test::Host { package: "kernel", test: "what_is_wrong_is_ignored" },
     },
+    Bug {
+        name: "devices_keep_what_is_unmapped",
+        changes: &[("kernel/src/vspace/shootdown.rs", "        flush_devices(self);\n", "")],
+        found_by: Test::Machine { test: "devices/iommu/unmapped" },
+    },
+    Bug {
+        name: "devices_keep_pages_that_are_taken_away",
+        changes: &[("kernel/src/morsels/machine.rs", "        if arch::forget_devices() {", "        if false {")],
+        found_by: Test::Machine { test: "devices/iommu/discarded" },
+    },
+    Bug {
+        name: "a_device_keeps_the_translations_of_another_space",
+        changes: &[("kernel/src/arch/x86_64/iommu.rs", "        // Some units remember that there was nothing.\n        self.forget_contexts();\n        self.forget_translations();\n", ""), ("kernel/src/arch/x86_64/iommu.rs", "        entry[0].store(0, Ordering::SeqCst);\n        self.forget_contexts();\n        self.forget_translations();\n", "")],
+        found_by: Test::Machine { test: "devices/iommu/another_space" },
+    },
+    Bug {
+        name: "a_space_goes_and_its_devices_stay",
+        changes: &[("kernel/src/vspace/device.rs", "arch::set_device_context(function as u8, Context::Refuse);", "")],
+        found_by: Test::Host { package: "kernel", test: "a_space_that_goes_leaves_its_functions_nothing" },
+    },
 ];
 
 /// One case: all bugs share a copy of the sources, and what was built of it.
