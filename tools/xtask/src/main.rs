@@ -12,6 +12,7 @@ mod bench;
 mod bench_cores;
 #[cfg(feature = "workbench")]
 mod bench_host;
+#[cfg(feature = "workbench")]
 mod bench_mor;
 #[cfg(feature = "workbench")]
 mod bench_sfb;
