@@ -75,6 +75,7 @@ pub fn check(local: &CpuDriver) -> Result<(), Broken> {
             CapType::Mapping => check_mapping(local, slot)?,
             CapType::Dispatcher => check_dispatcher(slot)?,
             CapType::Loan => check_loan(local, slot)?,
+            CapType::DeviceSpace => check_device_space(local, slot)?,
             kind if kind.table_level().is_some() && !cap.is_foreign() => check_table(local, slot)?,
             _ => {}
         }
@@ -121,8 +122,10 @@ fn check_morsel(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
 fn check_level(local: &CpuDriver, mapping: &Mapping) -> Result<(), Broken> {
     let (table, entry) = (mapping.table, mapping.entry);
     let holder = local.caps.db.surrounding(MEMORY, table, paging::PAGE, CapType::Pt.rank());
-    let level =
-        holder.map(|h| h.cap()).filter(|h| h.base == table).and_then(|h| h.kind().table_level());
+    let level = holder.map(|h| h.cap()).filter(|h| h.base == table).and_then(|h| match h.kind() {
+        CapType::DeviceSpace => mapping.in_device.then_some(vtd::LEVEL),
+        kind => kind.table_level(),
+    });
     match level == Some(mapping.level) {
         true => Ok(()),
         false => Err(Broken::NoTable { table, entry }),
@@ -246,6 +249,20 @@ fn check_table(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
             return Err(Broken::NoMapping { table: cap.base, entry: index, value });
         };
         index += mapping.count;
+    }
+    Ok(())
+}
+
+/// Every entry of a DeviceSpace in use belongs to a Mapping.
+fn check_device_space(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
+    let (table, pools) = (slot.cap().base, local.core.cores.pools());
+    for entry in 0..paging::ENTRIES as u32 {
+        let value = Table::at(table).get(entry);
+        let mapping = vspace::device_mapping(pools, table, entry, value);
+        let is_known = mapping.is_some_and(|m| local.caps.db.find(&m.to_cap()).is_some());
+        if value != 0 && !is_known {
+            return Err(Broken::NoMapping { table, entry, value });
+        }
     }
     Ok(())
 }

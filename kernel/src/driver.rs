@@ -7,6 +7,7 @@
 use crate::arch;
 use crate::cap::CapSpace;
 use crate::cores::{CoreId, Cores, ThisCore};
+use crate::devices::Refused;
 use crate::dispatch::{Doorbell, Irqs, Scheduler};
 use crate::ipc::Monitor;
 use crate::log::Line;
@@ -36,6 +37,8 @@ pub struct CpuDriver {
     pub reclaim: Reclaim,
     /// Who is notified of interrupts.
     pub irqs: Irqs,
+    /// What devices were refused.
+    pub refused: Refused,
     /// Who hears other cores.
     pub doorbell: Doorbell,
     /// What user mode of this core writes to the log.
@@ -54,6 +57,7 @@ impl CpuDriver {
             monitor: Monitor::new(),
             reclaim: Reclaim::new(),
             irqs: Irqs::new(),
+            refused: Refused::new(),
             doorbell: Doorbell::new(),
             line: Line::new(),
         }

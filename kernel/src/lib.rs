@@ -11,6 +11,7 @@ pub mod arch;
 pub mod cap;
 pub mod check;
 pub mod cores;
+pub mod devices;
 pub mod dispatch;
 pub mod driver;
 pub mod event_lengths;

@@ -13,6 +13,7 @@
 // gives: requests
 // args: 1 12000
 // long-args: 1 10000000
+// nvdimm: 4M
 // kernel: check=1
 // build: gcc
 // timeout: 240
@@ -95,7 +96,7 @@ static const char *const names[] = {
     "/bin/busybox", "/root", "/etc", "/proc", "/proc/self", "/proc/self/fd/0", "/proc/self/fd", "/proc/self/exe",
     "/proc/self/cwd", "/proc/self/root", "/proc/self/comm", "/proc/thread-self/comm", "/proc/tessera/capabilities",
     "/proc/tessera/unixd", "/proc/meminfo", "/proc/1", "a", "b", ".", "..", "", "a/b", "../v/secret", "nothing",
-    "/tmp/new", "/new", "/dev/new", "/tmp/v/new", "/proc/new",
+    "/tmp/new", "/new", "/dev/new", "/tmp/v/new", "/proc/new", "/pmem", "/pmem/a", "/pmem/new", "user.a",
 };
 
 static const char *a_name(void) {

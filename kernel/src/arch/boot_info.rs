@@ -109,6 +109,8 @@ pub struct BootInfo {
     pub windows: List<(u64, u64), MAX_WINDOWS>,
     /// Ticks of the time stamp counter in a second.
     pub tsc_hz: u64,
+    /// Does persistent memory keep what the caches hold when the power fails? Else only what was written back.
+    pub caches_persist: bool,
     /// Wall clock at boot, in seconds since 1970 (UTC).
     pub epoch_seconds: u64,
     /// Time stamp counter at the moment that `epoch_seconds` was read.
@@ -126,6 +128,7 @@ impl BootInfo {
             channels: 0..0,
             windows: List::new((0, 0)),
             tsc_hz: 0,
+            caches_persist: false,
             epoch_seconds: 0,
             epoch_tsc: 0,
         }
@@ -182,10 +185,23 @@ impl BootInfo {
         }
     }
 
-    /// One past the highest byte of anything that is memory.
+    /// One past the highest byte of anything that is memory, but for what is persistent.
     pub fn top_of_memory(&self) -> u64 {
-        let memory = self.memory.as_slice().iter();
-        memory.filter(|r| r.kind != RegionKind::Reserved).map(|r| r.end).max().unwrap_or(0)
+        let other = |kind| matches!(kind, RegionKind::Reserved | RegionKind::Persistent);
+        let memory = self.memory.as_slice().iter().filter(|r| !other(r.kind));
+        memory.map(|r| r.end).max().unwrap_or(0)
+    }
+
+    /// Is anything in `range` memory?
+    pub fn has_memory(&self, range: Range<u64>) -> bool {
+        let mut memory = self.memory.as_slice().iter().filter(|r| r.kind != RegionKind::Reserved);
+        memory.any(|r| r.start < range.end && range.start < r.end)
+    }
+
+    /// The persistent memory that programs get: the largest piece.
+    pub fn persistent(&self) -> Option<&Region> {
+        let all = self.memory.as_slice().iter();
+        all.filter(|r| r.kind == RegionKind::Persistent).max_by_key(|r| r.end - r.start)
     }
 
     /// The last whole page of usable memory in `range`.

@@ -6,6 +6,7 @@
 use paging::{PhysAddr, VirtAddr};
 use std::cell::{Cell, RefCell};
 use std::vec::Vec;
+use vtd::{Context, Fault, CONTEXTS};
 
 pub use super::host_maps::*;
 
@@ -339,6 +340,78 @@ pub unsafe fn io_in(_port: u16, _bytes: u8) -> u32 {
 /// # Safety
 /// Writing this port must have no effect on memory.
 pub unsafe fn io_out(_port: u16, _bytes: u8, _value: u32) {}
+
+/// A pretended IOMMU.
+struct HostIommu {
+    contexts: [Context; CONTEXTS],
+    /// Times that it was to forget all translations.
+    flushes: u64,
+    /// What it has refused.
+    faults: Vec<Fault>,
+}
+
+thread_local! {
+    static IOMMU: RefCell<Option<HostIommu>> = const { RefCell::new(None) };
+}
+
+/// Pretends that the machine on this thread has an IOMMU.
+pub fn add_iommu() {
+    let unit = HostIommu { contexts: [Context::Pass; CONTEXTS], flushes: 0, faults: Vec::new() };
+    IOMMU.set(Some(unit));
+}
+
+/// It has refused something.
+pub fn refuse(fault: Fault) {
+    IOMMU.with_borrow_mut(|unit| unit.as_mut().expect("there is an IOMMU").faults.push(fault));
+}
+
+/// How often it was to forget all translations since the last call.
+pub fn take_device_flushes() -> u64 {
+    IOMMU.with_borrow_mut(|unit| unit.as_mut().map_or(0, |unit| core::mem::take(&mut unit.flushes)))
+}
+
+/// Has the machine an IOMMU that is used?
+pub fn has_iommu() -> bool {
+    IOMMU.with_borrow(Option::is_some)
+}
+
+/// What becomes of requests of a function of the first bus.
+pub fn device_context(function: u8) -> Context {
+    IOMMU.with_borrow(|unit| {
+        unit.as_ref().map_or(Context::Pass, |unit| unit.contexts[function as usize])
+    })
+}
+
+/// Says what becomes of requests of a function of the first bus. Returns `false` if they do not go through the IOMMU:
+/// here those of the last device.
+pub fn set_device_context(function: u8, context: Context) -> bool {
+    IOMMU.with_borrow_mut(|unit| match unit {
+        Some(unit) if function < 0xf8 => {
+            unit.contexts[function as usize] = context;
+            unit.flushes += 1;
+            true
+        }
+        _ => false,
+    })
+}
+
+/// No device uses a translation any more that its tables do not allow. Returns `false` if none is translated.
+pub fn forget_devices() -> bool {
+    IOMMU.with_borrow_mut(|unit| {
+        let Some(unit) = unit else { return false };
+        let translates = unit.contexts.iter().any(|&context| context != Context::Pass);
+        unit.flushes += u64::from(translates);
+        translates
+    })
+}
+
+/// Takes the oldest record of a refused request, and says whether others were lost.
+pub fn next_fault() -> (Option<Fault>, bool) {
+    IOMMU.with_borrow_mut(|unit| match unit {
+        Some(unit) if !unit.faults.is_empty() => (Some(unit.faults.remove(0)), false),
+        _ => (None, false),
+    })
+}
 
 /// What the pretended processor has: one programmable counter, no other.
 pub fn perf_facts() -> PerfFacts {

@@ -9,6 +9,8 @@
 
 pub mod boot_info;
 mod context;
+#[cfg(any(target_os = "none", test))]
+mod firmware_tables;
 mod handlers;
 pub mod log;
 

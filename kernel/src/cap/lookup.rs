@@ -28,6 +28,7 @@ pub(super) fn slots_of(container: &RawCap) -> SlotRun {
         | Finaliser::Unbind
         | Finaliser::ClosePool
         | Finaliser::UnmapMorsel
+        | Finaliser::CloseDeviceSpace
         | Finaliser::Return => SlotRun::new(container.base, 0, 0),
     }
 }

@@ -16,6 +16,9 @@ pub const IN_ALONE: u16 = 16;
 /// Bit of `attrs`: a morsel is shown.
 pub const IS_MORSEL: u16 = 32;
 
+/// Bit of `attrs`: the table is a DeviceSpace.
+pub const IN_DEVICE: u16 = 64;
+
 /// `aux` of a Mapping: the first entry, and above [`ENTRY_BITS`] the count less one.
 pub const ENTRY: u32 = 0x1ff;
 pub const ENTRY_BITS: u32 = 9;
@@ -54,6 +57,12 @@ pub fn is_mapping(cap: &RawCap) -> bool {
     cap.is(CapType::Mapping) || cap.is(CapType::MorselMapping)
 }
 
+/// Does it show a morsel to devices?
+#[inline]
+pub fn is_in_device(cap: &RawCap) -> bool {
+    cap.is(CapType::MorselMapping) && cap.attrs & IN_DEVICE != 0
+}
+
 /// Does it show pages of a morsel one by one?
 #[inline]
 pub fn is_borrowed(cap: &RawCap) -> bool {
@@ -80,6 +89,8 @@ pub struct Mapping {
     pub in_alone: bool,
     /// Is a morsel shown?
     pub is_morsel: bool,
+    /// Is the table a DeviceSpace?
+    pub in_device: bool,
 }
 
 impl Mapping {
@@ -94,6 +105,7 @@ impl Mapping {
         rights: Rights::NONE,
         in_alone: false,
         is_morsel: false,
+        in_device: false,
     };
 
     /// The Mapping in a capability; `None` for other types.
@@ -109,6 +121,7 @@ impl Mapping {
             rights: Rights(cap.rights),
             in_alone: cap.attrs & IN_ALONE != 0,
             is_morsel: cap.attrs & IS_MORSEL != 0,
+            in_device: cap.attrs & IN_DEVICE != 0,
         })
     }
 
@@ -117,6 +130,7 @@ impl Mapping {
     pub fn to_cap(self) -> RawCap {
         let is_table = if self.is_table { IS_TABLE } else { 0 };
         let in_alone = if self.in_alone { IN_ALONE } else { 0 };
+        let in_device = if self.in_device { IN_DEVICE } else { 0 };
         let (ty, is_morsel) = match self.is_morsel {
             true => (CapType::MorselMapping, IS_MORSEL),
             false => (CapType::Mapping, 0),
@@ -124,7 +138,7 @@ impl Mapping {
         RawCap {
             ty: ty as u8,
             rights: self.rights.0,
-            attrs: u16::from(self.level) | is_table | in_alone | is_morsel,
+            attrs: u16::from(self.level) | is_table | in_alone | is_morsel | in_device,
             aux: self.entry | (self.count - 1) << ENTRY_BITS,
             base: self.base,
             word: self.table,

@@ -72,10 +72,18 @@ fn is_memory(src: &RawCap) -> bool {
     src.kind() == CapType::Ram || src.ram_attrs().has(RamAttrs::PERSISTENT)
 }
 
-/// Must memory be zeroed when something of this type is made of it?
+/// Must memory be zeroed when something of this type is made of it? What is persistent is made to be found again.
 #[inline]
 fn is_zeroed(source: &RawCap, ty: CapType) -> bool {
-    source.kind() == CapType::Ram && TypeSet::ZEROED.const_has_number(ty as u8)
+    let kept = source.attrs & RamAttrs::PERSISTENT.0;
+    source.kind() == CapType::Ram && kept == 0 && TypeSet::ZEROED.const_has_number(ty as u8)
+}
+
+/// What the kernel itself relies on is not made of memory with the contents of another boot, which
+/// it does not clear, and of which the kernel's map may show nothing.
+#[inline]
+fn is_of_other_boots(src: &RawCap, ty: CapType) -> bool {
+    src.attrs & RamAttrs::PERSISTENT.0 != 0 && TypeSet::KERNEL_OBJECTS.const_has_number(ty as u8)
 }
 
 /// Must more be done with objects of this type than to zero their memory?
@@ -119,6 +127,9 @@ impl Order {
     fn checked(mut self, src: &RawCap) -> Result<(Order, u64), Status> {
         let ty = self.kind.ty;
         if !may_become(src.kind(), ty) || ty == CapType::Ram && !is_memory(src) {
+            return Err(Status::WrongType);
+        }
+        if is_of_other_boots(src, ty) {
             return Err(Status::WrongType);
         }
         // Only what is new is nobody else's; and a part of such a Frame would be another way to it.

@@ -34,6 +34,8 @@ pub struct SharedPool {
     pub cursor: AtomicU32,
     /// How many pages of records were looked at in vain since one was found.
     pub searched: AtomicU32,
+    /// A record that is being given back because another was committed; 0 for none.
+    pub reaping: AtomicU32,
     /// The object of which pages behind its limit were taken away last, and how far.
     trimmed: AtomicU32,
     trimmed_to: AtomicU64,
@@ -49,6 +51,7 @@ impl SharedPool {
             state: AtomicU64::new(0),
             cursor: AtomicU32::new(0),
             searched: AtomicU32::new(0),
+            reaping: AtomicU32::new(0),
             trimmed: AtomicU32::new(0),
             trimmed_to: AtomicU64::new(0),
         }
@@ -109,6 +112,7 @@ impl SharedPool {
         self.frames.store(frames, Ordering::Relaxed);
         self.cursor.store(0, Ordering::Relaxed);
         self.searched.store(0, Ordering::Relaxed);
+        self.reaping.store(0, Ordering::Relaxed);
         let mark = if written_back { WRITTEN_BACK } else { 0 };
         self.state.store(State::Forming as u64 | mark, Ordering::SeqCst);
     }

@@ -1,12 +1,17 @@
-//! Invocations of ports, interrupt lines and performance counters.
+//! Invocations of ports, interrupt lines, PCI functions and performance counters.
 
 use super::endpoint::listener;
 use super::{operations, run, Outcome};
+use crate::cap::lookup::used_slot;
+use crate::cap::CapExt;
+use crate::devices;
 use crate::dispatch::line;
 use crate::driver::CpuDriver;
 use crate::machine;
 use crate::object::{DcbRef, Listener};
-use captypes::invocations::{IoOp, IrqOp, PerfMonOp, Value};
+use captypes::invocations::{IoOp, IrqOp, PciFunctionOp, PerfMonOp, Value};
+use captypes::{CapType, Place, Status};
+use mdb::RawCap;
 
 /// Of ports.
 #[inline(never)]
@@ -30,6 +35,24 @@ pub(super) fn dispatch_irq(local: &mut CpuDriver, dcb: DcbRef, op: IrqOp) -> Out
         };
         IrqAck |cap, _| local.irqs.acknowledge(line(cap)?);
         IrqMessage |cap, _| machine::irq_message(line(cap)?);
+    }
+}
+
+/// Of PCI functions.
+#[inline(never)]
+pub(super) fn dispatch_function(local: &mut CpuDriver, dcb: DcbRef, op: PciFunctionOp) -> Outcome {
+    operations! { local, dcb, op: PciFunctionOp;
+        AttachFunction |cap, a| devices::attach(cap, &device_space(dcb, a.space)?);
+        BlockFunction |cap, _| devices::block(cap);
+        NextDeviceFault |cap, _| local.refused.next(cap).ok_or(Status::Empty);
+    }
+}
+
+fn device_space(dcb: DcbRef, place: Place) -> Result<RawCap, Status> {
+    let cap = used_slot(dcb, place)?.cap();
+    match cap.is(CapType::DeviceSpace) {
+        true => Ok(cap),
+        false => Err(Status::WrongType),
     }
 }
 

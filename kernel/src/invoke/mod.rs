@@ -10,7 +10,7 @@
 //! | `dispatcher` | Dispatchers |
 //! | `kernel` | the Kernel |
 //! | `monitor` | the Kernel, for the core's monitor |
-//! | `device` | ports, interrupt lines, performance counters |
+//! | `device` | ports, interrupt lines, PCI functions, performance counters |
 //!
 //! Each matches on the enumeration that the table of `captypes` generates for its group, without a
 //! catch-all. Everything that arrives here is user input. What is decoded is checked by the type of the
@@ -123,6 +123,7 @@ fn dispatch(local: &mut CpuDriver, dcb: DcbRef, label: Label) -> Outcome {
         Group::Io(op) => device::dispatch_io(local, dcb, op),
         Group::Irq(op) => device::dispatch_irq(local, dcb, op),
         Group::PerfMon(op) => device::dispatch_perf(local, dcb, op),
+        Group::PciFunction(op) => device::dispatch_function(local, dcb, op),
         Group::Pool(op) => morsel::dispatch(local, dcb, op),
         Group::Morsel(op) => morsel::dispatch_morsel(local, dcb, op),
     };

@@ -37,6 +37,7 @@ pub(super) fn dispatch_morsel(local: &mut CpuDriver, dcb: DcbRef, op: MorselOp) 
         MorselOp::LimitMorsel => limit(local, dcb),
         MorselOp::SnapshotMorsel => snapshot(local, dcb),
         MorselOp::CommitMorsel => commit(local, dcb),
+        MorselOp::ReleaseCommit => release_commit(local, dcb),
         MorselOp::DestroyMorsel => destroy(local, dcb),
         MorselOp::MorselInfo => info(local, dcb),
         MorselOp::ReadMorsel => read(local, dcb),
@@ -112,6 +113,9 @@ handlers! {
     };
     commit(CommitMorsel) = |local, d, target, _| {
         morsels::commit(local, &of::<op::CommitMorsel>(d, target)?)
+    };
+    release_commit(ReleaseCommit) = |local, d, target, _| {
+        morsels::release_commit(local, &of::<op::ReleaseCommit>(d, target)?)
     };
     destroy(DestroyMorsel) = |local, d, target, _| {
         of::<op::DestroyMorsel>(d, target)?;

@@ -1,6 +1,6 @@
 //! What pools and objects need of the machine.
 
-use super::name::{self, allocator_word, HEAD_FRAMES};
+use super::name::{self, allocator_word};
 use crate::arch;
 use crate::cores::{CoreId, PoolState, PoolUse, SharedPool, ThisCore};
 use crate::object::mem::{self, PoolWord};
@@ -337,6 +337,9 @@ impl<W: Waiting> Cores for Machine<'_, W> {
         }
         // Where an object is mapped only who mapped it knows.
         arch::flush_tlb();
+        if arch::forget_devices() {
+            self.view.core.add(Counter::DeviceFlushes, 1);
+        }
         let (me, port) = (self.view.core.id.index(), |core| self.view.core.port(core));
         let whom = running(me, self.view.core.cores.len(), port);
         if whom == 0 {

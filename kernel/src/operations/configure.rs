@@ -8,7 +8,7 @@ use crate::driver::CpuDriver;
 use crate::object::dcb::{flag, CSPACE, FAULT_EP, FRAME, VSPACE};
 use crate::object::{DcbRef, SlotRef, State};
 use captypes::invocations::options;
-use captypes::{CapType, Rights, Status};
+use captypes::{CapType, RamAttrs, Rights, Status};
 use mdb::RawCap;
 
 /// What a dispatcher is given. `None` leaves what was set before.
@@ -41,6 +41,10 @@ impl Settings {
             }
         }
         let frame = self.frame.map(|slot| slot.cap());
+        // The kernel's own map shows frames of dispatchers, and need not show persistent memory.
+        if frame.is_some_and(|cap| cap.ram_attrs().has(RamAttrs::PERSISTENT)) {
+            return Err(Status::WrongType);
+        }
         if frame.is_some_and(|cap| cap.word != paging::PAGE) {
             return Err(Status::OutOfRange);
         }

@@ -35,6 +35,7 @@ use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
 use crate::object::dcb::{Dcb, PARKING};
 use crate::object::{slot_at, Endpoint, Obj, SlotRef, SlotRun};
+use crate::vspace::close_device_space;
 use captypes::invocations::{Count, Need};
 use captypes::types::Finaliser;
 use captypes::{CapType, Status};
@@ -234,6 +235,7 @@ fn delete_last(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
             | Finaliser::Unbind
             | Finaliser::ClosePool
             | Finaliser::UnmapMorsel
+            | Finaliser::CloseDeviceSpace
             | Finaliser::Return => return destroy(cpu, slot, &cap),
         }
         let left = slot.cap();
@@ -270,6 +272,7 @@ fn destroy(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
         Finaliser::Forget if arch::SPARSE && cap.is(CapType::Blank) => hide_blank(cpu, slot)?,
         Finaliser::ClosePool => close_pool(cpu, cap)?,
         Finaliser::UnmapMorsel => unmap_morsel(cpu, slot, cap)?,
+        Finaliser::CloseDeviceSpace => close_device_space(&mut cpu.vm, &mut cpu.caps, cap)?,
         Finaliser::Forget => {}
         // Not here: see `delete_last`.
         Finaliser::EmptyCNode | Finaliser::StopDispatcher | Finaliser::ClearEntries => {}

@@ -6,7 +6,7 @@
 use super::delete::{delete_slot, drop_slot};
 use crate::cap::alone::Held;
 use crate::cap::budget::{Pause, Progress};
-use crate::cap::mapping::is_borrowed;
+use crate::cap::mapping::{is_borrowed, is_in_device};
 use crate::cap::{CapExt, CapSpace, MORSELS};
 use crate::cores::{PoolState, SharedPool};
 use crate::dispatch::Scheduler;
@@ -14,7 +14,7 @@ use crate::driver::CpuDriver;
 use crate::morsels::fault::Wanted;
 use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
 use crate::object::{mem, DcbRef, SlotRef, Walk};
-use crate::vspace::{MapArgs, Shown, Translations};
+use crate::vspace::{check_device_map, show_to_device, MapArgs, Shown, Translations};
 use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, RECORDS};
 use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts};
 use captypes::{CapType, Rights, Status};
@@ -125,6 +125,7 @@ pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> R
     if order > 4 {
         return Err(Status::OutOfRange);
     }
+    reap_some(cpu, number, shared)?;
     let record = at_home(cpu, number, |objects| {
         let id = free_record(objects, shared)?;
         objects.create(id, order, [0; 4])
@@ -326,17 +327,17 @@ pub fn discard(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u
 
 /// Writes pages back; see [`captypes::op::WriteBackMorsel`].
 pub fn write_back(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u64> {
-    // What was written through entries of others is not marked in those of the object.
-    let all = has_borrowed(&cpu.caps, cap);
+    // What was written through entries of others, or by devices, is not marked in those of the object.
+    let all = is_written_unmarked(&cpu.caps, cap);
     in_steps(cpu, cap, range, |objects, record, at, end| {
         objects.write_back_pages(record, at, end, all)
     })
 }
 
-/// Are pages of what a capability covers shown one by one?
-fn has_borrowed(caps: &CapSpace, cap: &RawCap) -> bool {
-    let mut leaves = caps.db.overlapping(MORSELS, cap.base, cap.word, Class::Leaves);
-    leaves.any(|slot| is_borrowed(&slot.cap()))
+/// Are pages of what a capability covers shown one by one, or to devices?
+fn is_written_unmarked(caps: &CapSpace, cap: &RawCap) -> bool {
+    let leaves = caps.db.overlapping(MORSELS, cap.base, cap.word, Class::Leaves);
+    leaves.map(|slot| slot.cap()).any(|cap| is_borrowed(&cap) || is_in_device(&cap))
 }
 
 /// Makes a capability to a part; see [`captypes::op::PartMorsel`].
@@ -440,13 +441,65 @@ pub fn commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
     unmap_pages(cpu, cap)?;
     let number = pool_of(object_of(cap));
     let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
-    with_object(cpu, cap, |objects, record| {
+    finish_reaping(cpu, number, shared)?;
+    let old = with_object(cpu, cap, |objects, record| {
         let id = free_record(objects, shared)?;
-        if let Some(old) = objects.commit(record, id)? {
-            while !objects.reap(old)? {}
+        objects.commit(record, id)
+    })?;
+    reap_later(cpu, number, shared, old)
+}
+
+/// What was committed counts no more; see [`captypes::op::ReleaseCommit`].
+pub fn release_commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
+    check_whole(cap)?;
+    let number = pool_of(object_of(cap));
+    let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
+    finish_reaping(cpu, number, shared)?;
+    let old = with_object(cpu, cap, |objects, record| objects.release_commit(record))?;
+    reap_later(cpu, number, shared, old)
+}
+
+/// Begins to give back what only an earlier commit had. The rest is done when the pool is used the next time, or by
+/// recovery: nobody needs to wait for it.
+fn reap_later(
+    cpu: &mut CpuDriver,
+    number: usize,
+    shared: &SharedPool,
+    old: Option<Record>,
+) -> Result<()> {
+    if let Some(old) = old {
+        shared.reaping.store(old.id, Relaxed);
+        reap_some(cpu, number, shared)?;
+    }
+    Ok(())
+}
+
+/// Gives back a part of what an earlier commit had. Returns `true` if nothing of it is left.
+fn reap_some(cpu: &mut CpuDriver, number: usize, shared: &SharedPool) -> Result<bool> {
+    let id = shared.reaping.load(Relaxed);
+    if id == 0 {
+        return Ok(true);
+    }
+    let done = at_home(cpu, number, |objects| {
+        let old = objects.record(id).ok_or(Refused::Damaged)?;
+        for _ in 0..STEPS {
+            if objects.reap(old)? {
+                return Ok(true);
+            }
         }
-        Ok(())
-    })
+        Ok(false)
+    })?;
+    if done {
+        shared.reaping.store(0, Relaxed);
+    }
+    Ok(done)
+}
+
+fn finish_reaping(cpu: &mut CpuDriver, number: usize, shared: &SharedPool) -> Result<()> {
+    match reap_some(cpu, number, shared)? {
+        true => Ok(()),
+        false => Err(Status::Again),
+    }
 }
 
 /// Destroys an object, and then empties the slot; see [`captypes::op::DestroyMorsel`].
@@ -503,6 +556,9 @@ pub fn map(
     dst: SlotRef,
 ) -> Result<()> {
     let cap = from.slot.cap();
+    if table.cap().is(CapType::DeviceSpace) {
+        return map_to_device(cpu, table, from, args, dst);
+    }
     let (level, flags) = cpu.vm.check_morsel(&cpu.caps, table, from, &args)?;
     let at = (args.entry, level, flags);
     let Some(root) = shown_root(cpu, &cap, level, &args)? else {
@@ -511,6 +567,23 @@ pub fn map(
     let (base, is_table) = (root.0 * PAGE, level > 1);
     let shown = Shown { base, key: cap.base, is_table };
     cpu.vm.show_morsel(&mut cpu.caps, table, from.slot, at, &[shown], dst);
+    Ok(())
+}
+
+/// Maps a morsel in a DeviceSpace: its table by one entry.
+fn map_to_device(
+    cpu: &mut CpuDriver,
+    table: SlotRef,
+    from: Held,
+    args: MapArgs,
+    dst: SlotRef,
+) -> Result<()> {
+    let cap = from.slot.cap();
+    let flags = check_device_map(&cpu.caps, table, from, &args)?;
+    let root = shown_root(cpu, &cap, vtd::LEVEL, &args)?.ok_or(Status::WrongLevel)?;
+    let shown = Shown { base: root.0 * PAGE, key: cap.base, is_table: true };
+    let CpuDriver { caps, vm, .. } = cpu;
+    show_to_device(vm, caps, (table, args.entry), (from.slot, shown, flags), dst);
     Ok(())
 }
 

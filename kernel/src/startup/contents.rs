@@ -3,10 +3,11 @@
 use super::builder::{object, Builder, Error};
 use super::{facts, BOOT_CORE};
 use crate::arch;
-use crate::arch::boot_info::{BootInfo, Region, RegionKind, MAX_CORES};
+use crate::arch::boot_info::{BootInfo, RegionKind, MAX_CORES};
 use crate::cap::policy::SCALE;
 use crate::cap::retype::home_ram;
 use crate::cap::{attr, memory_cap};
+use crate::devices::FUNCTIONS;
 use crate::object::mem::{self};
 use crate::object::{slot_at, Dcb, DcbRef, Obj};
 use crate::operations::configure::{configure, Settings};
@@ -72,6 +73,10 @@ impl Builder<'_> {
             let (io, irq) = (self.fixed(slots::IO), self.fixed(slots::IRQ));
             self.local.caps.db.insert(io, all(CapType::Io, 1 << 16));
             self.local.caps.db.insert(irq, all(CapType::Irq, arch::IRQS as u64));
+            if arch::has_iommu() {
+                let functions = self.fixed(slots::FUNCTIONS);
+                self.local.caps.db.insert(functions, all(CapType::PciFunction, FUNCTIONS));
+            }
         }
         self.local.caps.db.insert(self.fixed(slots::KERNEL), all(CapType::Kernel, 0));
         let (id, perf) = (self.fixed(slots::ID), self.fixed(slots::PERFMON));
@@ -142,12 +147,26 @@ pub(super) fn give_memory(builder: &mut Builder, info: &BootInfo, pool: u64) -> 
     Ok(count)
 }
 
-/// PhysAddr for tables of the firmware, memory that keeps its contents, and registers of devices.
+/// The persistent memory. It has no home: who deletes the last capability to it forgets it, and the next boot
+/// finds it again.
+pub(super) fn give_persistent(builder: &mut Builder, info: &BootInfo) {
+    let Some(region) = info.persistent() else { return };
+    let attrs = region.node as u16 & RamAttrs::NODE | RamAttrs::PERSISTENT.0;
+    let (ty, bytes) = (CapType::Ram as u8, region.end - region.start);
+    let slot = builder.fixed(slots::PERSISTENT);
+    let cap = memory_cap(ty, Rights::ALL, attrs, region.start, bytes);
+    builder.local.caps.db.insert(slot, cap);
+}
+
+/// PhysAddr for tables of the firmware, and registers of devices.
 pub(super) fn give_devices(builder: &mut Builder, info: &BootInfo) -> Result<u32, Error> {
     let node = builder.cnode(BOOT_DEVICES_L1)?;
     let mut count = 0;
     for region in info.memory.as_slice() {
-        let Some(attrs) = device_attrs(region) else { continue };
+        if region.kind != RegionKind::Acpi {
+            continue;
+        }
+        let attrs = region.node as u16 & RamAttrs::NODE;
         let (start, end) = (region.start & !(PAGE - 1), region.end.next_multiple_of(PAGE));
         let overlaps = builder.local.caps.db.overlapping(
             crate::cap::MEMORY,
@@ -169,15 +188,6 @@ pub(super) fn give_devices(builder: &mut Builder, info: &BootInfo) -> Result<u32
         count += 1;
     }
     Ok(count)
-}
-
-fn device_attrs(region: &Region) -> Option<u16> {
-    let node = region.node as u16 & RamAttrs::NODE;
-    match region.kind {
-        RegionKind::Acpi => Some(node),
-        RegionKind::Persistent => Some((node | RamAttrs::PERSISTENT.0) & attr::INHERITED),
-        _ => None,
-    }
 }
 
 pub(super) fn map_boot_info(
@@ -209,7 +219,7 @@ pub(super) fn map_boot_info(
         cores: info.cores.as_slice().len() as u32,
         core: builder.local.core.id.index() as u32,
         cmdline_len: used as u32,
-        reserved: 0,
+        caches_persist: u32::from(info.caches_persist),
         ram_bytes: regions.map(|r| r.end - r.start).sum(),
         first_domains: shares.fold(BOOT_CORE.bit(), |set, (core, _)| set | 1 << core),
         channel_bytes: info.channels.end - info.channels.start,

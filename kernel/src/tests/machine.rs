@@ -21,6 +21,8 @@ use std::boxed::Box;
 pub const FIRST: u64 = 1 << 30;
 /// Bytes of memory.
 pub const BYTES: u64 = 16 << 20;
+/// Bytes of memory behind, of which there are no capabilities to begin with.
+pub const MORE: u64 = 2 << 20;
 /// Where the RAM begins that nothing was made of.
 pub const FREE: u64 = FIRST + (1 << 20);
 /// A range that is no memory, 2 GiB.
@@ -47,7 +49,7 @@ pub struct Machine {
     memory: *mut u8,
 }
 
-const LAYOUT: Layout = match Layout::from_size_align(BYTES as usize, 1 << 21) {
+const LAYOUT: Layout = match Layout::from_size_align((BYTES + MORE) as usize, 1 << 21) {
     Ok(layout) => layout,
     Err(_) => panic!(),
 };
@@ -73,7 +75,7 @@ impl Machine {
     pub fn with_cores(cores: Cores) -> Machine {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(LAYOUT) };
-        arch::set_phys_memory(memory, FIRST, BYTES);
+        arch::set_phys_memory(memory, FIRST, BYTES + MORE);
         let mut core = Box::new(Core::new(0, 0, 0, CpuDriver::new()));
         core.place();
         core.local.set_core(CoreId(0), cores);

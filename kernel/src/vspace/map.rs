@@ -177,6 +177,7 @@ impl Translations {
             rights: target.rights(),
             in_alone: is_alone_kind(own.rights_set()),
             is_morsel: false,
+            in_device: false,
         };
         if target.is_table() {
             self.adds_places(unit, base, level - 1);
@@ -229,6 +230,7 @@ impl Translations {
             rights,
             in_alone: is_alone_kind(own.rights_set()),
             is_morsel: false,
+            in_device: false,
         };
         caps.db.insert_mapping(dst, mapping.to_cap(), from.slot);
         Ok(())

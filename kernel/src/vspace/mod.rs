@@ -21,6 +21,7 @@
 //! ```
 
 mod address;
+mod device;
 mod grant;
 mod map;
 mod morsel;
@@ -32,6 +33,7 @@ mod unmap;
 mod zero;
 
 pub use address::{locate, places_below, Place, Places, MOST_PLACES};
+pub use device::{check_device_map, close_device_space, device_mapping, show_to_device};
 pub use map::{read_entry, MapArgs};
 pub use morsel::Shown;
 pub use tlb::Translations;
@@ -102,9 +104,18 @@ impl Mapping {
             base
         };
         let (count, rights) = (count_in(entry), Rights::NONE);
-        let in_alone = false;
         let entry = index;
-        Some(Mapping { base, table, entry, count, level, is_table, rights, in_alone, is_morsel })
+        Some(Mapping {
+            base,
+            table,
+            entry,
+            count,
+            level,
+            is_table,
+            rights,
+            is_morsel,
+            ..Mapping::NONE
+        })
     }
 }
 

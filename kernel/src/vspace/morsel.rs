@@ -1,5 +1,6 @@
 //! Entries that show morsels: tables of theirs, or single pages.
 
+use super::device::forget_in_devices;
 use super::grant::granted;
 use super::map::changed_level;
 use super::zero::shows_nothing;
@@ -23,13 +24,15 @@ const SEARCHED_PER_STEP: u32 = 16;
 
 /// What is shown no more, by the place at which its object is counted.
 pub(super) struct Unshown {
+    /// Devices must forget everything.
+    pub(super) devices: bool,
     places: u64,
     counts: [u32; PLACES],
 }
 
 impl Unshown {
     pub(super) const fn new() -> Unshown {
-        Unshown { places: 0, counts: [0; PLACES] }
+        Unshown { devices: false, places: 0, counts: [0; PLACES] }
     }
 }
 
@@ -51,6 +54,7 @@ impl Translations {
     /// It does so no more: whoever takes pages of the object away need not ask for it once it is cached nowhere.
     #[inline(never)]
     pub(super) fn shows_no_more(&mut self, cap: &RawCap) {
+        forget_in_devices(self, cap);
         let place = morsels::object_of(cap) as usize % PLACES;
         self.unshown.places |= 1 << place;
         self.unshown.counts[place] += 1;
@@ -136,6 +140,7 @@ impl Translations {
             rights: what.rights_set(),
             in_alone: is_alone_kind(own.rights_set()),
             is_morsel: true,
+            in_device: false,
         };
         // Counted before anybody can cache it.
         self.shows(&mapping.to_cap());
@@ -220,7 +225,7 @@ impl Translations {
 }
 
 /// The bits of an entry that shows a morsel, besides the address and those of a first one.
-fn entry_bits(flags: MapFlags) -> u64 {
+pub(super) fn entry_bits(flags: MapFlags) -> u64 {
     Flags::PRESENT.bits() | Flags::USER.bits() | rights_bits(flags) | MORSEL
 }
 

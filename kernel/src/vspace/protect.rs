@@ -1,5 +1,6 @@
 //! Changing the rights of entries that are mapped.
 
+use super::device::forget_in_devices;
 use super::grant::asked;
 use super::grant::{check_granted, granted};
 use super::Translations;
@@ -77,6 +78,7 @@ impl Translations {
         }
         let allowed = granted(caps, flags, mapping.rights, || mapped(caps, slot))?;
         self.settle_below(caps, slot, &cap, allowed);
+        forget_in_devices(self, &cap);
         let bits = rights_bits(allowed);
         let shared = self.elsewhere.may_be();
         if set_rights(&cap, first, count, bits, shared) {
@@ -110,7 +112,7 @@ impl Translations {
     /// May the entries of every Mapping in `slots` get the rights that `flags` ask for?
     #[inline(always)]
     fn check_protect(
-        &self,
+        &mut self,
         caps: &CapSpace,
         slots: SlotRun,
         flags: MapFlags,
@@ -123,6 +125,7 @@ impl Translations {
             sizes |= cap.aux;
             if cap.head() & (0xff | allowed) != allowed || cap.word != table {
                 check_one(caps, slot, flags, &mut table)?;
+                forget_in_devices(self, &cap);
             }
         }
         if sizes >> ENTRY_BITS != 0 && entries_of(slots) > MOST_ENTRIES {

@@ -24,6 +24,7 @@
 //! before it faults, or forgets what it had when it does, and the library of the program tries again.
 
 use super::address::{Found, Place};
+use super::device::flush_devices;
 use super::Translations;
 use crate::arch;
 use crate::cap::mapping::{is_mapping, ENTRY, ENTRY_BITS, IS_TABLE, LEVEL};
@@ -180,6 +181,7 @@ impl Translations {
         if asked {
             self.await_answers(wait);
         }
+        flush_devices(self);
         self.forget_unshown();
     }
 

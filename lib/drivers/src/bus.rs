@@ -41,7 +41,7 @@ impl From<Status> for Refusal {
 }
 
 /// The configuration space of all devices, by ports.
-struct Ports;
+pub(crate) struct Ports;
 
 impl Ports {
     fn select(function: DeviceFunction, at: u8) -> Result<(), Status> {
@@ -158,7 +158,7 @@ fn fill(
 }
 
 /// A DevFrame of the pages at a physical address, in a new slot.
-fn registers_at(boot: &Boot, base: u64, bytes: u64) -> Result<CapAddr, Status> {
+pub(crate) fn registers_at(boot: &Boot, base: u64, bytes: u64) -> Result<CapAddr, Status> {
     let slot = slot()?;
     for number in 0..boot.info.device_caps {
         let whole = CapAddr::new(BOOT_DEVICES_L1, number);
@@ -173,6 +173,6 @@ fn registers_at(boot: &Boot, base: u64, bytes: u64) -> Result<CapAddr, Status> {
     Err(Status::OutOfRange)
 }
 
-fn slot() -> Result<CapAddr, Status> {
+pub(crate) fn slot() -> Result<CapAddr, Status> {
     domain::with(|domain| domain.slot())
 }

@@ -10,7 +10,9 @@
 //! ([`dma`]): Frames whose physical addresses it knows. Queues are those of the library
 //! `virtio-drivers`, which sees both through its traits.
 //!
-//! There is no IOMMU code: a device can be told any address. See docs/security.md.
+//! Other devices ([`plain`]) are claimed with a capability to their function on the bus, which is attached to what the
+//! device is to reach (docs/iommu.md). Devices of the first kind are not: they can be told any address. See
+//! docs/security.md.
 #![no_std]
 
 extern crate alloc;
@@ -18,6 +20,7 @@ extern crate alloc;
 pub mod bus;
 pub mod console;
 pub mod dma;
+pub mod plain;
 pub mod transport;
 
 pub use transport::Device;

@@ -10,6 +10,9 @@ use virtiopci::{Part, Registers};
 
 /// Most queues of a device.
 const MOST_QUEUES: usize = 16;
+/// Feature: the device uses addresses as the bus has them, through an IOMMU if there is one. Those that a driver tells it
+/// ([`dma`](crate::dma)) are physical ones: such a device passes.
+const ACCESS_PLATFORM: u64 = 1 << 33;
 /// The message that everything raises.
 const MESSAGE: u16 = 0;
 /// Of a queue or device that could not have the message.
@@ -64,10 +67,10 @@ impl Device {
         self.set_status(DeviceStatus::empty());
         self.set_status(status);
         self.set_common(common::CONFIG_MESSAGE, MESSAGE);
-        let both = self.read_device_features() & known;
+        let both = self.read_device_features() & (known | ACCESS_PLATFORM);
         self.write_driver_features(both);
         self.set_status(status | DeviceStatus::FEATURES_OK);
-        self.get_status().contains(DeviceStatus::FEATURES_OK).then_some(both)
+        self.get_status().contains(DeviceStatus::FEATURES_OK).then_some(both & known)
     }
 
     /// The register at an offset of a part, which has room for it.

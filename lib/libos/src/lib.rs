@@ -11,6 +11,7 @@
 //!
 //! Above that is what native programs are made of:
 //!
+//! * [`morsel`], [`function`]: pools and morsels, and devices that reach them;
 //! * [`slots`], [`ram`], [`memd`]: free slots, objects made of RAM, the memory server;
 //! * [`vspace`]: address spaces; [`status`]: accessed and dirty bits, read from memory;
 //!   [`spawn`]: new domains from ELF programs;
@@ -38,6 +39,7 @@ pub mod cores;
 pub mod domain;
 pub mod ephemeral;
 pub mod frame;
+pub mod function;
 pub mod guarded;
 pub mod heap;
 pub mod interface;

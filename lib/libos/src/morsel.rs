@@ -1,7 +1,7 @@
 //! Pools and morsels, as methods of the slots that hold them. What takes long is repeated here until it is done.
 
 use crate::cap::until_done;
-use crate::{invoke, Cap};
+use crate::{invoke, Cap, PAGE};
 use captypes::invocations::{Copied, MorselFacts, PoolFacts, Value};
 use captypes::{op, Place, Rights, Status};
 
@@ -118,9 +118,16 @@ pub trait MorselCap: Cap {
         until_done(|| invoke(self, op::SnapshotMorsel { dst })).map(record)
     }
 
-    /// [`op::CommitMorsel`]
+    /// [`op::CommitMorsel`] of all that was stored before.
     fn commit(self) -> Result<(), Status> {
+        let pages = self.morsel_info()?.limit.div_ceil(PAGE);
+        self.write_back(0, pages)?;
         until_done(|| invoke(self, op::CommitMorsel {}))
+    }
+
+    /// [`op::ReleaseCommit`]
+    fn release_commit(self) -> Result<(), Status> {
+        until_done(|| invoke(self, op::ReleaseCommit {}))
     }
 
     /// [`op::DestroyMorsel`]

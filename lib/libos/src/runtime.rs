@@ -4,7 +4,7 @@ use crate::{cmdline, invoke, log, Cap};
 use abi::boot::{BootInfo, BOOT_INFO};
 use abi::layout::PAGE;
 use abi::{slots, DispatcherFrame};
-use captypes::op;
+use captypes::{op, CapAddr};
 use core::panic::PanicInfo;
 
 /// Status with which the machine ends after a panic of a program that may end it.
@@ -128,6 +128,21 @@ pub fn return_addresses(mut each: impl FnMut(u64)) {
     }
 }
 
+/// Memory that keeps its contents without power, at the same physical address in every boot. It has no home: the
+/// memory server neither counts it nor hands it out, and whoever deletes its last capability leaves it to the next boot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PersistentMemory {
+    /// Ram with the attribute `PERSISTENT`, of which Frames can be made with the contents that are there.
+    pub cap: CapAddr,
+    /// Physical address.
+    pub base: u64,
+    /// Bytes, a multiple of 2 MiB.
+    pub bytes: u64,
+    /// Does a store survive a power failure as soon as others can see it? Else only once it was written back from the
+    /// caches.
+    pub caches_persist: bool,
+}
+
 /// What the kernel told the first program, and that program those that it passed it on to.
 pub struct Boot {
     /// The page that the kernel wrote.
@@ -148,6 +163,17 @@ impl Boot {
     pub fn page(&self) -> &'static [u8] {
         // SAFETY: a whole page is mapped there, for good, and nobody writes it.
         unsafe { core::slice::from_raw_parts(BOOT_INFO as *const u8, PAGE as usize) }
+    }
+
+    /// The persistent memory of the machine, if this program has it.
+    pub fn persistent_memory(&self) -> Option<PersistentMemory> {
+        let what = slots::PERSISTENT.identify().ok()?;
+        Some(PersistentMemory {
+            cap: slots::PERSISTENT,
+            base: what.base,
+            bytes: what.bytes,
+            caches_persist: self.info.caches_persist != 0,
+        })
     }
 
     /// The kernel command line.

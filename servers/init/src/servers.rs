@@ -89,6 +89,9 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
         domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
         SELF_EP.mint_badged(child.slot(REPORT), Rights::SEND, UNIXD_BADGE)?;
         bringup::give_boot(boot, child, domain, window)?;
+        if boot.persistent_memory().is_some() {
+            PERSISTENT.move_to(child.slot(PERSISTENT))?;
+        }
         let [w0, w1, w2, w3] = streams.map_or(Ok([0; 4]), |device| device.give(child))?;
         Ok([bytes, w0, w1, w2, w3])
     })

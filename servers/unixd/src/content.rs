@@ -6,19 +6,25 @@ use crate::descs::{Desc, Descs, Object};
 use crate::disks;
 use crate::effects::Effects;
 use crate::frames::Files;
+use crate::morsels::Morsel;
 use crate::procs::Procs;
 use crate::server::SCRATCH;
 use crate::signals::from_kernel;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
-use files::{Piece, Refusal, Writer};
+use files::{Allocation, Backing, Piece, Refusal, Writer};
 use libos::ipc::Caps;
 use libos::Rights;
 use memfs::Ino;
-use unixproto::files::{AT_OFFSET, O_APPEND};
+use unixproto::files::{
+    AT_OFFSET, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE, O_APPEND,
+};
 use unixproto::ops::{self, Part};
 use unixproto::signals::SIGXFSZ;
 use unixproto::{op, Errno, Reply};
+
+/// The mode of `fallocate` that makes a hole.
+const PUNCH_HOLE: u32 = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
 /// What requests about contents work on.
 pub struct Contents<'a> {
@@ -140,7 +146,65 @@ impl Contents<'_> {
         Ok(part.bytes as usize)
     }
 
-    /// A Frame with a part of a file, to read or also to write.
+    /// Makes memory for a part of a file, or takes it away.
+    #[inline(never)]
+    pub fn allocate(&mut self, op: op::Allocate) -> Tried {
+        let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
+        desc.writable()?;
+        if matches!(desc.object, Object::Disk { .. }) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let how = match op.mode {
+            0 => Allocation::Extend,
+            FALLOC_FL_KEEP_SIZE => Allocation::Keep,
+            PUNCH_HOLE => Allocation::Punch,
+            FALLOC_FL_ZERO_RANGE => Allocation::Zero,
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        let writer = writer(self.procs, self.caller, self.clock.wall())?;
+        let done_so = self.files.allocate_range(ino, how, (op.offset, op.bytes), writer);
+        done_so.map_err(|refusal| refused(refusal, self.caller, self.fx))?;
+        done(())
+    }
+
+    /// Returns when what was written to a part of a file survives, if it is to survive.
+    #[inline(never)]
+    pub fn sync(&mut self, op: op::Sync) -> Tried {
+        let desc = self.descs.of(self.caller.pid, op.desc)?;
+        if let Object::File(ino) = desc.object {
+            self.files.write_back(ino, op.offset, op.offset.saturating_add(op.bytes))?;
+        }
+        done(())
+    }
+
+    /// `FICLONE`.
+    pub fn clone_file(&mut self, op: op::Clone) -> Tried {
+        let (to, desc) = file_of(self.descs, self.caller, op.desc)?;
+        let (from, source) = file_of(self.descs, self.caller, op.from)?;
+        desc.writable()?;
+        source.readable()?;
+        if desc.flags & O_APPEND != 0 {
+            return Err(Errno::EBADF);
+        }
+        let is_disk = |desc: &Desc| matches!(desc.object, Object::Disk { .. });
+        if is_disk(desc) || is_disk(source) {
+            return Err(Errno::EINVAL);
+        }
+        let writer = writer(self.procs, self.caller, self.clock.wall())?;
+        let cloned = self.files.clone_contents(from, to, writer);
+        cloned.map_err(|refusal| refused(refusal, self.caller, self.fx))?;
+        done(())
+    }
+
+    /// Makes a file atomic, or not so any more.
+    pub fn make_atomic(&mut self, op: op::MakeAtomic) -> Tried {
+        let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
+        desc.writable()?;
+        self.files.make_atomic(ino, op.on)?;
+        done(())
+    }
+
+    /// A Frame with a part of a file, to read or also to write; or the Morsel that has all of it.
     #[inline(always)]
     pub fn file_extent(&mut self, op: op::FileExtent) -> Tried {
         let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
@@ -160,11 +224,15 @@ impl Contents<'_> {
 
 /// An answer with a part of a file, to read or also to write.
 #[inline(always)]
-fn share(piece: Piece<Slots>, write: bool) -> Tried {
-    let Piece { layout, start, bytes, size, frame } = piece;
-    let answer = ops::Extent { layout, start, bytes, size };
-    let Some(frame) = frame else { return done(answer) };
+fn share(piece: Piece<Slots, Morsel>, write: bool) -> Tried {
+    let Piece { layout, start, bytes, size, backing } = piece;
+    let (cap, is_morsel) = match backing {
+        Backing::Hole => return done(ops::Extent { layout, start, bytes, size, is_morsel: false }),
+        Backing::Frame(frame) => (frame.first(), false),
+        Backing::Object(morsel) => (morsel.cap(), true),
+    };
+    let answer = ops::Extent { layout, start, bytes, size, is_morsel };
     let write = if write { Rights::WRITE } else { Rights::NONE };
-    mint(frame.first(), SCRATCH, Rights::READ.or(Rights::EXEC).or(write))?;
+    mint(cap, SCRATCH, Rights::READ.or(Rights::EXEC).or(write))?;
     Ok(Outcome::WithCaps(answer.encode(), Caps::moved(SCRATCH, 1)))
 }

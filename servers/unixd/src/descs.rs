@@ -295,9 +295,10 @@ impl Descs {
     }
 
     /// What a description is.
-    pub fn describe(&self, pid: Pid, id: u32) -> Tried {
+    pub fn describe(&self, tree: &Tree, pid: Pid, id: u32) -> Tried {
         let object = &self.of(pid, id)?.object;
-        done(Opened { desc: id, kind: object.kind() as u8, inode: object.inode() })
+        let (kind, inode) = (object.kind() as u8, object.inode());
+        done(Opened { desc: id, kind, inode, is_stored: tree.stores(object) })
     }
 
     /// The signals that are read by a description. `EINVAL`: it is something else.

@@ -66,6 +66,12 @@ pub fn get_dents(
     count(dents.bytes.len())
 }
 
+/// The number of an inode as `stat` shows it.
+fn number(names: &memfs::Fs<crate::frames::Contents>, ino: Ino) -> Result<u64, Errno> {
+    let kept = names.get(ino)?.kept();
+    Ok(kept.map_or(ino.0, |memfs::Kept(number)| number.get()).into())
+}
+
 impl View<'_> {
     fn list(&self, ino: Ino, from: u64, dents: &mut Dents) -> Result<u64, Errno> {
         let names = self.tree.files().names();
@@ -76,7 +82,7 @@ impl View<'_> {
         }
         let mut next = from;
         for (cookie, target, name) in [(0, ino, &b"."[..]), (1, dir.parent, b"..")] {
-            if from <= cookie && dents.add(target.0 as u64, cookie + 1, 4, name) {
+            if from <= cookie && dents.add(number(names, target)?, cookie + 1, 4, name) {
                 next = cookie + 1;
             }
         }
@@ -85,7 +91,7 @@ impl View<'_> {
         }
         for entry in dir.entries(from.max(FIRST_COOKIE)) {
             let kind = (names.get(entry.ino)?.node.type_bits() >> 12) as u8;
-            if !dents.add(entry.ino.0 as u64, entry.next, kind, entry.name) {
+            if !dents.add(number(names, entry.ino)?, entry.next, kind, entry.name) {
                 break;
             }
             next = entry.next;

@@ -44,6 +44,7 @@ mod life;
 mod limits;
 mod load;
 mod locks;
+mod morsels;
 mod names;
 mod nodes;
 mod open;
@@ -51,6 +52,7 @@ mod openproc;
 mod owners;
 mod pathops;
 mod pipes;
+mod pmem;
 mod poll;
 mod populate;
 mod procfs;
@@ -74,6 +76,7 @@ mod wait;
 mod watches;
 mod who;
 mod window;
+mod xattrs;
 
 libos::program!(main);
 

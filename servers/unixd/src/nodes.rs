@@ -1,5 +1,6 @@
 //! What a path leads to: a file of the file system, or something in `/proc`.
 
+use crate::descs::Object;
 use crate::frames::Files;
 use crate::open::device;
 use crate::procfs::ProcNode;
@@ -49,6 +50,15 @@ impl Tree {
     #[inline]
     pub fn files_mut(&mut self) -> &mut Files {
         &mut self.files
+    }
+    /// Are the contents of something that is open a Morsel?
+    pub fn stores(&self, object: &Object) -> bool {
+        match object {
+            Object::File(ino) => {
+                self.files.names().get(*ino).is_ok_and(|inode| inode.kept().is_some())
+            }
+            _ => false,
+        }
     }
     /// The root directory.
     #[inline]

@@ -57,7 +57,7 @@ impl Opening<'_> {
     pub fn cred(&self) -> Cred {
         self.procs.cred(self.caller.pid)
     }
-    fn names(&self) -> &memfs::Fs<files::Content<crate::caps::Slots>> {
+    fn names(&self) -> &memfs::Fs<crate::frames::Contents> {
         self.handles.tree.files().names()
     }
     /// May the process open `count` more?
@@ -129,7 +129,7 @@ impl Opening<'_> {
             return Err(Errno::ENOSPC);
         }
         let attr = self.names().inherited(dir, self.attr(op.mode), false)?;
-        let ino = self.handles.tree.files_mut().create_unnamed(0, attr)?;
+        let ino = self.handles.tree.files_mut().create_unnamed_in(dir, attr)?;
         self.opened(Object::File(ino), op.flags, None, Claim::Writes)
     }
 
@@ -216,7 +216,8 @@ impl Opening<'_> {
         let ino = self.handles.tree.files_mut().create_unnamed(size, attr)?;
         let object = Object::File(ino);
         let desc = self.handles.open((pid, cred.uid), object, O_RDWR, None, Claim::None)?;
-        done(Opened { desc, kind: Kind::Regular as u8, inode: ino.0 as u64 })
+        let inode = ino.0.into();
+        done(Opened { desc, kind: Kind::Regular as u8, inode, is_stored: false })
     }
 
     /// Makes a pipe.
@@ -278,8 +279,9 @@ impl Opening<'_> {
 
     fn opened(&mut self, object: Object, flags: u32, place: Option<Place>, claim: Claim) -> Tried {
         let (kind, inode) = (object.kind() as u8, object.inode());
+        let is_stored = self.handles.tree.stores(&object);
         let desc = self.open_desc(object, flags, place, claim)?;
-        done(Opened { desc, kind, inode })
+        done(Opened { desc, kind, inode, is_stored })
     }
 
     /// A fifo is open when its other end is.
@@ -297,7 +299,8 @@ impl Opening<'_> {
                 return Err(Errno::ENXIO);
             }
         }
-        done(Opened { desc: call.kept, kind: Kind::Pipe as u8, inode: ino.0 as u64 })
+        let (kind, inode) = (Kind::Pipe as u8, ino.0.into());
+        done(Opened { desc: call.kept, kind, inode, is_stored: false })
     }
 
     fn may_open(&self, ino: Ino, op: op::Open) -> Result<(), Errno> {

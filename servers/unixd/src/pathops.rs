@@ -12,13 +12,15 @@ use crate::stock::Stock;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Tried};
 use credentials::Capability;
-use memfs::{Attr, Cred, Found, Fs, Ino, Names, Step, PATH_MAX};
+use memfs::{Attr, Cred, Found, Fs, Ino, Kept, Names, Step, PATH_MAX};
 use unixproto::files::*;
 use unixproto::ops::Inode;
 use unixproto::{op, Errno};
 
 /// Device number of the file system.
 const DEVICE: u64 = 1;
+/// That of persistent files.
+const PMEM_DEVICE: u64 = 4;
 /// Bytes of a block, for `st_blocks`.
 const BLOCK: u64 = 512;
 
@@ -38,7 +40,7 @@ impl PathOps<'_> {
     fn view(&self) -> Result<View<'_>, Errno> {
         View::new(self.tree, self.procs, self.descs, self.caller)
     }
-    fn names(&mut self) -> &mut Fs<files::Content<crate::caps::Slots>> {
+    fn names(&mut self) -> &mut Fs<crate::frames::Contents> {
         self.tree.files_mut().names_mut()
     }
     fn cred(&self) -> Cred {
@@ -86,9 +88,13 @@ impl PathOps<'_> {
             memfs::Node::Device(number) | memfs::Node::Block(number) => number,
             _ => 0,
         };
+        let (dev, number) = match inode.kept() {
+            Some(Kept(number)) => (PMEM_DEVICE, number.get()),
+            None => (DEVICE, ino.0),
+        };
         Ok(Stat {
-            dev: DEVICE,
-            ino: ino.0 as u64,
+            dev,
+            ino: number as u64,
             nlink: inode.nlink as u64,
             mode: inode.node.type_bits() | inode.mode,
             uid: inode.uid,
@@ -398,16 +404,24 @@ impl PathOps<'_> {
         count(path.len())
     }
 
+    /// Does an inode survive?
+    fn is_kept(&self, ino: Ino) -> bool {
+        self.tree.files().names().get(ino).is_ok_and(|inode| inode.kept().is_some())
+    }
+
     /// `statfs`.
     pub fn stat_fs(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         const TMPFS: u64 = 0x0102_1994;
         const PROC: u64 = 0x9fa0;
+        /// "tess".
+        const PMEM: u64 = 0x7373_6574;
         let nameless = call.lengths.0 == 0
             && dir != CWD
             && self.descs.of(self.caller.pid, dir)?.object.node().is_none();
         let magic = match nameless {
             true => TMPFS,
             false => match self.view()?.target(call, dir, flags, true)? {
+                Node::Mem(ino) if self.is_kept(ino) => PMEM,
                 Node::Mem(_) => TMPFS,
                 Node::Proc(_) => PROC,
             },
@@ -415,8 +429,12 @@ impl PathOps<'_> {
         let (free, total) = crate::caps::memory();
         let (used, limit) =
             (self.tree.files().names().used() as u64, self.tree.files().names().limit() as u64);
-        let words = match magic {
-            TMPFS => [
+        let words = match (magic, self.tree.files_mut().memory().pool) {
+            (PMEM, Some(handle)) => {
+                let (total, free) = crate::pmem::space(handle.pool)?;
+                [magic, 4096, total, free, free, limit, limit - used, 0, 255, 4096, 0, 0, 0, 0, 0]
+            }
+            (TMPFS, _) => [
                 magic,
                 4096,
                 total / 4096,

@@ -48,7 +48,7 @@ impl Texts<'_> {
                 text.push(b'\n');
                 text
             }
-            "mounts" => mounts().into_bytes(),
+            "mounts" => mounts(self.tree).into_bytes(),
             "stat" => self.process_stat(proc, tid).into_bytes(),
             "statm" => {
                 let usage = usage(proc);

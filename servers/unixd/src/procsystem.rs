@@ -2,6 +2,7 @@
 
 use crate::clock::SECOND;
 use crate::cpuinfo;
+use crate::nodes::Tree;
 use crate::procs::Proc;
 use crate::procstatus::in_one_line;
 use crate::proctext::{in_ticks, Texts};
@@ -24,7 +25,7 @@ impl Texts<'_> {
                 format!("{} {running}/{all} {}\n", self.load, self.procs.last_pid())
             }
             "meminfo" => self.meminfo(),
-            "mounts" => mounts(),
+            "mounts" => mounts(self.tree),
             "partitions" => self.tree.partitions(),
             "stat" => self.stat_text(),
             "swaps" => String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
@@ -210,8 +211,13 @@ pub fn usage(proc: &Proc) -> Usage {
 }
 
 /// The text of `mounts`.
-pub fn mounts() -> String {
-    String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n")
+pub fn mounts(tree: &Tree) -> String {
+    let mut text =
+        String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n");
+    if tree.files().memory_ref().pool.is_some() {
+        text.push_str("pmem /pmem pmfs rw,relatime,dax=always 0 0\n");
+    }
+    text
 }
 
 /// Of each core, the ticks during which it had nothing to do.

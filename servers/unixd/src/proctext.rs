@@ -53,6 +53,11 @@ impl Texts<'_> {
                 ] {
                     put_line!(text, "{name} {value}");
                 }
+                if let Some(memory) = self.system.persistent_memory() {
+                    put_line!(text, "persistent {}", memory.bytes);
+                    put_line!(text, "persistent_address {}", memory.base);
+                    put_line!(text, "persistent_caches {}", u8::from(memory.caches_persist));
+                }
             }
             "capabilities" => text = crate::captree::text(self.procs),
             "processes" => text = self.processes(),

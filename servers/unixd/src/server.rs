@@ -16,6 +16,7 @@ use crate::load::Load;
 use crate::locks::AllLocks;
 use crate::nodes::Tree;
 use crate::pipes::Pipes;
+use crate::pmem::Pool;
 use crate::procs::{Pid, Procs};
 use crate::stock::Stock;
 use crate::system::System;
@@ -86,6 +87,8 @@ pub struct Unixd {
     console: Console,
     /// Time, and what is due when.
     clock: Clock,
+    /// Memory for files that the next boot finds.
+    pool: Option<Pool>,
     /// What is known about memory.
     stock: Stock,
     /// The machine and the session.
@@ -242,6 +245,7 @@ impl Unixd {
             return Err(Errno::EINVAL);
         }
         let outcome = self.attempt(pid, &mut call);
+        self.keep_attributes();
         if self.settle() {
             return Ok(Outcome::Never);
         }
@@ -251,6 +255,22 @@ impl Unixd {
                 self.life().block(tid, call, deadline)
             }
             outcome => Ok(outcome),
+        }
+    }
+
+    /// Attributes of persistent files are to be found again before anybody is told that they have changed.
+    #[inline]
+    fn keep_attributes(&mut self) {
+        if self.tree.files().names().is_unsettled() {
+            self.tell_attributes();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_attributes(&mut self) {
+        if let Err(error) = self.tree.files_mut().names_mut().settle() {
+            libos::log!("unixd: attributes in /pmem are not kept: {error:?}");
         }
     }
 

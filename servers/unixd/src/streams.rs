@@ -22,8 +22,9 @@ use unixproto::session::DATA_BYTES;
 
 /// Bytes that wait for a reader, if they come by the serial port; more stay there.
 const SERIAL_MAX: usize = 64 * 1024;
-/// How long the device may take to say what ports it has: a part of a second.
-const PATIENCE: u64 = 5;
+/// How long the device may take to say what ports it has, in seconds: that is a thread of the emulator, which on a busy host may wait
+/// long for its turn.
+const PATIENCE: u64 = 10;
 
 /// Which of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +81,7 @@ impl Streams {
                 return Streams::default();
             }
         };
-        let started = Device::start(device, frame.tsc_hz.max(SECOND) / PATIENCE);
+        let started = Device::start(device, frame.tsc_hz.max(SECOND).saturating_mul(PATIENCE));
         let heard = started.and_then(|device| {
             device.listen(note::STREAMS)?;
             Ok(device)

@@ -5,6 +5,7 @@ use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
+use libos::runtime::PersistentMemory;
 use syscalls::x86_64::Sysno;
 use unixproto::Errno;
 
@@ -16,6 +17,8 @@ const REFUSED_MAX: usize = 1000;
 pub struct System {
     /// All RAM, bytes.
     ram: u64,
+    /// Memory that the next boot finds as it is left.
+    persistent: Option<PersistentMemory>,
     /// The argument block of the first process.
     args: Vec<u8>,
     /// Descriptions 0, 1 and 2 of the first process.
@@ -29,9 +32,13 @@ pub struct System {
 }
 
 impl System {
-    /// A machine with so much RAM, in bytes.
-    pub fn new(ram: u64) -> System {
-        System { ram, ..System::default() }
+    /// A machine with so much RAM, in bytes, and with this persistent memory.
+    pub fn new(ram: u64, persistent: Option<PersistentMemory>) -> System {
+        System { ram, persistent, ..System::default() }
+    }
+    /// The persistent memory that this server holds. The memory server does not know of it.
+    pub fn persistent_memory(&self) -> Option<PersistentMemory> {
+        self.persistent
     }
     /// All RAM, bytes.
     pub fn ram(&self) -> u64 {

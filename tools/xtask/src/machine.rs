@@ -1,6 +1,7 @@
 //! The emulated machine: what a user may choose about it, and QEMU's command line for it.
 
 use crate::map;
+use crate::nvdimm::{self, Module};
 use crate::project::Project;
 use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
@@ -29,6 +30,11 @@ pub struct MachineOptions {
     /// first written
     #[arg(long, value_name = "SIZE", value_parser = parse_disk)]
     pub md: Option<u64>,
+    /// Persistent memory: FILE, which is made (64M) if it is not there, and keeps what the guest stores in it. At
+    /// physical address 512 GiB in every boot. domain=cpu (as without it): what was stored survives a power failure;
+    /// domain=memory: only what was written back from the caches; the guest is told
+    #[arg(long, value_name = "FILE[:SIZE][,domain=cpu|memory]", value_parser = nvdimm::parse)]
+    pub nvdimm: Option<nvdimm::Wish>,
     /// Count instructions: one instruction takes one nanosecond of the guest's time, and every run
     /// is the same (no KVM; several cores take turns)
     #[arg(long)]
@@ -40,6 +46,13 @@ pub struct MachineOptions {
     /// Paging with five levels (LA57): addresses of 57 bits (no KVM)
     #[arg(long)]
     pub la57: bool,
+    /// An IOMMU, which the kernel uses to keep a device to the memory that it was given; a function of a device that
+    /// nobody has attached to any memory reaches all of it, as without (no KVM)
+    #[arg(long)]
+    pub iommu: bool,
+    /// A device that copies as it is told (QEMU's edu): for tests
+    #[arg(skip)]
+    pub edu: bool,
     /// Features that the processor shall not have, by QEMU's names, such as smap,smep (no KVM)
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     pub without: Vec<String>,
@@ -54,7 +67,13 @@ const SYSTEM_MIB: u64 = 16;
 impl MachineOptions {
     /// Does the host's own processor do?
     fn can_use_kvm(&self) -> bool {
-        !self.icount && self.gdb.is_none() && !self.la57 && self.without.is_empty()
+        let addressable = self.nvdimm.is_none() || nvdimm::host_can_address();
+        !self.icount
+            && self.gdb.is_none()
+            && !self.la57
+            && !self.iommu
+            && self.without.is_empty()
+            && addressable
     }
 }
 
@@ -82,9 +101,12 @@ impl Default for MachineOptions {
             nodes: 1,
             mem,
             md: None,
+            nvdimm: None,
             icount: false,
             turns: false,
             la57: false,
+            iommu: false,
+            edu: false,
             without: Vec::new(),
             gdb: None,
         }
@@ -154,6 +176,8 @@ pub struct Boot {
     pub streams: Streams,
     /// A file that is the machine's memory: below 2.75 GiB, a physical address is an offset in it.
     pub memory_file: Option<PathBuf>,
+    /// Persistent memory.
+    pub nvdimm: Option<Module>,
 }
 
 /// What the program's streams go over.
@@ -191,6 +215,13 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |text: &str| arguments.extend(text.split_whitespace().map(OsString::from));
     add("-machine q35 -nodefaults -no-user-config -no-reboot -display none -vga none");
+    if options.iommu {
+        // Before all devices. With addresses of 48 bits it reaches all memory that there can be.
+        add("-device intel-iommu,aw-bits=48,intremap=off");
+    }
+    if options.edu {
+        add("-device edu,dma_mask=0x7fffffffffff");
+    }
     if boot.kvm {
         add("-accel kvm -cpu host");
     } else {
@@ -211,7 +242,9 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     if let Some(port) = options.gdb {
         add(&format!("-gdb tcp::{port} -S"));
     }
-    add(&format!("-smp {} -m {}M", options.cores, options.mem.mib));
+    let mib = options.mem.mib;
+    let room = boot.nvdimm.as_ref().map_or(String::new(), |module| module.room(mib));
+    add(&format!("-smp {} -m {mib}M{room}", options.cores));
     if options.nodes > 1 {
         // A node is at least a socket.
         add(&format!("-smp sockets={}", options.cores));
@@ -238,8 +271,10 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
             }
             // Number 0 is one too.
             let most = names.len() + 1;
+            // Else a device of this kind goes round the IOMMU.
+            let platform = if options.iommu { ",iommu_platform=on" } else { "" };
             add(&format!(
-                "-device virtio-serial-pci,id=streams,disable-legacy=on,max_ports={most},vectors=1"
+                "-device virtio-serial-pci,id=streams,disable-legacy=on,max_ports={most},vectors=1{platform}"
             ));
             for (number, name) in (1..).zip(names) {
                 add(&format!(
@@ -249,6 +284,9 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
         }
     }
     add(&format!("-chardev socket,id=control,fd={} -serial chardev:control", ports.control));
+    if let Some(module) = &boot.nvdimm {
+        arguments.extend(module.arguments());
+    }
     arguments.extend(["-kernel".into(), boot.kernel.clone().into()]);
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);
     let la57 = if options.la57 { " la57" } else { "" };
@@ -282,6 +320,8 @@ impl Boot {
             bail!("every NUMA node has a core: --nodes cannot be more than --cores");
         }
         options.check_memory(image, 0)?;
+        let nvdimm = options.nvdimm.as_ref();
+        let nvdimm = nvdimm.map(|wish| Module::open(wish, options.mem.mib)).transpose()?;
         Ok(Boot {
             kernel: project.kernel(map::variant()),
             image: image.to_owned(),
@@ -290,6 +330,7 @@ impl Boot {
             kvm: options.can_use_kvm() && crate::kvm::usable(project),
             streams: Streams::Serial,
             memory_file: None,
+            nvdimm,
         })
     }
 }

@@ -48,6 +48,7 @@ mod map;
 #[cfg(feature = "workbench")]
 mod micro;
 mod new;
+mod nvdimm;
 #[cfg(feature = "workbench")]
 mod papers;
 mod ports;

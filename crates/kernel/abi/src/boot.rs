@@ -34,8 +34,9 @@ pub struct BootInfo {
     pub core: u32,
     /// Bytes used of `cmdline`.
     pub cmdline_len: u32,
-    /// Not used.
-    pub reserved: u32,
+    /// What of persistent memory ([`crate::slots::PERSISTENT`]) survives a power failure: 1, what was stored; 0, what was
+    /// written back from the caches.
+    pub caches_persist: u32,
     /// All usable RAM of the machine, in bytes, kernel image included.
     pub ram_bytes: u64,
     /// Bit k: core k has memory and a first domain of its own.

@@ -51,8 +51,14 @@ pub const MONITOR: CapAddr = CapAddr(21);
 pub const DEVICE: CapAddr = CapAddr(22);
 /// The interrupt of that device.
 pub const DEVICE_IRQ: CapAddr = CapAddr(23);
+/// Persistent memory: a Ram capability with the attribute `PERSISTENT` (`init`, which moves it to `unixd`); empty
+/// where there is none.
+pub const PERSISTENT: CapAddr = CapAddr(24);
+/// All functions of PCI devices, as far as their access to memory is concerned (`init`, on the boot core, of a machine with
+/// an IOMMU); else empty.
+pub const FUNCTIONS: CapAddr = CapAddr(25);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(24);
+pub const FIRST_FREE: CapAddr = CapAddr(26);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

@@ -87,4 +87,6 @@ counters! {
     /// Words of pools and of their objects' tables that another core had changed between being read and being
     /// exchanged.
     32 ExchangesLost "exchanges_lost";
+    /// Times when the IOMMU forgot all translations of devices.
+    33 DeviceFlushes "device_flushes";
 }

@@ -53,7 +53,8 @@ invocations! {
         /// Makes `count` objects of `bytes` each from `[offset, offset + count * bytes)` of the
         /// source, into consecutive slots. Fails with `HasDescendants` where something else was made
         /// of that range already. Frames, tables and CNodes made from RAM are zeroed; where that is more
-        /// than 1 MiB, the first slot holds a Blank in the meantime, and `Again` asks to be repeated.
+        /// than 1 MiB, the first slot holds a Blank in the meantime, and `Again` asks to be repeated. Frames made
+        /// of persistent RAM keep their contents; kernel objects are not made of it: `WrongType`.
         4 Retype(
             /// Type of the objects in bits 0..8. Bit 8: they are born with the right `WRITE_ALONE` instead
             /// of `WRITE`, and without `REVOKE` (Frames, `Pt`, L2CNodes, made of RAM).
@@ -216,7 +217,7 @@ invocations! {
             /// As in `FormatPool`.
             domain: u32
         ) -> (), needs WRITE;
-        /// Creates an object without pages, with the limit 0, and answers the number of its record.
+        /// Creates an object without pages, whose limit is what its order allows, and answers the number of its record.
         122 CreateMorsel(
             /// 0 to 4: it has at most 512 to the power of this pages.
             order: u32,
@@ -288,7 +289,8 @@ invocations! {
             /// An empty slot for the capability to all of it.
             dst: Place
         ) -> Value, needs REVOKE;
-        /// What it has now is what it has after a power failure, whatever is stored later. `Again` asks to be repeated.
+        /// What it has now is what it has after a power failure, whatever is stored later; pages that were written must have been
+        /// written back. `Again` asks to be repeated.
         136 CommitMorsel() -> (), needs REVOKE;
         /// Destroys the object, of which there must be neither another capability nor a Mapping (`HasDescendants`): the
         /// invoked one is then empty. `Again` asks to be repeated.
@@ -314,6 +316,8 @@ invocations! {
             /// Bytes.
             bytes: u64
         ) -> Copied, needs WRITE;
+        /// What was committed counts no more: after a power failure it has what was written back. `Again` asks to be repeated.
+        142 ReleaseCommit() -> (), needs REVOKE;
         /// Pages that were written since they were written back last survive a power failure when this has come to their end.
         /// Answers the first that was not looked at.
         141 WriteBackMorsel(
@@ -349,7 +353,9 @@ invocations! {
     /// A table changes only through a capability with `WRITE`.
     Table(TableOp) "Page tables" on [Pml5 Pml4 Pdpt Pd Pt] {
         /// Maps `count` pages of a Frame or DevFrame (each of this table's page size), or one table
-        /// of the next level, at consecutive entries. Makes one Mapping.
+        /// of the next level, at consecutive entries. Makes one Mapping. A Morsel is mapped by one entry of the level
+        /// above its order; in a DeviceSpace, of which this is the only operation, one of order 2. (Entry 3 of a DeviceSpace
+        /// is not used: at addresses there a device raises interrupts.)
         20 Map(
             /// First entry.
             entry: u32,
@@ -548,7 +554,7 @@ invocations! {
             cspace: Place,
             /// Root page table.
             vspace: Place,
-            /// The frame shared with the kernel, 4 KiB, mapped by the domain.
+            /// The frame shared with the kernel, 4 KiB, mapped by the domain; not of persistent memory.
             frame: Place,
             /// Where the domain maps it.
             frame_va: u64,
@@ -770,6 +776,21 @@ invocations! {
         /// What a device writes, and where, to raise the interrupt by a message: the address in bits 0..32,
         /// the value (of 32 bits) in bits 32..64. A line that has a pin has no message: `Unsupported`.
         75 IrqMessage() -> Value;
+    }
+
+    /// What devices do to memory by themselves. Until a function is attached for the first time its addresses are physical
+    /// ones. Each operation but `NextDeviceFault` is of one function.
+    PciFunction(PciFunctionOp) "PCI functions" on [PciFunction] {
+        /// From now on the function reaches what the DeviceSpace shows, and nothing else, until that is destroyed: then it
+        /// reaches nothing. `OutOfRange`: it is not on the first bus. `Unsupported`: it goes round the IOMMU.
+        150 AttachFunction(
+            /// The DeviceSpace.
+            space: Place
+        ) -> (), needs WRITE;
+        /// From now on the function reaches nothing.
+        151 BlockFunction() -> (), needs WRITE;
+        /// The oldest request of these functions that was refused and has not been answered before. `Empty` if there is none.
+        152 NextDeviceFault() -> DeviceFault, needs READ;
     }
 
     /// Number 0 is the time-stamp counter, which always runs; from 1 on come the programmable counters, and

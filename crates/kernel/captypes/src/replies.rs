@@ -127,6 +127,19 @@ replies! {
         /// The most records that it can have at present.
         records: u64,
     }
+    /// A device's request that was refused.
+    DeviceFault {
+        /// The function: bus × 256 + device × 8 + function.
+        function: u32,
+        /// The first byte of the page that was meant, as an address of the device.
+        address: u64,
+        /// [`DeviceFault::WRITE`], or 0 for a read.
+        access: u32,
+        /// [`DeviceFault::NOT_ATTACHED`] and so on, or another reason of the IOMMU.
+        reason: u32,
+        /// 1 if others were refused, of any function, of which nothing is known, since one was answered last.
+        lost: u32,
+    }
     /// Where a table, or what a Mapping maps, is to be found.
     Located {
         /// One of the virtual addresses; 0 if there is none of that number.
@@ -181,6 +194,19 @@ replies! {
         /// Bytes.
         bytes2: u64,
     }
+}
+
+impl DeviceFault {
+    /// Something was to be written.
+    pub const WRITE: u32 = 1;
+    /// The function reaches nothing.
+    pub const NOT_ATTACHED: u32 = 2;
+    /// The address has too many bits.
+    pub const TOO_FAR: u32 = 4;
+    /// It is not mapped, or not to be written.
+    pub const NOT_WRITABLE: u32 = 5;
+    /// It is not mapped.
+    pub const NOT_READABLE: u32 = 6;
 }
 
 impl MorselFacts {

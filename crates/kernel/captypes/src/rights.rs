@@ -55,7 +55,7 @@ pub struct RamAttrs(pub u16);
 impl RamAttrs {
     /// The bits of the NUMA node.
     pub const NODE: u16 = 0x3f;
-    /// Survives a power cut.
+    /// Keeps its contents without power: no retype clears it, no kernel object is made of it, it has no home.
     pub const PERSISTENT: RamAttrs = RamAttrs(1 << 6);
     /// Held by the memory server as the home of its RAM: it does not keep memory alive.
     pub const HOME: RamAttrs = RamAttrs(1 << 7);

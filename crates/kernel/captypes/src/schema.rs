@@ -23,13 +23,15 @@ pub enum Tree {
     Id,
     /// Pages of objects that are subtrees of page tables.
     Morsel,
+    /// Functions of PCI devices.
+    Function,
 }
 
 impl Tree {
-    /// Returns `true` if the objects of this tree are numbers (lines, ports, names), not bytes or single things.
+    /// Returns `true` if the objects of this tree are numbers (lines, ports, names, functions), not bytes or single things.
     pub const fn is_numbers(self) -> bool {
         match self {
-            Tree::Irq | Tree::Io | Tree::Id => true,
+            Tree::Irq | Tree::Io | Tree::Id | Tree::Function => true,
             Tree::None | Tree::Memory | Tree::Singleton | Tree::Morsel => false,
         }
     }
@@ -110,6 +112,8 @@ pub enum Finaliser {
     ClosePool,
     /// What is mapped of it is unmapped.
     UnmapMorsel,
+    /// Devices that are attached to it reach nothing any more, and what it maps is forgotten.
+    CloseDeviceSpace,
 }
 
 /// A property of a type, for the sets of [`TypeSet`].

@@ -40,7 +40,8 @@ capability_types! {
         tree Memory, rank 0, size PAGES, from [PhysAddr], rights [], is [Copyable],
         identity None, wire Moves, born Kept, last Forget
     }
-    /// Memory that nobody can read yet. What is made of it is zeroed first.
+    /// Memory that nobody can read yet. What is made of it is zeroed first; what is made of persistent RAM keeps its
+    /// contents, and is no kernel object.
     2 Ram {
         tree Memory, rank 1, size PAGES, from [PhysAddr Ram], rights [], is [Copyable],
         identity None, wire Moves, born Kept, last Forget
@@ -170,6 +171,19 @@ capability_types! {
         tree Morsel, rank 5, size NOTHING, from [], rights [], is [],
         identity FirstEntry, wire Never, born Kept, last ClearEntries,
         seen as Mapping
+    }
+    /// What a device can reach: the top table of a translation of its addresses, of which an entry covers 1 GiB and shows a
+    /// Morsel of order 2.
+    25 DeviceSpace {
+        tree Memory, rank 3, size PAGE, from [Ram],
+        rights [READ WRITE], is [Copyable KernelObject],
+        identity None, wire Local, born Zeroed, last CloseDeviceSpace
+    }
+    /// Functions on the PCI bus, each a number: bus × 256 + device × 8 + function. There are some if the machine has an
+    /// IOMMU that the kernel uses.
+    26 PciFunction {
+        tree Function, rank 0, size NOTHING, from [PciFunction], rights [READ WRITE], is [Copyable],
+        identity None, wire Local, born Kept, last Forget
     }
     /// The home of RAM, with which the memory server begins: it keeps no memory alive, and what is
     /// made of it of the same size descends from it. Shown as `Ram` with the attribute `HOME`.

@@ -442,7 +442,8 @@ impl Draft<'_> {
 
     /// Where objects come from.
     fn origin(&mut self) -> Option<Named> {
-        match self.random.below(20) {
+        match self.random.below(22) {
+            20 | 21 => self.given(slot::PERSISTENT),
             0 => self.given(slot::HOME),
             1 => self.given(slot::DEVICE),
             2 => self.cap(|cap| matches!(cap.ty, CapType::PhysAddr | CapType::DevFrame)),
@@ -497,7 +498,11 @@ impl Draft<'_> {
 
     /// Several parts of one capability, in ascending order.
     fn retype_many(&mut self) -> Option<Operation> {
-        let play = if self.random.one_in(3) { self.given(slot::PLAY) } else { None };
+        let play = match self.random.below(7) {
+            0 | 1 => self.given(slot::PLAY),
+            2 => self.given(slot::PERSISTENT),
+            _ => None,
+        };
         let source = play.or(self.cap(|cap| matches!(cap.ty, CapType::Ram | CapType::Frame)))?;
         let mut args = [0; 8];
         let (mut first, mut objects) = (self.gap(&source.cap, 4 * PAGE, PAGE) / PAGE, 0);
@@ -565,7 +570,11 @@ impl Draft<'_> {
     }
 
     fn retype_copy(&mut self) -> Option<Operation> {
-        let play = if self.random.one_in(2) { self.given(slot::PLAY) } else { None };
+        let play = match self.random.below(7) {
+            0..=2 => self.given(slot::PLAY),
+            3 => self.given(slot::PERSISTENT),
+            _ => None,
+        };
         let ram = play.or(self.cap(|cap| cap.ty == CapType::Ram))?;
         let frame = self.cap(|cap| cap.ty == CapType::Frame)?;
         let bytes = if self.random.one_in(4) { 2 * PAGE } else { PAGE };

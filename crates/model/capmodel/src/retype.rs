@@ -30,7 +30,14 @@ fn may_have_size(ty: CapType, bytes: u64) -> bool {
 /// What PhysAddr covers is memory only if it is persistent.
 fn may_be_made(source: &Cap, ty: CapType) -> bool {
     let is_memory = source.ty == CapType::Ram || source.attrs.has(RamAttrs::PERSISTENT);
-    source.ty.can_retype_to(ty) && (ty != CapType::Ram || is_memory)
+    let of_other_boots = source.attrs.has(RamAttrs::PERSISTENT) && ty.is_kernel_object();
+    source.ty.can_retype_to(ty) && (ty != CapType::Ram || is_memory) && !of_other_boots
+}
+
+/// Is memory zeroed when something of this type is made of it? Persistent memory keeps its contents.
+fn is_zeroed(source: &Cap, ty: CapType) -> bool {
+    let kept = source.attrs.has(RamAttrs::PERSISTENT);
+    source.ty == CapType::Ram && ty != CapType::Ram && !kept
 }
 
 /// What a new object may be used for.
@@ -92,7 +99,7 @@ impl Model {
         for (n, slot) in dst.into_iter().enumerate() {
             let cap = Cap { base: first.base + n as u64 * args.bytes, ..first };
             self.put(slot, cap);
-            if source.ty == CapType::Ram && args.ty.ty != CapType::Ram {
+            if is_zeroed(&source, args.ty.ty) {
                 self.forget_contents(cap.base, cap.end());
             }
         }
@@ -121,7 +128,7 @@ impl Model {
         let (_, dst) = check.passed(source.zip(dst))?;
         for (slot, cap) in dst.into_iter().zip(objects) {
             self.put(slot, cap);
-            if source.is_some_and(|source| source.ty == CapType::Ram) && cap.ty != CapType::Ram {
+            if source.is_some_and(|source| is_zeroed(&source, cap.ty)) {
                 self.forget_contents(cap.base, cap.end());
             }
         }
@@ -144,7 +151,7 @@ impl Model {
             check.demand(first >= end && behind <= source.bytes, Status::OutOfRange);
             let taken = self.is_taken(source, source.base + first, source.base + behind);
             check.demand(!taken, Status::HasDescendants);
-            if source.ty == CapType::Ram && ty != CapType::Ram {
+            if is_zeroed(source, ty) {
                 zeroed += behind - first;
             }
             end = behind;

@@ -21,6 +21,8 @@ enum Flaw {
     LaxProtect,
     /// Memory keeps what was in it.
     NoZeroing,
+    /// Persistent memory does not.
+    ForgetfulMemory,
     /// Mint keeps all rights.
     GenerousMint,
     /// Revoke leaves one capability behind.
@@ -43,6 +45,7 @@ enum Flaw {
 
 const HOME: u64 = 0x10_0000;
 const PLAY: u64 = 0x100_0000;
+const PERSISTENT: u64 = 512 << 30;
 
 fn facts() -> Facts {
     let own = |n: u64| {
@@ -77,6 +80,9 @@ impl Twin {
                 if number == slot::HOME {
                     words[2] = RamAttrs::HOME.0.into();
                 }
+                if number == slot::PERSISTENT {
+                    words[2] = RamAttrs::PERSISTENT.0.into();
+                }
                 model.import((own[1], number), &words).unwrap();
             };
             give(slot::ROOT, CapType::L1CNode, own[0], L2_BYTES);
@@ -91,6 +97,7 @@ impl Twin {
             give(slot::PLAY, CapType::Ram, PLAY, 16 << 20);
             give(slot::BIG, CapType::Frame, 0x4000_0000, 1 << 30);
             give(slot::HOME, CapType::Ram, HOME, 0x7ff0_0000);
+            give(slot::PERSISTENT, CapType::Ram, PERSISTENT, 4 << 20);
             give(slot::IO, CapType::Io, 0x80, 8);
             give(slot::IRQ, CapType::Irq, 5, 3);
             give(slot::ID, CapType::Id, 0, 1 << 40);
@@ -184,6 +191,14 @@ impl Twin {
                 model.entries = before.entries.clone();
             }
             (Flaw::NoZeroing, Label::Retype) => model.contents = before.contents.clone(),
+            (Flaw::ForgetfulMemory, Label::Retype) => {
+                let new = model.changed.iter().filter_map(|key| model.slots.get(key));
+                for cap in new.filter(|cap| cap.is_frame()).copied().collect::<Vec<_>>() {
+                    model
+                        .contents
+                        .retain(|page, _| *page < PERSISTENT || !cap.covers(*page, page + 1));
+                }
+            }
             (Flaw::GenerousMint, Label::Mint) => {
                 for key in model.changed.clone() {
                     if let Some(cap) = model.slots.get_mut(&key) {
@@ -269,6 +284,7 @@ fn flaws_are_found() {
         Flaw::StaleEntries,
         Flaw::LaxProtect,
         Flaw::NoZeroing,
+        Flaw::ForgetfulMemory,
         Flaw::GenerousMint,
         Flaw::SloppyRevoke,
         Flaw::SecretCopies,

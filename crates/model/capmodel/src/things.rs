@@ -7,7 +7,7 @@
 use crate::errors::Check;
 use crate::{Answer, Cap, Errors, Model, Operation, SlotKey, Words};
 use captypes::invocations::{options, Counter};
-use captypes::{op, CapType, Invocation, Label, Place, Rights, Status};
+use captypes::{op, CapType, Invocation, Label, Place, RamAttrs, Rights, Status};
 
 /// First address that is no user address.
 const USER_END: u64 = 1 << 47;
@@ -251,6 +251,8 @@ impl Model {
         ];
         let rights = |slot: SlotKey, needed| self.slots[&slot].rights.has(needed);
         if let Some(frame) = sources[FRAME as usize] {
+            let persistent = self.slots[&frame].attrs.has(RamAttrs::PERSISTENT);
+            check.demand(!persistent, Status::WrongType);
             check.demand(self.slots[&frame].bytes == crate::PAGE, Status::OutOfRange);
             check.demand(args.frame_va < USER_END, Status::OutOfRange);
             check.demand(rights(frame, Rights::READ.or(Rights::WRITE)), Status::NoRights);

@@ -80,9 +80,11 @@ pub mod slot {
     pub const ID: u32 = 34;
     /// The performance counters.
     pub const PERFMON: u32 = 35;
+    /// Persistent RAM, full of zeros when the machine starts.
+    pub const PERSISTENT: u32 = 36;
 
     /// All that are in use, in order.
-    pub const ALL: [u32; 21] = [
+    pub const ALL: [u32; 22] = [
         ROOT,
         DISPATCHER,
         VSPACE,
@@ -104,6 +106,7 @@ pub mod slot {
         IRQ,
         ID,
         PERFMON,
+        PERSISTENT,
     ];
 }
 

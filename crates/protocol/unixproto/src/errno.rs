@@ -58,6 +58,7 @@ errnos! {
     ENAMETOOLONG "File name too long";
     ENOLCK "No locks available";
     ENOSYS "Function not implemented";
+    ENODATA "No data available";
     ENOTEMPTY "Directory not empty";
     ELOOP "Too many levels of symbolic links";
     EOVERFLOW "Value too large for defined data type";

@@ -180,6 +180,7 @@ poll_bits! { POLLIN POLLPRI POLLOUT POLLERR POLLHUP POLLNVAL POLLRDNORM POLLWRNO
 pub use general::{
     AT_EACCESS, AT_EMPTY_PATH, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW,
 };
+pub use general::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
 pub use general::{NAME_MAX, PATH_MAX};
 pub use general::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOCTTY, O_NOFOLLOW,
@@ -192,6 +193,13 @@ pub use general::{
     S_ISVTX, S_IWOTH, S_IXGRP,
 };
 pub use general::{WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED, WUNTRACED};
+
+pub use general::{XATTR_CREATE, XATTR_REPLACE};
+pub use linux_raw_sys::ioctl::FICLONE;
+
+/// `ioctl` of files that survive: with 1, the file is after a power failure as at its last `fsync` or `msync`, whatever was written
+/// since; with 0 it is no more. (Not Linux's.)
+pub const MORSEL_ATOMIC: u32 = 0xa701;
 
 /// Bit of `Open.extra`: the file will be executed (it must be regular and executable).
 pub const OPEN_EXEC: u32 = 1;

@@ -115,6 +115,8 @@ replies! {
         kind: u8,
         /// Inode number, the key for caches of contents.
         inode: u64,
+        /// The contents are a Morsel, and survive.
+        is_stored: bool,
     }
     /// A lock of somebody else.
     Locked {
@@ -145,16 +147,18 @@ replies! {
         /// How many bytes; 0 at the end of the file.
         bytes: u64,
     }
-    /// An extent of a file. With a Frame capability, unless it is a hole (zeros).
+    /// An extent of a file. With a Frame capability, unless it is a hole (zeros); or with a Morsel, which is all of the file.
     Extent {
         /// The layout to which it belongs.
         layout: u32,
         /// Its first byte in the file, a multiple of 4096.
         start: u64,
-        /// Its bytes, a multiple of 4096: as many as the Frame has.
+        /// Its bytes, a multiple of 4096: as many as the Frame has, or the Morsel can have.
         bytes: u64,
         /// Size of the file.
         size: u64,
+        /// The capability is a Morsel.
+        is_morsel: bool,
     }
     /// A new offset.
     Offset {
@@ -608,6 +612,36 @@ requests! {
         /// Directory.
         dir: u32
     ) -> Count;
+    /// data: the value of an extended attribute with the name `b`.
+    131 GetXattr(
+        /// Directory of `a`.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> Count;
+    /// data: the names of the extended attributes, each with a NUL.
+    132 ListXattrs(
+        /// Directory.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> Count;
+    /// Sets an extended attribute: `b` is its name, a NUL, and the value.
+    133 SetXattr(
+        /// Directory of `a`.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32,
+        /// `XATTR_CREATE` or `XATTR_REPLACE`.
+        how: u32
+    ) -> ();
+    /// Removes the extended attribute with the name `b`.
+    134 RemoveXattr(
+        /// Directory of `a`.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> ();
     /// Changes the mode.
     40 Chmod(
         /// Directory.
@@ -716,6 +750,40 @@ requests! {
         /// archive get memory of their own first.
         write: bool
     ) -> Extent;
+    /// `fallocate`.
+    129 Allocate(
+        /// Description.
+        desc: u32,
+        /// `FALLOC_FL_*`.
+        mode: u32,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        bytes: u64
+    ) -> ();
+    /// Answers when what was written to a part of a file survives, of whatever survives at all.
+    130 Sync(
+        /// Description.
+        desc: u32,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        bytes: u64
+    ) -> ();
+    /// Has a file have what another has, without copying it.
+    135 Clone(
+        /// Description, to write.
+        desc: u32,
+        /// Description, to read.
+        from: u32
+    ) -> ();
+    /// From now on a file is after a power failure as at its last `Sync`, the first of which is now; or no more.
+    136 MakeAtomic(
+        /// Description, to write.
+        desc: u32,
+        /// Is it?
+        on: bool
+    ) -> ();
     /// Writes `a` into a regular file. For descriptions that are not readable, for which there are no
     /// Frames: whoever could write through one could read.
     106 WriteAt(

@@ -1,4 +1,5 @@
-//! Virtio devices on the PCI bus: what a driver is given of one, and how its interrupts are set up.
+//! Virtio devices on the PCI bus: what a driver is given of one, and how its interrupts are set up. Of other devices the
+//! registers ([`plain`]).
 //!
 //! Whoever starts a driver has the configuration space of all devices, with which a device can be put over
 //! any memory. A driver has nothing of that: it gets the pages of its device's own registers, and
@@ -13,6 +14,7 @@
 #![cfg_attr(not(test), forbid(unsafe_code))]
 
 pub mod found;
+pub mod plain;
 pub mod registers;
 
 pub use found::{enable, find, Found, Unusable, Vectors};

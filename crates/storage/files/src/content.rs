@@ -1,5 +1,6 @@
-//! Contents of files: extents, each a piece of memory.
+//! Contents of files: extents, each a piece of memory; or an [object](crate::object).
 
+use crate::object::Stored;
 use crate::{Files, Memory, PAGE};
 use memfs::{Cred, Extent, Extents, Ino, Node, SIZE_MAX};
 use unixproto::ops::Part;
@@ -14,10 +15,15 @@ pub const GRANT_MAX: u64 = 4 << 20;
 /// Nanoseconds after which a read is noted though no change came since the last one.
 const DAY_NS: i64 = 86_400_000_000_000;
 
+/// The contents of a file made of such memory.
+pub type Contents<M> = Content<<M as Memory>::Frame, <M as Memory>::Object>;
+
 /// The contents of a file.
-pub struct Content<F> {
-    /// Where its bytes are.
+pub struct Content<F, O> {
+    /// Where its bytes are, unless they are in an object.
     extents: Extents<F>,
+    /// What has its bytes, if that survives.
+    pub(crate) stored: Option<Stored<O>>,
     /// Changes whenever extents are replaced.
     layout: u32,
     /// Where it lies in the boot archive (offset and bytes), until it is changed.
@@ -28,13 +34,14 @@ pub struct Content<F> {
     texts: u32,
 }
 
-impl<F> Default for Content<F> {
+impl<F, O> Default for Content<F, O> {
     fn default() -> Self {
-        Content { extents: Extents::default(), layout: 0, boot: None, writers: 0, texts: 0 }
+        let extents = Extents::default();
+        Content { extents, stored: None, layout: 0, boot: None, writers: 0, texts: 0 }
     }
 }
 
-impl<F> Content<F> {
+impl<F, O> Content<F, O> {
     /// A part of the boot archive.
     pub(crate) fn archived(offset: u64, bytes: u64) -> Self {
         Content { boot: (bytes > 0).then_some((offset, bytes)), ..Content::default() }
@@ -43,10 +50,11 @@ impl<F> Content<F> {
     pub fn allocated(&self, size: u64) -> u64 {
         match self.boot {
             Some((_, bytes)) => pages(bytes),
+            None if self.stored.is_some() => pages(size),
             None => self.extents.allocated().min(pages(size)),
         }
     }
-    /// Bytes of memory in all, behind the end too.
+    /// Bytes of memory in all, behind the end too; none of an object's.
     pub fn taken(&self) -> u64 {
         self.extents.allocated()
     }
@@ -59,9 +67,17 @@ impl<F> Content<F> {
         self.texts
     }
     #[inline]
-    fn piece<'a>(&self, size: u64, extent: &'a Extent<F>) -> Piece<'a, F> {
+    fn piece<'a>(&self, size: u64, extent: &'a Extent<F>) -> Piece<'a, F, O> {
         let &Extent { start, bytes, ref handle, .. } = extent;
-        Piece { layout: self.layout, start, bytes, size, frame: Some(handle) }
+        Piece { layout: self.layout, start, bytes, size, backing: Backing::Frame(handle) }
+    }
+    /// The whole object, if it is at hand.
+    #[cold]
+    fn whole(&self, size: u64) -> Option<Piece<'_, F, O>> {
+        let stored = self.stored.as_ref()?;
+        let backing = Backing::Object(stored.object.as_ref()?);
+        let bytes = stored.most();
+        Some(Piece { layout: self.layout, start: 0, bytes, size, backing })
     }
     /// All extents, in order.
     pub fn extents(&self) -> &Extents<F> {
@@ -107,8 +123,8 @@ pub struct Writer {
 }
 
 /// A part of a file to be mapped.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece<'a, F> {
+#[derive(Debug)]
+pub struct Piece<'a, F, O> {
     /// Its layout number.
     pub layout: u32,
     /// First byte.
@@ -117,17 +133,31 @@ pub struct Piece<'a, F> {
     pub bytes: u64,
     /// Size of the file.
     pub size: u64,
-    /// The memory; none for a hole.
-    pub frame: Option<&'a F>,
+    /// The memory.
+    pub backing: Backing<'a, F, O>,
 }
 
-fn pages(bytes: u64) -> u64 {
+/// A part of a file made of such memory.
+pub type PieceOf<'a, M> = Piece<'a, <M as Memory>::Frame, <M as Memory>::Object>;
+
+/// What a part of a file is made of.
+#[derive(Debug)]
+pub enum Backing<'a, F, O> {
+    /// Nothing: it is a hole.
+    Hole,
+    /// A piece of memory.
+    Frame(&'a F),
+    /// An object: the part is all that it can have.
+    Object(&'a O),
+}
+
+pub(crate) fn pages(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE)
 }
 
 impl<M: Memory> Files<M> {
     /// Size and contents of a regular file.
-    fn file(&mut self, ino: Ino) -> Result<(&mut u64, &mut Content<M::Frame>), Errno> {
+    pub(crate) fn file(&mut self, ino: Ino) -> Result<(&mut u64, &mut Contents<M>), Errno> {
         match &mut self.names.get_mut(ino)?.node {
             Node::File { size, content } => Ok((size, content)),
             Node::Dir(_) => Err(Errno::EISDIR),
@@ -136,7 +166,7 @@ impl<M: Memory> Files<M> {
     }
 
     #[inline(always)]
-    fn look(&self, ino: Ino) -> Result<(u64, &Content<M::Frame>), Errno> {
+    pub(crate) fn look(&self, ino: Ino) -> Result<(u64, &Contents<M>), Errno> {
         match &self.names.get(ino)?.node {
             Node::File { size, content } => Ok((*size, content)),
             Node::Dir(_) => Err(Errno::EISDIR),
@@ -145,7 +175,7 @@ impl<M: Memory> Files<M> {
     }
 
     /// The contents of a regular file.
-    pub fn content(&self, ino: Ino) -> Result<&Content<M::Frame>, Errno> {
+    pub fn content(&self, ino: Ino) -> Result<&Contents<M>, Errno> {
         Ok(self.look(ino)?.1)
     }
 
@@ -160,7 +190,7 @@ impl<M: Memory> Files<M> {
     }
 
     fn count_claim(&mut self, ino: Ino, claim: Claim, change: i32) {
-        let which: fn(&mut Content<M::Frame>) -> &mut u32 = match claim {
+        let which: fn(&mut Contents<M>) -> &mut u32 = match claim {
             Claim::None => return,
             Claim::Writes => |file| &mut file.writers,
             Claim::Executes => |file| &mut file.texts,
@@ -337,6 +367,7 @@ impl<M: Memory> Files<M> {
         self.own(ino, user)?;
         let end = match bytes {
             0 => offset,
+            _ if self.is_stored(ino) => self.extend(ino, offset, offset + bytes)?,
             _ => self.allocate(ino, offset, offset + bytes, user)?,
         };
         self.names.written(ino, writer.cred, writer.now)?;
@@ -349,6 +380,9 @@ impl<M: Memory> Files<M> {
 
     /// Copies bytes to a file that has room for them.
     pub fn store(&mut self, ino: Ino, mut offset: u64, mut data: &[u8]) -> Result<(), Errno> {
+        if self.is_stored(ino) {
+            return self.store_in_object(ino, offset, data);
+        }
         let Node::File { content, .. } = &self.names.get(ino)?.node else {
             return Err(Errno::EINVAL);
         };
@@ -368,6 +402,9 @@ impl<M: Memory> Files<M> {
     pub fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<(u64, u64)>, Errno> {
         self.materialise(ino, Cred::ROOT.uid)?;
         let (size, file) = self.look(ino)?;
+        if file.stored.is_some() {
+            return Ok((offset < size).then_some((offset, size)));
+        }
         let (mut from, mut found) = (offset, file.extents.find(offset));
         if let Err((_, end)) = found {
             (from, found) = (end, file.extents.find(end));
@@ -378,6 +415,9 @@ impl<M: Memory> Files<M> {
 
     /// Copies bytes of a file, of those that [`Files::next_data`] names.
     pub fn load(&mut self, ino: Ino, mut offset: u64, mut data: &mut [u8]) -> Result<(), Errno> {
+        if self.is_stored(ino) {
+            return self.load_from_object(ino, offset, data);
+        }
         let Node::File { content, .. } = &self.names.get(ino)?.node else {
             return Err(Errno::EINVAL);
         };
@@ -413,10 +453,13 @@ impl<M: Memory> Files<M> {
         ino: Ino,
         offset: u64,
         write: bool,
-    ) -> Result<Option<Piece<'_, M::Frame>>, Errno> {
+    ) -> Result<Option<PieceOf<'_, M>>, Errno> {
         let (size, file) = self.look(ino)?;
         if offset >= pages(size) {
             return Err(Errno::ENXIO);
+        }
+        if file.stored.is_some() {
+            return Ok(file.whole(size));
         }
         let found = file.extents.find(offset).ok().filter(|_| !write || file.boot.is_none());
         Ok(found.map(|extent| file.piece(size, extent)))
@@ -431,6 +474,9 @@ impl<M: Memory> Files<M> {
         write: bool,
         user: u32,
     ) -> Result<(), Errno> {
+        if self.is_stored(ino) {
+            return self.make_object(ino);
+        }
         if !write {
             return self.materialise(ino, user);
         }
@@ -439,12 +485,15 @@ impl<M: Memory> Files<M> {
     }
 
     /// The part of a file around `offset`, or the hole there.
-    pub fn piece(&self, ino: Ino, offset: u64) -> Result<Piece<'_, M::Frame>, Errno> {
+    pub fn piece(&self, ino: Ino, offset: u64) -> Result<PieceOf<'_, M>, Errno> {
         let (size, file) = self.look(ino)?;
+        if file.stored.is_some() {
+            return file.whole(size).ok_or(Errno::EIO);
+        }
         Ok(match file.extents.find(offset) {
             Err((start, end)) => {
                 let bytes = end.min(pages(size)) - start;
-                Piece { layout: file.layout, start, bytes, size, frame: None }
+                Piece { layout: file.layout, start, bytes, size, backing: Backing::Hole }
             }
             Ok(extent) => file.piece(size, extent),
         })
@@ -459,7 +508,9 @@ impl<M: Memory> Files<M> {
         if new > writer.limit.max(old) {
             return Err(Refusal::Limit);
         }
-        if new == 0 {
+        if self.is_stored(ino) {
+            self.resize_object(ino, new)?;
+        } else if new == 0 {
             self.revoke_behind(ino, 0)?;
             let (_, file) = self.file(ino)?;
             file.boot = None;

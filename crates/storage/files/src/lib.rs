@@ -8,12 +8,17 @@
 //!
 //! A file of the boot archive is a read-only part of the archive's own memory, made an extent when
 //! somebody first asks for it. The first change gives the file memory of its own.
+//!
+//! In a part of the tree that somebody keeps ([`memfs::Keeper`]) a file has an object ([`Memory::Object`]) instead of
+//! extents, which survives, too.
 #![no_std]
 #![forbid(unsafe_code)]
 
 mod content;
+mod object;
 
-pub use content::{Claim, Content, Piece, Refusal, Writer, GRANT_MAX};
+pub use content::{Backing, Claim, Content, Contents, Piece, PieceOf, Refusal, Writer, GRANT_MAX};
+pub use object::{Allocation, Stored};
 
 use memfs::{Attr, Fs, Ino, Node};
 use paging::PAGE;
@@ -24,6 +29,10 @@ use unixproto::Errno;
 pub trait Memory {
     /// A piece of memory. It is given back when it is dropped.
     type Frame;
+
+    /// All bytes of a file that survives, of whose pages some may be missing, with a size behind which there is nothing. It
+    /// stays when this is dropped.
+    type Object;
 
     /// Zeroed memory for a file of a user, in bytes; `ENOSPC` if there is not as much.
     fn allocate(&mut self, bytes: u64, user: u32) -> Result<Self::Frame, Errno>;
@@ -45,11 +54,60 @@ pub trait Memory {
 
     /// Takes a piece away from everybody to whom it was given to be mapped. They may ask for it again.
     fn revoke(&mut self, frame: &Self::Frame) -> Result<(), Errno>;
+
+    /// Makes an object of the size 0, and answers its number.
+    fn create_object(&mut self) -> Result<(u32, Self::Object), Errno>;
+
+    /// The object with a number.
+    fn open_object(&mut self, number: u32) -> Result<Self::Object, Errno>;
+
+    /// How many bytes an object can have, before it is made to be able to have more.
+    fn most(object: &Self::Object) -> u64;
+
+    /// Sets the size of an object. `ENOSPC`: it needs memory for that, and there is none.
+    fn resize_object(&mut self, object: &mut Self::Object, bytes: u64) -> Result<(), Errno>;
+
+    /// Makes the pages of an object that are missing between two bytes. Answers how far it came: no farther when there is no
+    /// memory left.
+    fn populate_object(&mut self, object: &Self::Object, from: u64, to: u64) -> Result<u64, Errno>;
+
+    /// Takes pages of an object away: there are zeros then.
+    fn discard_object(&mut self, object: &Self::Object, from: u64, to: u64) -> Result<(), Errno>;
+
+    /// Clears bytes of an object inside a page, unless the page is missing.
+    fn clear_object(&mut self, object: &Self::Object, from: u64, to: u64) -> Result<(), Errno>;
+
+    /// Copies bytes into an object, inside its size.
+    fn write_object(&mut self, to: &Self::Object, offset: u64, data: &[u8]) -> Result<(), Errno>;
+
+    /// Copies bytes out of an object, inside its size.
+    fn read_object(
+        &mut self,
+        from: &Self::Object,
+        offset: u64,
+        data: &mut [u8],
+    ) -> Result<(), Errno>;
+
+    /// Returns when bytes of an object survive that were stored before.
+    fn write_back_object(&mut self, object: &Self::Object, from: u64, to: u64)
+        -> Result<(), Errno>;
+
+    /// What an object has now it has after a power failure, whatever is stored later.
+    fn commit_object(&mut self, object: &Self::Object) -> Result<(), Errno>;
+
+    /// No more: what was written back counts.
+    fn release_object(&mut self, object: &Self::Object) -> Result<(), Errno>;
+
+    /// Another object that has what this one has, with its number.
+    fn clone_object(&mut self, object: &Self::Object) -> Result<(u32, Self::Object), Errno>;
+
+    /// An object that no file has any more; with it, if it is at hand.
+    fn destroy_object(&mut self, number: u32, object: Option<Self::Object>);
 }
 
 /// All files.
 pub struct Files<M: Memory> {
-    names: Fs<Content<M::Frame>>,
+    names: Fs<Contents<M>>,
     memory: M,
     /// Layout number of the last change of extents.
     layout: u32,
@@ -63,13 +121,13 @@ impl<M: Memory> Files<M> {
 
     /// Names and attributes.
     #[inline]
-    pub fn names(&self) -> &Fs<Content<M::Frame>> {
+    pub fn names(&self) -> &Fs<Contents<M>> {
         &self.names
     }
 
     /// The same, to be changed; files are made by [`Files::create`] and [`Files::create_unnamed`].
     #[inline]
-    pub fn names_mut(&mut self) -> &mut Fs<Content<M::Frame>> {
+    pub fn names_mut(&mut self) -> &mut Fs<Contents<M>> {
         &mut self.names
     }
 
@@ -78,15 +136,26 @@ impl<M: Memory> Files<M> {
         &mut self.memory
     }
 
+    /// The same, to be looked at.
+    pub fn memory_ref(&self) -> &M {
+        &self.memory
+    }
+
     /// Ends a [`Fs::hold`]. Returns `true` if the inode is gone with it.
     pub fn release(&mut self, ino: Ino) -> bool {
         self.names.release(ino);
-        self.names.get(ino).is_err()
+        let Ok(inode) = self.names.get(ino) else { return true };
+        if let Node::File { content, .. } = &inode.node {
+            if content.has_object() && !self.names.is_held(ino) {
+                self.close_object(ino);
+            }
+        }
+        false
     }
 
     /// Makes an empty regular file.
     pub fn create(&mut self, dir: Ino, name: &[u8], attr: Attr) -> Result<Ino, Errno> {
-        let node = Node::File { size: 0, content: Content::default() };
+        let node = Node::File { size: 0, content: self.empty_in(dir)? };
         let ino = self.names.create(dir, name, node, attr)?;
         self.renew_layout(ino)?;
         Ok(ino)
@@ -96,6 +165,14 @@ impl<M: Memory> Files<M> {
     pub fn create_unnamed(&mut self, size: u64, attr: Attr) -> Result<Ino, Errno> {
         let node = Node::File { size, content: Content::default() };
         let ino = self.names.create_unnamed(node, attr)?;
+        self.renew_layout(ino)?;
+        Ok(ino)
+    }
+
+    /// Makes an empty regular file without a name, held once, that can be given one in the part of the tree where a directory is.
+    pub fn create_unnamed_in(&mut self, dir: Ino, attr: Attr) -> Result<Ino, Errno> {
+        let node = Node::File { size: 0, content: self.empty_in(dir)? };
+        let ino = self.names.create_unnamed_in(dir, node, attr)?;
         self.renew_layout(ino)?;
         Ok(ino)
     }

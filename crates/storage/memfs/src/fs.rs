@@ -1,6 +1,7 @@
 //! Inodes and their life.
 
 use crate::dir::Dir;
+use crate::keep::{Keeping, Kept};
 use crate::perm::Cred;
 use alloc::vec::Vec;
 use piecewise::{Limits, Shares, Table};
@@ -68,6 +69,8 @@ pub struct Inode<C> {
     /// Last change of anything.
     pub ctime: i64,
     holds: u32,
+    /// Its number where it is kept, if it is.
+    pub(crate) kept: Option<Kept>,
 }
 
 impl<C> Inode<C> {
@@ -119,9 +122,11 @@ pub struct Attr {
 /// A file system.
 pub struct Fs<C> {
     /// The inode with number `n` is the value `n - 1`.
-    inodes: Table<Inode<C>>,
+    pub(crate) inodes: Table<Inode<C>>,
     /// How many inodes users have.
     owners: Shares,
+    /// What is kept elsewhere, too.
+    pub(crate) keeping: Keeping,
 }
 
 /// The root directory.
@@ -130,7 +135,11 @@ const ROOT: Ino = Ino(1);
 impl<C: Default> Fs<C> {
     /// An empty file system with so many inodes at most. It has a root directory, however few they are.
     pub fn new(limits: Limits, attr: Attr) -> Self {
-        let mut fs = Fs { inodes: Table::default(), owners: Shares::new(limits) };
+        let mut fs = Fs {
+            inodes: Table::default(),
+            owners: Shares::new(limits),
+            keeping: Keeping::default(),
+        };
         let mut root = fs.inode(Node::Dir(Dir::new(ROOT)), attr);
         root.nlink = 2;
         // Without memory for it there is no inode, and everything answers `ENOENT`.
@@ -156,7 +165,11 @@ impl<C: Default> Fs<C> {
     }
     /// The same, to be changed; its owner by [`Fs::give`].
     pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
-        self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)
+        let inode = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)?;
+        if inode.kept.is_some() {
+            self.keeping.note(ino);
+        }
+        Ok(inode)
     }
     /// Gives an inode another owner.
     pub fn give(&mut self, ino: Ino, uid: u32) -> Result<(), Errno> {
@@ -169,12 +182,29 @@ impl<C: Default> Fs<C> {
     fn inode(&self, node: Node<C>, attr: Attr) -> Inode<C> {
         let Attr { mode, cred: Cred { uid, gid, .. }, now } = attr;
         let mode = mode & 0o7777;
-        Inode { node, mode, uid, gid, nlink: 0, atime: now, mtime: now, ctime: now, holds: 0 }
+        Inode {
+            node,
+            mode,
+            uid,
+            gid,
+            nlink: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            holds: 0,
+            kept: None,
+        }
     }
     /// A new inode without name, held once. `ENOSPC`: too many, or no memory.
     pub fn create_unnamed(&mut self, node: Node<C>, attr: Attr) -> Result<Ino, Errno> {
         let ino = self.allocate(node, attr)?;
         self.hold(ino);
+        Ok(ino)
+    }
+    /// The same, for a file that can be given a name in the part of the tree where a directory is.
+    pub fn create_unnamed_in(&mut self, dir: Ino, node: Node<C>, attr: Attr) -> Result<Ino, Errno> {
+        let ino = self.create_unnamed(node, attr)?;
+        self.keep_new(dir, None, ino).inspect_err(|_| self.release(ino))?;
         Ok(ino)
     }
     pub(crate) fn allocate(&mut self, node: Node<C>, attr: Attr) -> Result<Ino, Errno> {
@@ -192,6 +222,10 @@ impl<C: Default> Fs<C> {
             inode.holds += 1;
         }
     }
+    /// Is it kept alive by somebody?
+    pub fn is_held(&self, ino: Ino) -> bool {
+        self.get(ino).is_ok_and(|inode| inode.holds > 0)
+    }
     /// Ends a [`Fs::hold`].
     pub fn release(&mut self, ino: Ino) {
         if let Ok(inode) = self.get_mut(ino) {
@@ -203,8 +237,12 @@ impl<C: Default> Fs<C> {
     pub(crate) fn reap(&mut self, ino: Ino) {
         let dead = self.get(ino).is_ok_and(|inode| inode.nlink == 0 && inode.holds == 0);
         if dead && ino != ROOT {
-            let inode = self.inodes.remove(ino.0 as usize - 1);
-            self.owners.give_back(inode.map_or(0, |inode| inode.uid), 1);
+            let Some(inode) = self.inodes.remove(ino.0 as usize - 1) else { return };
+            self.owners.give_back(inode.uid, 1);
+            let kept = inode.kept;
+            // Its contents are let go before whoever keeps them destroys them.
+            drop(inode);
+            self.release_kept(kept);
         }
     }
     /// Every inode in use.

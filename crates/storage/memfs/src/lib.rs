@@ -6,6 +6,8 @@
 //! and the last user of the inode. [`walk`] turns a path into an inode, over any tree that can
 //! look a name up, so that a server can join other trees (`/proc`) to this one.
 //!
+//! A part of the tree can be one of which the names and attributes are kept elsewhere, too, where they survive ([`Keeper`]).
+//!
 //! Errors are those of Linux, in the order in which Linux finds them.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -16,6 +18,7 @@ mod attributes;
 mod dir;
 mod extents;
 mod fs;
+mod keep;
 mod modify;
 mod names;
 mod perm;
@@ -25,6 +28,7 @@ mod walk;
 pub use dir::{Dir, DirEntry, FIRST_COOKIE};
 pub use extents::{Extent, Extents};
 pub use fs::{Attr, Fs, Ino, Inode, Node};
+pub use keep::{Attributes, Keeper, Kept, KeptName, SetXattr, What};
 pub use perm::{Cred, Guard, EXEC, READ, WRITE};
 pub use walk::{walk, Found, Names, Step, Walk, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
 

@@ -51,6 +51,7 @@ impl<C: Default> Fs<C> {
         }
         self.get_mut(dir)?.dir_mut()?.prepare(name)?;
         let ino = self.allocate(node, attr)?;
+        self.keep_new(dir, Some(name), ino).inspect_err(|_| self.reap(ino))?;
         self.get_mut(ino)?.nlink = if is_dir { 2 } else { 1 };
         let parent = self.get_mut(dir)?;
         if is_dir {
@@ -74,6 +75,7 @@ impl<C: Default> Fs<C> {
         now: i64,
     ) -> Result<(), Errno> {
         self.check_new(dir, name)?;
+        self.same_part(dir, ino)?;
         self.may_link(ino, cred)?;
         self.may_change(dir, cred)?;
         let inode = self.get_mut(ino)?;
@@ -87,6 +89,10 @@ impl<C: Default> Fs<C> {
             return Err(Errno::EMLINK);
         }
         self.get_mut(dir)?.dir_mut()?.prepare(name)?;
+        let kept = self.get(ino)?.kept();
+        if let (Some((keeper, at)), Some(kept)) = (self.keeper_of(dir, name)?, kept) {
+            keeper.link(kept, at, now)?;
+        }
         let inode = self.get_mut(ino)?;
         inode.nlink += 1;
         inode.ctime = now;
@@ -108,6 +114,7 @@ impl<C: Default> Fs<C> {
     pub fn rmdir(&mut self, dir: Ino, name: &[u8], cred: Cred, now: i64) -> Result<(), Errno> {
         let victim = self.get(dir)?.dir()?.get(name).ok_or(Errno::ENOENT)?;
         self.may_remove(dir, victim, cred)?;
+        self.not_mounted(dir, victim)?;
         if !self.get(victim)?.dir()?.is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
@@ -115,8 +122,14 @@ impl<C: Default> Fs<C> {
     }
     /// Takes a name away, and what hangs on it: link counts, and the inode if it was the last.
     pub(crate) fn forget(&mut self, dir: Ino, name: &[u8], now: i64) -> Result<(), Errno> {
+        let victim = self.get(dir)?.dir()?.get(name).ok_or(Errno::ENOENT)?;
+        self.not_mounted(dir, victim)?;
+        let is_dir = self.get(victim)?.is_dir();
+        if let Some((keeper, at)) = self.keeper_of(dir, name)? {
+            keeper.remove(at, is_dir, now)?;
+        }
         let parent = self.get_mut(dir)?;
-        let victim = parent.dir_mut()?.remove(name).ok_or(Errno::ENOENT)?;
+        parent.dir_mut()?.remove(name);
         parent.modified(now);
         self.drop_name(dir, victim, now)
     }

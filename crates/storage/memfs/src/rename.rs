@@ -36,6 +36,11 @@ impl<C: Default> Fs<C> {
         let (from, to) = (End { dir: old_dir, name: old }, End { dir: new_dir, name: new });
         let source = self.get(old_dir)?.dir()?.get(old).ok_or(Errno::ENOENT)?;
         let target = self.get(new_dir)?.dir()?.get(new);
+        self.same_part(old_dir, new_dir)?;
+        self.not_mounted(old_dir, source)?;
+        if let Some(target) = target {
+            self.not_mounted(new_dir, target)?;
+        }
         if new.len() > NAME_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
@@ -121,6 +126,7 @@ impl<C: Default> Fs<C> {
         now: i64,
     ) -> Result<(), Errno> {
         self.get_mut(to.dir)?.dir_mut()?.prepare(to.name)?;
+        self.keep_move(from, to, false, now)?;
         self.get_mut(from.dir)?.dir_mut()?.remove(from.name);
         self.get_mut(to.dir)?.dir_mut()?.set(to.name, source);
         if let Some(target) = target {
@@ -148,12 +154,22 @@ impl<C: Default> Fs<C> {
         self.may_remove(to.dir, target, cred)?;
         self.may_move(source, from.dir, to.dir, cred)?;
         self.may_move(target, to.dir, from.dir, cred)?;
+        self.keep_move(from, to, true, now)?;
         self.get_mut(from.dir)?.dir_mut()?.set(from.name, target);
         self.get_mut(to.dir)?.dir_mut()?.set(to.name, source);
         self.moved(source, from.dir, to.dir, now)?;
         self.moved(target, to.dir, from.dir, now)?;
         self.get_mut(from.dir)?.modified(now);
         self.get_mut(to.dir)?.modified(now);
+        Ok(())
+    }
+
+    /// Has the move kept, where the names are.
+    fn keep_move(&mut self, from: End, to: End, exchange: bool, now: i64) -> Result<(), Errno> {
+        let target = self.keeper_of(to.dir, to.name)?.map(|(_, at)| at);
+        if let (Some((keeper, from)), Some(to)) = (self.keeper_of(from.dir, from.name)?, target) {
+            keeper.rename(from, to, exchange, now)?;
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! is in slot `e % 256` of the region's CNode for that half, and the Frame of the same page in the
 //! same slot of the chunk. Where little is, both are in a [pair](crate::pairs).
 
-use crate::types::{NoMemory, Prot, Refused};
+use crate::types::{Access, NoMemory, Prot, Refused};
 use core::num::NonZeroU32;
 
 /// A CNode of 256 slots.
@@ -195,6 +195,27 @@ pub trait Backend {
         len: u32,
     ) -> Result<(), Refused>;
 
+    /// Maps all of the 2 MiB with number `region`, where no table is, by one entry to the pages of an object from page `page`
+    /// on, a multiple of the [pages of a region](crate::REGION_PAGES). Only of objects that can be
+    /// [mapped so](Self::object_is_whole).
+    fn whole_new(
+        &mut self,
+        _region: u64,
+        _extent: &Extent,
+        _page: u64,
+        _prot: Prot,
+    ) -> Result<Table, ObjectError> {
+        Err(ObjectError::NoMemory)
+    }
+    /// Takes such an entry away. After an error it is still there.
+    fn whole_drop(&mut self, _region: u64, _entry: Table) -> Result<(), Refused> {
+        Err(Refused)
+    }
+    /// Uses a byte that such an entry shows, as a program would. `false`: that is a fault.
+    fn touch(&mut self, _addr: u64, _access: Access) -> bool {
+        false
+    }
+
     /// Makes an empty CNode under the same number for the child of a fork that is going on.
     fn child_node(&mut self, node: CNode) -> Result<(), NoMemory>;
     /// Copies slots `first..first + count` of a CNode to the child's CNode of the same number.
@@ -204,6 +225,11 @@ pub trait Backend {
 
     /// The part of an object around page `page` that lies in one Frame.
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
+    /// Does this object, of which an extent was asked for, consist of page tables, so that [`whole_new`](Self::whole_new) maps
+    /// parts of it, of pages that are outside of any extent, too?
+    fn object_is_whole(&self, _object: ObjectId) -> bool {
+        false
+    }
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.

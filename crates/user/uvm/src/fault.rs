@@ -18,7 +18,7 @@ use crate::backend::{Backend, ObjectError, ObjectId};
 use crate::map::{Entry, Flags, GUARD_PAGES};
 use crate::pmap::{locate, AROUND};
 use crate::space::Space;
-use crate::types::{Access, FaultError, NoMemory, Prot, PAGE};
+use crate::types::{Access, FaultError, NoMemory, Prot, PAGE, REGION_PAGES};
 
 /// How often an object is asked again for an extent that others have taken away meanwhile.
 const TRIES: u32 = 100;
@@ -83,7 +83,12 @@ impl Space {
     ) -> Result<(), FaultError> {
         if entry.flags.has(Flags::SHARED) {
             return match entry.object {
-                Some(object) => self.map_object(b, entry, object, page, entry.prot),
+                Some(object) => {
+                    if entry.pages() >= REGION_PAGES {
+                        return self.map_shared(b, entry, object, page, access);
+                    }
+                    self.map_object(b, entry, object, page, entry.prot)
+                }
                 None => Err(FaultError::NoPage),
             };
         }
@@ -248,6 +253,37 @@ impl Space {
             first += count;
         }
         Ok(())
+    }
+
+    /// A page of a large shared object: with all of its region by one entry, if the object can be mapped so, and the region
+    /// shows nothing else.
+    #[inline(never)]
+    fn map_shared(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        object: ObjectId,
+        page: u64,
+        access: Access,
+    ) -> Result<(), FaultError> {
+        let key = page >> 9;
+        let first = key << 9;
+        if self.pmap.is_whole(key) {
+            // Another thread has mapped it, or the object has nothing there.
+            return match b.touch(page * PAGE, access) {
+                true => Ok(()),
+                false => Err(FaultError::NoPage),
+            };
+        }
+        let is_alone = entry.start <= first && first + REGION_PAGES <= entry.end;
+        if is_alone && entry.object_page(first).is_multiple_of(REGION_PAGES) {
+            let extent = b.object_extent(object, entry.object_page(page))?;
+            if b.object_is_whole(object) {
+                let object_page = entry.object_page(first);
+                return Ok(self.pmap.enter_whole(b, key, &extent, object_page, entry.prot)?);
+            }
+        }
+        self.map_object(b, entry, object, page, entry.prot)
     }
 
     /// A page that comes from an object as it is.

@@ -43,6 +43,7 @@ mod space;
 mod types;
 mod unmap;
 mod usage;
+mod whole;
 
 #[cfg(test)]
 mod tests;

@@ -3,13 +3,15 @@
 use crate::backend::{Backend, ObjectId};
 use crate::map::{Entry, Flags};
 use crate::space::{pages_of, Space};
-use crate::types::{Error, Prot, PAGE};
+use crate::types::{Error, Prot, PAGE, REGION_PAGES};
 
 /// Where a mapping goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
     /// At the address if that is free, else anywhere; 0 is no wish.
     Hint,
+    /// The same; anywhere is where whole regions of the object can be mapped by one entry.
+    HintAligned,
     /// At the address; what is there goes away (`MAP_FIXED`).
     Fixed,
     /// At the address, or not at all (`MAP_FIXED_NOREPLACE`).
@@ -91,7 +93,7 @@ impl Space {
             return Err(Error::NoMemory);
         }
         let wish = request.addr / PAGE;
-        if request.placement != Placement::Hint {
+        if matches!(request.placement, Placement::Fixed | Placement::FixedNoReplace) {
             if !request.addr.is_multiple_of(PAGE) {
                 return Err(Error::Invalid);
             }
@@ -115,7 +117,19 @@ impl Space {
                 return Ok(wish);
             }
         }
+        let is_aligned = request.placement == Placement::HintAligned && pages >= REGION_PAGES;
+        if let Some((_, offset)) = request.object.filter(|_| is_aligned) {
+            if let Some(start) = self.find_aligned(pages, offset / PAGE) {
+                return Ok(start);
+            }
+        }
         self.find_space(pages).ok_or(Error::NoMemory)
+    }
+
+    /// A place for pages of an object from `offset` on, where whole regions of it can be mapped by one entry.
+    fn find_aligned(&mut self, pages: u64, offset: u64) -> Option<u64> {
+        let found = self.find_space(pages.checked_add(REGION_PAGES - 1)?)?;
+        Some(found + offset.wrapping_sub(found) % REGION_PAGES)
     }
 
     /// The highest free place below the mmap area's top, or, if there is none, anywhere.

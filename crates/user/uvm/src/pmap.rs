@@ -12,7 +12,7 @@
 //! and nothing is mapped there before its table has gone.
 
 use crate::amap::{Amap, Chunk, Place};
-use crate::backend::{Backend, Extent, ObjectError};
+use crate::backend::{Backend, Extent, ObjectError, Table};
 use crate::bits::Bits;
 use crate::types::{NoMemory, Prot, Refused};
 use alloc::vec::Vec;
@@ -29,6 +29,10 @@ pub const HALF: u32 = 256;
 #[derive(Clone, Default)]
 pub struct Pmap {
     regions: Sparse<Region, 16>,
+    /// Regions that [one entry](crate::whole) maps: its number, for the backend. None of them has a table.
+    pub(crate) wholes: Sparse<Table, 16>,
+    /// There may be such regions. Mostly there are none, and nobody looks for them.
+    pub(crate) has_wholes: bool,
     /// Some region may be condemned.
     condemned: bool,
 }
@@ -42,7 +46,7 @@ pub fn locate(page: u64) -> (u64, u32) {
 impl Pmap {
     /// No tables.
     pub const fn new() -> Self {
-        Pmap { regions: Sparse::new(), condemned: false }
+        Pmap { regions: Sparse::new(), wholes: Sparse::new(), has_wholes: false, condemned: false }
     }
     /// All regions, by number.
     pub fn regions(&self) -> impl Iterator<Item = (u64, &Region)> {
@@ -67,6 +71,7 @@ impl Pmap {
     pub fn shows_any(&self, key: u64, lo: u32, hi: u32) -> bool {
         let region = self.regions.get(key);
         region.is_some_and(|r| r.present.any_within(lo, hi) || r.shows_zeros(lo, hi))
+            || self.is_whole(key)
     }
     /// Is this page mapped and, as far as the pmap knows, writable?
     #[inline]
@@ -83,7 +88,11 @@ impl Pmap {
     }
     /// The first region at or behind a number.
     pub fn next_key(&self, key: u64) -> Option<u64> {
-        self.regions.next_key(key)
+        let region = self.regions.next_key(key);
+        if !self.has_wholes {
+            return region;
+        }
+        [region, self.wholes.next_key(key)].into_iter().flatten().min()
     }
 
     /// Leaves the other process that shares the table of a region, if there is one. Afterwards
@@ -209,6 +218,7 @@ impl Pmap {
         key: u64,
     ) -> Result<(), NoMemory> {
         self.unshare(b, amap, key)?;
+        self.leave_whole(b, key)?;
         if self.regions.get(key).is_none() {
             let table = b.table_new(key)?;
             if let Err(NoMemory) = self.regions.insert(key, Region::new(table)) {
@@ -369,7 +379,7 @@ impl Pmap {
         lo: u32,
         hi: u32,
     ) -> Result<(), NoMemory> {
-        let Some(region) = self.regions.get_mut(key) else { return Ok(()) };
+        let Some(region) = self.regions.get_mut(key) else { return self.leave_whole(b, key) };
         match region.remove(b, (amap, key), (lo, hi)) {
             Ok(()) => Ok(()),
             Err(Refused) => self.reset(b, key),
@@ -390,7 +400,7 @@ impl Pmap {
         lo: u32,
         hi: u32,
     ) -> Result<(), NoMemory> {
-        let Some(region) = self.regions.get_mut(key) else { return Ok(()) };
+        let Some(region) = self.regions.get_mut(key) else { return self.leave_whole(b, key) };
         region.forget(lo, hi);
         match region.hide_zeros(b, lo, hi) {
             Ok(()) => Ok(()),
@@ -423,7 +433,7 @@ impl Pmap {
         prot: Prot,
     ) -> Result<(), NoMemory> {
         match self.try_protect(b, of, range, own, prot) {
-            Ok(()) => Ok(()),
+            Ok(()) => self.leave_whole(b, of.1),
             Err(Refused) => self.reset(b, of.1),
         }
     }
@@ -489,12 +499,14 @@ impl Pmap {
             region.drop_all(b, key)?;
             self.regions.remove(key);
         }
-        Ok(())
+        self.leave_whole(b, key)
     }
 
     /// Forgets all, without giving anything up.
     pub fn abandon(&mut self) {
         self.regions.clear();
+        self.wholes.clear();
+        self.has_wholes = false;
         self.condemned = false;
     }
 
@@ -504,7 +516,7 @@ impl Pmap {
     ///
     /// The backend refuses: some regions are condemned.
     pub fn clear(&mut self, b: &mut impl Backend, spare: usize) -> Result<(), NoMemory> {
-        let (mut kept, mut result) = (0, Ok(()));
+        let (mut kept, mut result) = (0, self.drop_wholes(b));
         let mut at = 0;
         while let Some(key) = self.regions.next_key(at) {
             at = key + 1;
@@ -643,6 +655,7 @@ impl Pmap {
 
     /// In the child: forgets the regions that the parent kept.
     pub fn forget_kept(&mut self, b: &mut impl Backend) {
+        self.forget_wholes(b);
         self.regions.retain(|region| {
             if region.kept {
                 b.not_inherited(region.table, region.nodes);

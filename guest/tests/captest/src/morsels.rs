@@ -268,9 +268,31 @@ fn commit(lab: &mut Lab) -> Outcome {
     good!(POOL.open_morsel(record, all, slot(0)));
     good!(PD.map(5, 1, slot(0), 0, RW, slot(10)));
     check!(word(second(5)) == 2 && word(second(5) + PAGE) == 1);
+    // What was committed counts no more once it is released.
     set_word(second(5), 4);
+    good!(slot(0).commit());
+    set_word(second(5), 5);
+    good!(slot(0).release_commit());
+    set_word(second(5) + PAGE, 6);
+    good!(slot(10).delete());
+    good!(POOL.delete());
+    good!(lab.make(Pool, 0, BYTES, POOL));
+    good!(POOL.recover_pool(Persistence::Caches));
+    good!(POOL.open_morsel(record, all, slot(0)));
+    good!(PD.map(5, 1, slot(0), 0, RW, slot(10)));
+    check!(word(second(5)) == 5 && word(second(5) + PAGE) == 6);
+    // Many pages are given back step by step, and all of them.
+    let before = free();
+    for round in 0..3 {
+        (0..512).for_each(|n| set_word(second(5) + n * PAGE, round));
+        good!(slot(0).commit());
+    }
+    good!(slot(0).release_commit());
     good!(slot(10).delete());
     good!(slot(0).destroy());
+    good!(POOL.create_morsel(0, slot(0)));
+    good!(POOL.create_morsel(0, slot(1)));
+    check!(free() + 2 >= before);
     Ok(())
 }
 

@@ -176,6 +176,9 @@ impl Toys {
         give(self.irq, slot::IRQ)?;
         give(slots::ID, slot::ID)?;
         give(slots::PERFMON, slot::PERFMON)?;
+        if slots::PERSISTENT.identify().is_ok() {
+            give(slots::PERSISTENT, slot::PERSISTENT)?;
+        }
         // A machine without firmware tables has none.
         if self.device.identify().is_ok() {
             give(self.device, slot::DEVICE)?;

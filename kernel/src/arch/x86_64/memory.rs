@@ -1,7 +1,8 @@
 //! The kernel's own address space, built once at boot and shared by every core and domain.
 //!
 //! ```text
-//! 0xffff_8000_0000_0000   direct map: all physical memory, RW NX; the image as below
+//! 0xffff_8000_0000_0000   direct map: all physical memory, RW NX; the image as below. Between RAM and
+//!                         persistent memory, which may be far above, nothing
 //! 0xffff_fe00_0000_0000   in a traced build: buffers of events, RW NX for user mode
 //! 0xffff_ffff_8020_0000   the image: text RX, read-only data R NX, data RW NX
 //! 0xffff_ffff_c000_0000   registers of devices, uncached
@@ -55,10 +56,16 @@ pub fn user_end() -> u64 {
 /// The end of memory, once the kernel has a map of its own.
 static MEMORY_END: AtomicU64 = AtomicU64::new(0);
 
+/// The first address of persistent memory, and its bytes: zero without.
+static PERSISTENT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
 /// Can the kernel read and write what is at physical address `pa`, which a program has mapped?
-#[inline]
+#[inline(always)]
 pub fn is_memory(pa: u64) -> bool {
-    pa < MEMORY_END.load(Ordering::Relaxed)
+    let [start, bytes] = &PERSISTENT;
+    let is_persistent =
+        || pa.wrapping_sub(start.load(Ordering::Relaxed)) < bytes.load(Ordering::Relaxed);
+    pa < MEMORY_END.load(Ordering::Relaxed) || is_persistent()
 }
 
 /// Where the direct map shows physical address `pa`.
@@ -289,9 +296,15 @@ impl Tables<'_> {
         for (start, end, flags) in parts {
             self.map(DIRECT_MAP + start, start, end - start, flags);
         }
+        if let Some(region) = info.persistent() {
+            // Right behind the other memory, the beginning may be there already.
+            let start = region.start.max(whole);
+            let length = region.end.saturating_sub(start);
+            self.map(DIRECT_MAP + start, start, length, READ_WRITE);
+        }
     }
 
-    /// The direct map, of which only a part will stay.
+    /// The direct map, of which only a part will stay. Persistent memory is never in it: no object is made of that.
     #[cfg(tessera_map_cache)]
     fn map_memory(&mut self, info: &BootInfo, image: &Image) {
         super::maps::build(self, info, image);
@@ -319,6 +332,11 @@ pub fn build(info: &BootInfo, pages: &mut BootPages, features: &Features) {
     let top = if features.five_levels { Level::Pml5 } else { Level::Pml4 };
     ROOT_LEVEL.store(top as u8, Ordering::Relaxed);
     MEMORY_END.store(info.top_of_memory(), Ordering::Relaxed);
+    if let Some(region) = info.persistent() {
+        let [start, bytes] = &PERSISTENT;
+        start.store(region.start, Ordering::Relaxed);
+        bytes.store(region.end - region.start, Ordering::Relaxed);
+    }
     let largest = if features.huge_pages { Level::Pdpt } else { Level::Pd };
     let mut tables = Tables { root, pages, largest };
     tables.map_memory(info, &image);

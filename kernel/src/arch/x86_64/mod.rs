@@ -10,6 +10,7 @@ mod cpu;
 mod entry;
 mod firmware;
 mod fpu;
+mod iommu;
 mod maps;
 mod memory;
 mod pages;
@@ -37,6 +38,7 @@ pub use cpu::{
 pub use entry::{idle, resume};
 pub use fpu::{fpu_area_size, fpu_init_image, fpu_restore, fpu_sanitize, fpu_save};
 pub use fpu::{vectors_allow, vectors_forbid};
+pub use iommu::{device_context, forget_devices, has_iommu, next_fault, set_device_context};
 pub use maps::{
     answer_maps, for_each_shown, has_hidden, hide, is_shown, is_sound, join_maps, maps,
     maps_counters, seal, share, sharers, show,
@@ -78,7 +80,7 @@ pub unsafe fn start<H: Handlers>(start_info: u64) -> ! {
     let mut info = BootInfo::new();
     // SAFETY: the caller's promise.
     let rsdp = unsafe { pvh::read(start_info, &mut info) };
-    let interrupts = firmware::read(rsdp, &mut info);
+    let controllers = firmware::read(rsdp, &mut info);
     let features = cpu::Features::detect();
     cpu::enable(&features);
     pages::init(fpu::init(&features));
@@ -92,8 +94,11 @@ pub unsafe fn start<H: Handlers>(start_info: u64) -> ! {
     core.head.hw.features = features;
     // SAFETY: made for this core.
     unsafe { smp::use_core::<H>(core) };
-    apic::init(interrupts.local_apic, &features, &mut pages);
-    apic::init_io(&interrupts.routing, &mut pages);
+    apic::init(controllers.local_apic, &features, &mut pages);
+    apic::init_io(&controllers.routing, &mut pages);
+    if let Some(unit) = &controllers.iommu {
+        iommu::init(unit, &mut pages);
+    }
     core.head.apic_id = apic::id();
     put_boot_core_first(&mut info, core.head.apic_id);
     read_clocks(&mut info, core, &features);
@@ -125,4 +130,8 @@ fn log_summary(info: &BootInfo, features: &cpu::Features) {
     let image = Image::get();
     log!("kernel at {:#x}..{:#x}, {features:?}", image.start, image.end);
     log!("{} cores, TSC at {} kHz", info.cores.as_slice().len(), info.tsc_hz / 1000);
+    if let Some(region) = info.persistent() {
+        let caches = if info.caches_persist { "with" } else { "without" };
+        log!("persistent memory at {:#x}..{:#x}, {caches} caches", region.start, region.end);
+    }
 }

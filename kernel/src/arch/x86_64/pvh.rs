@@ -78,7 +78,6 @@ fn region(entry: &MemoryMapEntry) -> Region {
     let kind = match entry.kind {
         1 => RegionKind::Usable,
         3 | 4 => RegionKind::Acpi,
-        7 => RegionKind::Persistent,
         _ => RegionKind::Reserved,
     };
     Region { start: entry.start, end: entry.start.saturating_add(entry.size), kind, node: 0 }

@@ -12,6 +12,7 @@ pub mod alone;
 pub mod buffers;
 pub mod kinds;
 pub mod ops;
+mod parts;
 mod place;
 pub mod stream;
 pub mod transfer;

@@ -85,6 +85,8 @@ pub struct Contents {
     pub desc: u32,
     /// Key for caches of contents.
     pub inode: u64,
+    /// They are a Morsel, and survive.
+    pub is_stored: bool,
 }
 
 /// What `splice` moves bytes from and to.
@@ -202,8 +204,8 @@ pub trait FileOps: Clone + Into<AnyFile> {
         Err(Errno::EINVAL)
     }
 
-    /// Makes it at least `end` bytes long; `None`: only room for that.
-    fn allocate(&self, _end: Option<u64>) -> Result<u64> {
+    /// Has memory made for a part of it, or taken away: `fallocate` with a mode (`FALLOC_FL_*`).
+    fn allocate(&self, _mode: u32, _offset: u64, _bytes: u64) -> Result<u64> {
         Err(Errno::ENODEV)
     }
 
@@ -212,8 +214,8 @@ pub trait FileOps: Clone + Into<AnyFile> {
         Err(Errno::ENOTDIR)
     }
 
-    /// Waits until it is stored (`fsync`).
-    fn sync(&self) -> Result<u64> {
+    /// Waits until it is stored (`fsync`), or a part of it.
+    fn sync(&self, _offset: u64, _bytes: u64) -> Result<u64> {
         Err(Errno::EINVAL)
     }
 

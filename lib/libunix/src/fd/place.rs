@@ -2,7 +2,7 @@
 //!
 //! All are in one L2CNode, made with the first window (`WINDOWS_L1`): Frames from slot 0 on, one more than there are
 //! windows, the windows' Mappings from slot 128 on, the last-level tables of the area from slot 64 on, their Mappings
-//! from slot 192 on. A forked child starts without any of it.
+//! from slot 192 on. What slots [`mod@super::parts`] uses is said there. A forked child starts without any of it.
 
 use crate::errno::{Errno, Result};
 use abi::layout::{LIBRARY_WINDOWS, PAGE};
@@ -20,10 +20,12 @@ pub const WINDOWS: usize = 32;
 pub const WINDOW_BYTES: u64 = 1 << 20;
 
 const FIRST_TABLE: CapAddr = CapAddr::new(WINDOWS_L1, 64);
+/// First slot for Parts of Morsels, which have [windows of their own](super::parts).
+pub const FIRST_PART: CapAddr = CapAddr::new(WINDOWS_L1, 96);
 /// First entry of the area in the library's second-level table.
 const FIRST_ENTRY: u32 = (LIBRARY_WINDOWS >> 21 & 511) as u32;
 
-const _: () = assert!(WINDOWS < 64 && WINDOWS as u64 * WINDOW_BYTES <= 64 * table_bytes(1));
+const _: () = assert!(WINDOWS < 64 && WINDOWS as u64 * WINDOW_BYTES <= 32 * table_bytes(1));
 const _: () = assert!(FIRST_ENTRY as u64 + WINDOWS as u64 * WINDOW_BYTES / table_bytes(1) <= 512);
 
 /// What a window shows of a file.
@@ -73,7 +75,8 @@ pub struct Places {
     spare: u8,
 }
 
-fn errno(status: Status) -> Errno {
+/// What an error means to a program.
+pub fn errno(status: Status) -> Errno {
     match status {
         Status::NoMemory => Errno::ENOMEM,
         // The Frame has been taken away since it came.

@@ -153,7 +153,7 @@ pub fn copy(
     if !io.fds.get(output)?.writable() {
         return Err(Errno::EBADF);
     }
-    let Contents { desc, inode } = contents?;
+    let Contents { desc, inode, .. } = contents?;
     if in_at.is_none() {
         alone::give_back(&mut io.fds, index, desc);
     }

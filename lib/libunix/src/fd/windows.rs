@@ -8,6 +8,7 @@
 //! What a window shows is written by other processes, and taken away when one of them truncates the file. A copy
 //! that finds it gone says so to [`lost`] and asks for it again.
 
+use super::parts::{self, Parts, Stretch};
 use super::place::{self, number, Piece, Places, Refusal, WINDOWS};
 use super::Fds;
 use crate::errno::{Errno, Result};
@@ -23,6 +24,8 @@ pub use place::WINDOW_BYTES;
 /// All windows, once there is one: most programs never have any, and fork and exec need not care for them then.
 pub struct Windows {
     looks: Option<Box<Looks<Places, WINDOWS>>>,
+    /// Those on files that are Morsels.
+    parts: Option<Box<Parts>>,
     options: Options,
 }
 
@@ -70,17 +73,25 @@ const TRIES: u32 = 16;
 impl Windows {
     /// None is used.
     pub const fn new() -> Self {
-        Windows { looks: None, options: Options::DEFAULT }
+        Windows { looks: None, parts: None, options: Options::DEFAULT }
     }
 
     /// Closes all windows on a file.
     pub fn forget(&mut self, inode: u64) {
         self.forget_pieces(|piece| piece.inode == inode);
+        self.forget_parts(|stretch| stretch.inode == inode);
     }
 
     /// Closes all windows but those on files of which `keep` says so.
     pub fn keep(&mut self, keep: impl Fn(u64) -> bool) {
         self.forget_pieces(|piece| !keep(piece.inode));
+        self.forget_parts(|stretch| !keep(stretch.inode));
+    }
+
+    fn forget_parts(&mut self, gone: impl Fn(&Stretch) -> bool) {
+        if let Some(parts) = &mut self.parts {
+            parts.forget(gone);
+        }
     }
 
     fn forget_pieces(&mut self, gone: impl Fn(&Piece) -> bool) {
@@ -93,6 +104,7 @@ impl Windows {
     /// parent's memory but nothing behind it.
     pub fn abandon(&mut self) {
         self.looks = None;
+        self.parts = None;
     }
 
     /// As the environment of a new program says: `TESSERA_EPHEMERAL` is `uncached`, or a number of windows, or both with a
@@ -107,6 +119,7 @@ impl Windows {
         }
         if options != self.options {
             self.keep(|_| false);
+            self.parts = None;
             let looks = self.looks.take();
             self.options = options;
             // What there is of tables stays.
@@ -115,6 +128,18 @@ impl Windows {
                 options.looks(places)
             });
         }
+    }
+
+    /// All windows on Morsels.
+    fn all_parts(&mut self) -> &mut Parts {
+        let options = self.options;
+        self.parts.get_or_insert_with(|| {
+            let mut parts = Box::new(Parts::new(parts::Places));
+            if options.is_uncached {
+                parts.without_cache();
+            }
+            parts
+        })
     }
 
     /// All windows, which are made now if they were not before.
@@ -172,14 +197,34 @@ pub fn with<R>(
 ) -> Result<R> {
     let look = match io.fds.windows.find(part, write) {
         Some(look) => look,
-        None => match open(io, desc, part, write)? {
+        None => match find_part(io, part, write).map_or_else(|| open(io, desc, part, write), Ok)? {
             Opening::Window(look) => look,
+            Opening::Part(look) => {
+                let done = work(io, View::Bytes(rest_of_part(&look, part)));
+                io.fds.windows.all_parts().end(look);
+                return Ok(done);
+            }
             Opening::Hole(bytes) => return Ok(work(io, View::Hole(bytes))),
         },
     };
     let done = work(io, View::Bytes(rest(&look, part.offset)));
     io.fds.windows.all().end(look);
     Ok(done)
+}
+
+/// A window on a Morsel that shows the start of `part` already.
+#[inline]
+fn find_part(io: &mut Io, part: &Part, write: bool) -> Option<Opening> {
+    let parts = io.fds.windows.parts.as_mut()?;
+    parts::find(parts, part.inode, part.offset, write).map(Opening::Part)
+}
+
+/// What a look at a Morsel shows, from the start of `part` on to its end at most: what is behind may be no part of the file.
+fn rest_of_part(look: &Look<Stretch>, part: &Part) -> Memory {
+    // SAFETY: in the part of the address space where nothing but windows is.
+    let shown = unsafe { Memory::new(look.address() as u64, parts::PART_BYTES as usize) };
+    let inside = (part.offset - look.piece().start) as usize;
+    shown.skip(inside).first(usize::try_from(part.bytes).unwrap_or(usize::MAX))
 }
 
 /// A copy has found that a window on a file shows nothing any more.
@@ -190,6 +235,7 @@ pub fn lost(fds: &mut Fds, inode: u64) {
 
 enum Opening {
     Window(Look<Piece>),
+    Part(Look<Stretch>),
     Hole(u64),
 }
 
@@ -213,6 +259,17 @@ fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Ope
     let (frame, slot) = windows.all().places_mut().spare(&mut mm.caps.arena)?;
     let request = op::FileExtent { desc, offset: part.offset, write };
     let (extent, received) = server::call_caps(request, 0, 0, Caps::receive(slot))?;
+    if extent.is_morsel && received > 0 {
+        let shown = parts::look(windows.all_parts(), (part.inode, part.offset), write, slot);
+        windows.all().places_mut().drop_spare();
+        return match shown {
+            // A part of which there are no tables has no pages, and now it gets none. A store was granted pages.
+            Err(Errno::ENOSPC) if !write => {
+                Ok(Opening::Hole(parts::PART_BYTES - part.offset % parts::PART_BYTES))
+            }
+            shown => shown.map(Opening::Part),
+        };
+    }
     let end = extent.start.saturating_add(extent.bytes);
     let is_inside = (extent.start..end).contains(&part.offset);
     if is_inside && received == 0 {

@@ -3,15 +3,17 @@
 use super::arena::Arena;
 use super::nodes::{in_child, node_place, slot, table_mapping, table_slot, ChildSlots, Nodes};
 use super::object::Objects;
+use super::user;
 use abi::layout::{LIBRARY_START, PAGE};
 use abi::slots::VSPACE;
 use captypes::invocations::{Identity, MapFlags};
 use captypes::{op, CapAddr, CapType, Place, Status};
+use libos::morsel::MorselCap;
 use libos::ram::Ram;
 use libos::{invoke, Cap};
 use linuxdomain::{own, RWX};
 use tables::Sparse;
-use uvm::{Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Refused, Table};
+use uvm::{Access, Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Refused, Table};
 
 /// Capabilities of the process, as far as program memory is made of them.
 pub struct Caps {
@@ -62,9 +64,15 @@ fn emptied(result: Result<(), Status>) -> Result<(), Refused> {
 /// What became of an operation on the Frame of an extent, which `unixd` may have taken away.
 fn gone_or_no_memory(status: Status) -> ObjectError {
     match status {
-        Status::Empty => ObjectError::Gone,
+        // Or what it has of the object is not as large any more.
+        Status::Empty | Status::OutOfRange => ObjectError::Gone,
         _ => ObjectError::NoMemory,
     }
+}
+
+#[cold]
+fn is_morsel(place: Place) -> bool {
+    place.identify().is_ok_and(|identity| identity.ty == CapType::Morsel)
 }
 
 /// Rights of a mapping. Whatever is mapped can be read.
@@ -377,7 +385,11 @@ impl Backend for Caps {
         let (src, mapping) = (Place(extent.frame), slot(mappings, first));
         let entry = half * 256 + first;
         let mapped = table_slot(table).map(entry, count, src, offset, flags(prot), mapping);
-        mapped.map_err(gone_or_no_memory)
+        mapped.map_err(|status| match status {
+            // The pool has none for a page that was missing.
+            Status::NoMemory if is_morsel(src) => ObjectError::NoPage,
+            status => gone_or_no_memory(status),
+        })
     }
     #[inline]
     fn protect(
@@ -430,6 +442,45 @@ impl Backend for Caps {
         }
     }
 
+    fn whole_new(
+        &mut self,
+        region: u64,
+        extent: &Extent,
+        page: u64,
+        prot: Prot,
+    ) -> Result<Table, ObjectError> {
+        let no_memory = |_: Status| ObjectError::NoMemory;
+        let directory = self.upper(2, region / 512).map_err(no_memory)?;
+        let table = self.nodes.take_table(&mut self.arena).map_err(no_memory)?;
+        let (entry, slot) = ((region % 512) as u32, table_slot(table));
+        let made = Place(extent.frame).part(page, 1, slot).and_then(|()| {
+            let mapped = directory.map(entry, 1, slot, 0, flags(prot), table_mapping(table));
+            if mapped.is_err() {
+                slot.discard();
+            }
+            mapped
+        });
+        if made.is_err() {
+            self.nodes.free_table(table);
+        }
+        made.map(|()| table).map_err(|status| match status {
+            // The pool has none for the tables of this part.
+            Status::NoMemory => ObjectError::NoPage,
+            status => gone_or_no_memory(status),
+        })
+    }
+    fn whole_drop(&mut self, _region: u64, entry: Table) -> Result<(), Refused> {
+        emptied(table_mapping(entry).delete())?;
+        // What is not mapped is harmless; but its slots are in use.
+        if emptied(table_slot(entry).delete()).is_ok() {
+            self.nodes.free_table(entry);
+        }
+        Ok(())
+    }
+    fn touch(&mut self, addr: u64, access: Access) -> bool {
+        user::touch(addr, access)
+    }
+
     fn child_node(&mut self, node: CNode) -> Result<(), NoMemory> {
         self.nodes.make_child_node(&mut self.arena, node).map_err(no_memory)
     }
@@ -447,6 +498,9 @@ impl Backend for Caps {
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
         let Caps { arena, nodes, objects, .. } = self;
         objects.extent((arena, nodes), object, page)
+    }
+    fn object_is_whole(&self, object: ObjectId) -> bool {
+        self.objects.is_morsel(object)
     }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);

@@ -143,10 +143,13 @@ fn find_object(
             request.object = Some((shared_memory(&mut p.mm, request.len)?, 0))
         }
         Mapped::Zeroes => {}
-        Mapped::Contents(Contents { desc, inode }) => {
+        Mapped::Contents(Contents { desc, inode, is_stored }) => {
             let index = p.fds.index(fd)?;
             let object = object_of(p, desc, index, inode, shared && writable)?;
             request.object = Some((object, offset));
+            if shared && is_stored && request.placement == Placement::Hint {
+                request.placement = Placement::HintAligned;
+            }
             if shared && !writable {
                 request.flags = request.flags.or(Flags::NEVER_WRITE);
             }
@@ -285,7 +288,7 @@ pub fn process_madvise(
     Ok(done)
 }
 
-/// Shared mappings are the file itself: nothing is ever to be written back.
+/// Shared mappings are the file itself. Of files that survive what was stored is written back.
 pub fn msync(mm: &mut Mm, addr: u64, len: u64, flags: u32) -> Result<u64> {
     const ASYNC: u32 = 1;
     const INVALIDATE: u32 = 2;
@@ -296,10 +299,21 @@ pub fn msync(mm: &mut Mm, addr: u64, len: u64, flags: u32) -> Result<u64> {
     {
         return Err(Errno::EINVAL);
     }
-    if mm.space.is_mapped(addr, len) {
-        Ok(0)
-    } else {
-        Err(Errno::ENOMEM)
+    let end = addr.checked_add(len).ok_or(Errno::ENOMEM)?.div_ceil(PAGE);
+    if flags & SYNC != 0 {
+        let Mm { space, caps, .. } = mm;
+        for entry in space.map().within(addr / PAGE, end) {
+            let Some(object) = entry.object.filter(|_| entry.flags.has(Flags::SHARED)) else {
+                continue;
+            };
+            let (from, to) = (entry.start.max(addr / PAGE), entry.end.min(end));
+            let (offset, bytes) = (entry.object_page(from) * PAGE, (to - from) * PAGE);
+            caps.objects.sync(object, offset, bytes)?;
+        }
+    }
+    match mm.space.is_mapped(addr, len) {
+        true => Ok(0),
+        false => Err(Errno::ENOMEM),
     }
 }
 

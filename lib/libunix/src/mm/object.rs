@@ -1,10 +1,12 @@
 //! Memory objects: files and shared anonymous memory, as `unixd` has them.
 //!
 //! Their contents are Frames of `unixd` ("extents"), which are mapped directly. An object keeps
-//! the extents that it has seen until it is no longer mapped.
+//! the extents that it has seen until it is no longer mapped. A file that survives has a Morsel instead, which is all of it
+//! whatever its size.
 
 use super::arena::Arena;
 use super::nodes::{slot, Nodes, Spread};
+use crate::errno::Errno;
 use crate::server::{self, op, Caps};
 use abi::layout::{LIBRARY_PEEK, PAGE};
 use alloc::string::String;
@@ -12,6 +14,7 @@ use alloc::vec::Vec;
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Place, Rights, Status};
 use libos::ephemeral::{Area, Windows};
+use libos::morsel::MorselCap;
 use libos::ram::Ram;
 use libos::vspace::R;
 use libos::Cap;
@@ -34,6 +37,8 @@ pub struct Object {
     writable: bool,
     /// Bytes, as known since the last extent.
     size: u64,
+    /// Its contents are known to be a Morsel.
+    is_morsel: bool,
     /// Frames of extents that others have taken the place of: pages of theirs may still be mapped.
     old: Vec<Place>,
     /// The next object in the same bucket.
@@ -47,6 +52,9 @@ struct Seen {
     pages: u64,
     frame: Place,
 }
+
+/// Most pages of a Morsel that are mapped at a time: what is mapped is made, if it was not there.
+const AROUND: u64 = 16;
 
 /// Pages that an object may have: more than the largest file.
 const OBJECT_PAGES: u64 = 1 << 36;
@@ -71,6 +79,17 @@ impl Seen {
     fn extent(&self) -> Extent {
         let first = self.start % OBJECT_PAGES;
         Extent { frame: self.frame.0, frame_page: 0, first, pages: self.pages }
+    }
+    /// Is it a Morsel? That has all pages that there may ever be.
+    #[inline]
+    fn is_morsel(&self) -> bool {
+        self.pages == OBJECT_PAGES
+    }
+    /// Of a Morsel: the pages around a page, to be mapped without the others. It has those before `end`.
+    fn around(&self, page: u64, end: u64) -> Extent {
+        let first = page / AROUND * AROUND;
+        let pages = end.min(first + AROUND) - first;
+        Extent { frame: self.frame.0, frame_page: first, first, pages }
     }
 }
 
@@ -154,8 +173,9 @@ impl Objects {
         }
         // So that the end of all of them can be told, whatever memory there is then.
         self.released.try_reserve(self.objects.len() + 1)?;
-        let (path, size, old) = (None, 0, Vec::new());
-        let object = Object { desc, file, inode, path, writable, size, old, next: first };
+        let (path, size, is_morsel, old) = (None, 0, false, Vec::new());
+        let object =
+            Object { desc, file, inode, path, writable, size, is_morsel, old, next: first };
         let id = ObjectId::new(self.objects.add(Some(object))?);
         self.buckets[bucket] = Some(id);
         Ok((id, true))
@@ -241,8 +261,51 @@ impl Objects {
         let place = self.extents.seek(at(id, page));
         let holds = |seen: &&Seen| seen.start <= at(id, page);
         if let Some(&seen) = self.extents.get(place).filter(holds) {
+            if seen.is_morsel() {
+                // Only its size has changed, unless it is gone.
+                if let Ok(facts) = seen.frame.morsel_info() {
+                    self.set_size(id, facts.limit);
+                    return;
+                }
+            }
             self.extents.remove(place);
             self.free_slot(nodes, seen.frame);
+        }
+    }
+
+    /// Is the object known to be a Morsel?
+    pub fn is_morsel(&self, id: ObjectId) -> bool {
+        self.get(id).is_some_and(|object| object.is_morsel)
+    }
+
+    fn set_size(&mut self, id: ObjectId, size: u64) {
+        if let Some(object) = self.get_mut(id) {
+            object.size = size;
+        }
+    }
+
+    /// Returns when bytes of the object survive that were stored before, if it survives at all.
+    pub fn sync(&self, id: ObjectId, offset: u64, bytes: u64) -> Result<(), Errno> {
+        match self.get(id) {
+            Some(&Object { desc, is_morsel: true, .. }) => {
+                server::call(op::Sync { desc, offset, bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The pages of a Morsel around a page that it has.
+    #[cold]
+    #[inline(never)]
+    fn part(&mut self, id: ObjectId, page: u64, seen: Seen) -> Result<Extent, ObjectError> {
+        if page * PAGE >= self.size(id) {
+            // Others may have made it larger.
+            let facts = seen.frame.morsel_info().map_err(|_| ObjectError::Gone)?;
+            self.set_size(id, facts.limit);
+        }
+        match self.size(id).div_ceil(PAGE) {
+            end if page < end => Ok(seen.around(page, end)),
+            _ => Err(ObjectError::NoPage),
         }
     }
 
@@ -286,7 +349,13 @@ impl Objects {
     ) -> Result<Extent, ObjectError> {
         let place = self.extents.seek(at(id, page));
         match self.extents.get(place) {
-            Some(seen) if seen.start <= at(id, page) => Ok(seen.extent()),
+            Some(seen) if seen.start <= at(id, page) => match seen.is_morsel() {
+                false => Ok(seen.extent()),
+                true => {
+                    let seen = *seen;
+                    self.part(id, page, seen)
+                }
+            },
             _ => self.ask((ram, nodes), id, page, place),
         }
     }
@@ -311,19 +380,26 @@ impl Objects {
         let (first, pages) = (found.start / PAGE, found.bytes / PAGE);
         if let Some(object) = self.get_mut(id) {
             object.size = found.size;
+            object.is_morsel = found.is_morsel;
         }
         let behind_end = page * PAGE >= found.size || page.wrapping_sub(first) >= pages;
         if behind_end || caps == 0 {
             self.free_slot(nodes, slot);
             return if behind_end { Err(ObjectError::NoPage) } else { self.hole(ram, page) };
         }
-        let pages = pages.min(found.size.div_ceil(PAGE) - first);
+        let pages = match found.is_morsel {
+            true => OBJECT_PAGES,
+            false => pages.min(found.size.div_ceil(PAGE) - first),
+        };
         let seen = Seen { start: at(id, first), pages, frame: slot };
         if page >= OBJECT_PAGES || self.note(id, seen, place).is_err() {
             self.free_slot(nodes, slot);
             return Err(ObjectError::NoMemory);
         }
-        Ok(seen.extent())
+        match seen.is_morsel() {
+            false => Ok(seen.extent()),
+            true => self.part(id, page, seen),
+        }
     }
 
     /// Keeps an extent. Those that it overlaps are not looked at any more.
@@ -362,7 +438,8 @@ impl Objects {
         object.size = object.size.min(pages * PAGE);
         let end = at(id, pages);
         let place = self.extents.seek(end);
-        if let Some(&seen) = self.extents.get(place).filter(|seen| seen.start < end) {
+        let is_cut = |seen: &&Seen| seen.start < end && !seen.is_morsel();
+        if let Some(&seen) = self.extents.get(place).filter(is_cut) {
             self.extents.replace(place, Seen { pages: end - seen.start, ..seen });
         }
         self.forget_extents(nodes, id, pages);
@@ -423,7 +500,8 @@ impl Objects {
         let count = self.near.end();
         if count > 0 {
             let to = Place::within(child, own::EXTENTS);
-            own::EXTENTS.copy_range(to, count, CapType::Frame)?;
+            // Frames and Morsels; there is nothing else.
+            own::EXTENTS.copy_range(to, count, CapType::Null)?;
         }
         Ok(())
     }

@@ -159,6 +159,14 @@ fn fault_in(mm: &mut Mm, memory: Memory, at: u64, how: Access) -> Result<()> {
     Ok(())
 }
 
+/// Uses a word of the program as it would. `false`: that is a fault.
+pub fn touch(addr: u64, how: Access) -> bool {
+    let (word, is_whole) = range(addr & !3, size_of::<u32>());
+    let Ok(value) = word.load::<u32>() else { return false };
+    // What it has been meanwhile does not matter.
+    is_whole && (how != Access::Write || word.compare_exchange(value, value).is_ok())
+}
+
 /// Reads from the program as much as there is.
 #[inline]
 pub fn read(mm: &mut Mm, addr: u64, to: &mut [u8]) -> Moved {
@@ -348,6 +356,11 @@ pub struct Text {
     len: usize,
     /// All bytes, if there are more.
     long: Vec<u8>,
+}
+
+impl Text {
+    /// None.
+    pub const EMPTY: Text = Text { bytes: [0; SHORT_TEXT], len: 0, long: Vec::new() };
 }
 
 impl Deref for Text {

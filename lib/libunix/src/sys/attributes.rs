@@ -258,9 +258,12 @@ pub fn ftruncate(files: Files, fd: i32, size: i64) -> Result<u64> {
     })
 }
 
+/// Modes of `fallocate` that some file system has.
+use unixproto::files::{FALLOC_FL_KEEP_SIZE as KEEP_SIZE, FALLOC_FL_ZERO_RANGE as ZERO_RANGE};
+const PUNCH_HOLE: u32 = unixproto::files::FALLOC_FL_PUNCH_HOLE | KEEP_SIZE;
+
 /// `fallocate`.
 pub fn fallocate(fds: &mut Fds, fd: i32, mode: u32, offset: i64, len: i64) -> Result<u64> {
-    const KEEP_SIZE: u32 = 1;
     if offset < 0 || len <= 0 {
         return Err(Errno::EINVAL);
     }
@@ -268,15 +271,10 @@ pub fn fallocate(fds: &mut Fds, fd: i32, mode: u32, offset: i64, len: i64) -> Re
     if !file.writable() {
         return Err(Errno::EBADF);
     }
-    if mode & !KEEP_SIZE != 0 {
+    if !matches!(mode, 0 | KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) {
         return Err(Errno::EOPNOTSUPP);
     }
-    let end = offset.checked_add(len).map(|end| (mode & KEEP_SIZE == 0).then_some(end as u64));
-    with_kind!(&file.kind, kind => match end {
-        Some(end) => kind.allocate(end),
-        // What a kind that has no room to make says comes first.
-        None => kind.allocate(None).and(Err(Errno::EFBIG)),
-    })
+    with_kind!(&file.kind, kind => kind.allocate(mode, offset as u64, len as u64))
 }
 
 pub fn statfs(mut files: Files, name: u64, buf: u64) -> Result<u64> {

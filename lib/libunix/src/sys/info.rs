@@ -71,8 +71,3 @@ pub fn not_a_socket(fds: &mut Fds, fd: i32) -> Result<u64> {
     fds.get(fd)?;
     Err(Errno::ENOTSOCK)
 }
-
-/// Extended attributes: no file has any.
-pub fn no_attributes(_: ()) -> Result<u64> {
-    Err(Errno::EOPNOTSUPP)
-}

@@ -24,6 +24,7 @@ mod table;
 mod thread;
 pub mod time;
 mod timers;
+mod xattrs;
 
 use crate::errno::{self, Errno};
 use crate::process::Process;

@@ -168,10 +168,10 @@ pub fn getdents(mut files: Files, fd: i32, buf: u64, len: u32) -> Result<u64> {
     listing(&mut files, fd, buf, len, true)
 }
 
-/// `fsync` and its relatives: nothing is ever behind.
+/// `fsync` and its relatives.
 pub fn fsync(fds: &mut Fds, fd: i32) -> Result<u64> {
     let file = fds.get_open(fd)?;
-    with_kind!(&file.kind, kind => kind.sync())
+    with_kind!(&file.kind, kind => kind.sync(0, u64::MAX))
 }
 
 pub fn sync_file_range(fds: &mut Fds, fd: i32) -> Result<u64> {

@@ -11,6 +11,7 @@ use crate::fork::name_of;
 use crate::frames::{Files, Frames};
 use crate::load::Load;
 use crate::nodes::{Node, Tree};
+use crate::pmem::Pool;
 use crate::populate::CONSOLE;
 use crate::procs::*;
 use crate::server::Unixd;
@@ -57,6 +58,10 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     }
     let now = unixd.clock.boot_wall() as i64;
     unixd.tree.populate(boot.archive(), now)?;
+    if let Some(memory) = boot.persistent_memory() {
+        unixd.pool =
+            Pool::mount(&mut unixd.tree, memory, now).map_err(|_| "no directory for /pmem")?;
+    }
     if let Some(bytes) = cmdline::number(boot.cmdline(), "md") {
         unixd.tree.add_disk(bytes, now).map_err(|_| "the memory disk cannot be made")?;
     }
@@ -109,8 +114,9 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         clock,
         stirred: Default::default(),
         caller: Speaker { pid: FIRST, tid: FIRST },
-        system: System::new(boot.info.ram_bytes),
+        system: System::new(boot.info.ram_bytes, boot.persistent_memory()),
         load,
+        pool: None,
         stock: Default::default(),
         voices: Default::default(),
         fx: Default::default(),

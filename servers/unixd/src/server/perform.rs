@@ -114,6 +114,7 @@ impl Unixd {
         let Some(blocked) = self.life().unblock(tid) else { return };
         let mut call: Call = blocked.call;
         let outcome = self.attempt(self.caller.pid, &mut call);
+        self.keep_attributes();
         if self.settle() {
             return;
         }

@@ -128,6 +128,10 @@ impl Unixd {
             Any::Link(op) => self.path_ops().link(call, op),
             Any::Symlink(op) => self.path_ops().symlink(call, op.dir),
             Any::ReadLink(op) => self.path_ops().read_link(call, op.dir),
+            Any::GetXattr(op) => self.path_ops().get_xattr(call, op),
+            Any::ListXattrs(op) => self.path_ops().list_xattrs(call, op),
+            Any::SetXattr(op) => self.path_ops().set_xattr(call, op),
+            Any::RemoveXattr(op) => self.path_ops().remove_xattr(call, op),
             Any::Chmod(op) => self.path_ops().chmod(call, op),
             Any::Chown(op) => self.path_ops().chown(call, op),
             Any::SetTimes(op) => self.path_ops().set_times(call, op),
@@ -150,6 +154,10 @@ impl Unixd {
             Any::WriteBegin(op) => self.contents().write_begin(op),
             Any::FileExtent(op) => self.contents().file_extent(op),
             Any::WriteAt(op) => self.contents().write_at(call, op),
+            Any::Allocate(op) => self.contents().allocate(op),
+            Any::Sync(op) => self.contents().sync(op),
+            Any::Clone(op) => self.contents().clone_file(op),
+            Any::MakeAtomic(op) => self.contents().make_atomic(op),
             Any::Splice(op) => self.splice(call, op),
             Any::DiskSize(op) => self.contents().disk_size(op),
             Any::Seek(op) => seek(&mut self.descs, &self.tree, self.caller, op),
@@ -211,7 +219,7 @@ impl Unixd {
                 let Unixd { descs, tree, procs, locks, .. } = self;
                 locks.get(Locked { procs, descs, files: tree.files() }, pid, op)
             }
-            Any::Describe(op) => self.descs.describe(pid, op.desc),
+            Any::Describe(op) => self.descs.describe(&self.tree, pid, op.desc),
             Any::SystemInfo(_) => self.system_info(),
             Any::RefusedCall(op) => self.system.count_refused(op.number, op.error),
             Any::Log(_) => self.log_text(call),

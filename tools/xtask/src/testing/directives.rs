@@ -14,6 +14,7 @@
 //! | `expect-stdout` | text, with `\n`; else the file NAME.out beside the source |
 //! | `oracle` | `linux`: NAME.out is recorded from Linux by `./x test --record` |
 //! | `mem`, `cores`, `nodes` | the machine's |
+//! | `nvdimm` | bytes of persistent memory, which was never used |
 //! | `timeout` | seconds (default 30) |
 //! | `kernel` | further words of the kernel's command line; `check=1` checks its invariants at the end |
 //! | `keeps` | bytes that the servers may keep after the session (default 0: all memory comes back) |
@@ -40,13 +41,15 @@ pub struct Directives {
     pub memory: Option<String>,
     pub cores: Option<u32>,
     pub nodes: Option<u32>,
+    /// Bytes of persistent memory, as on the command line.
+    pub nvdimm: Option<String>,
     /// Features that the processor lacks.
     pub without: Vec<String>,
     pub command_line: String,
     pub kept: u64,
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "build",
     "args",
     "long-args",
@@ -58,6 +61,7 @@ const KEYS: [&str; 17] = [
     "mem",
     "cores",
     "nodes",
+    "nvdimm",
     "timeout",
     "shell",
     "kernel",
@@ -99,6 +103,7 @@ impl Directives {
             "mem" => self.memory = Some(value.to_owned()),
             "cores" => self.cores = Some(value.parse()?),
             "nodes" => self.nodes = Some(value.parse()?),
+            "nvdimm" => self.nvdimm = Some(value.to_owned()),
             "timeout" => self.timeout = Some(Duration::from_secs(value.parse()?)),
             "why" => {}
             _ => bail!("{key} cannot be {value:?}"),

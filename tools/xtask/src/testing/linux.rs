@@ -136,12 +136,20 @@ fn guest_run(
     arguments.extend(directives.arguments.iter().cloned());
     let invocation = Invocation::new(arguments, &directives.environment)?;
     let guest = format!("/root/{name}");
+    let mut machine = directives.machine(context.cores)?;
+    if let Some(size) = &directives.nvdimm {
+        let memory = folder.join(format!("{name}.nvdimm"));
+        if memory.exists() {
+            fs::remove_file(&memory)?;
+        }
+        machine.nvdimm = Some(crate::nvdimm::parse(&format!("{}:{size}", memory.display()))?);
+    }
     Ok(GuestRun {
         test,
         invocation,
         additions: vec![Addition { host: program, guest }],
         stdin: directives.stdin.clone(),
-        machine: directives.machine(context.cores)?,
+        machine,
         timeout: directives.timeout(),
         command_line: directives.command_line.clone(),
     })

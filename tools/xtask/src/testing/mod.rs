@@ -8,6 +8,8 @@ mod benches;
 mod cli;
 mod compare;
 mod cores;
+mod crash;
+mod devices;
 mod directives;
 mod events;
 mod files;
@@ -20,6 +22,7 @@ mod model;
 mod monitors;
 mod mutations;
 mod native;
+mod persistent;
 mod processors;
 mod protocol;
 mod report;
@@ -47,9 +50,10 @@ use std::time::{Duration, Instant};
 ///
 /// The suites are host (of the machine-independent parts), native (programs that boot in place of
 /// init), processors (that lack features),
-/// events (how long the kernel keeps the processor), map (the kernel of --map cache), bench (each benchmark,
+/// events (how long the kernel keeps the processor), map (the kernel of --map cache), persistent (memory that the
+/// next boot finds as it was), bench (each benchmark,
 /// with little work), mutations (planted bugs, each of which a test must find), cores (machines with many), monitors (and programs on many cores), model (random operations
-/// compared with a model; `caps` and `memory` run a million), linux (C programs, whose output on Linux
+/// compared with a model; `caps` and `memory` run a million), devices (behind an IOMMU), linux (C programs, whose output on Linux
 /// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
 /// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
 /// model check of the capability protocol, of which host has a part, and random operations of
@@ -266,9 +270,12 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(protocol::cases(filter));
     cases.extend(cores::cases());
     cases.extend(monitors::cases());
+    cases.extend(devices::cases());
     cases.extend(processors::cases());
     cases.extend(events::cases());
     cases.extend(map::cases());
+    cases.extend(crash::cases());
+    cases.extend(persistent::cases());
     cases.extend(benches::cases());
     cases.extend(mutations::cases());
     cases.extend(cli::cases());

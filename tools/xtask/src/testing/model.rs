@@ -9,6 +9,7 @@ use super::guest::{Extras, GuestRun};
 use super::lockstep::{Mailbox, Memory};
 use super::{Case, Context};
 use crate::machine::{MachineOptions, MemorySize};
+use crate::nvdimm;
 use crate::program::Invocation;
 use anyhow::{bail, ensure, Context as _, Result};
 use capmodel::compare::Histogram;
@@ -26,6 +27,8 @@ const SOME: u64 = 50_000;
 const ALL: u64 = 1_000_000;
 /// The usual seed.
 const SEED: u64 = 0x7e55_e7a5_eed0_0001;
+/// Persistent memory: two large pages.
+const PERSISTENT: &str = "4M";
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// `caps` and `memory` are names of tests, though other tests' names contain them.
@@ -100,7 +103,8 @@ fn compare(
     let seed = number("TESSERA_SEED")?.unwrap_or(SEED);
     let mut plan = Plan::new(seed, setting.profile, operations);
     plan.cautious = env::var_os("TESSERA_CAUTIOUS").is_some();
-    let memory = Memory::new()?;
+    let (memory, persistent) = (Memory::new()?, Memory::new()?);
+    let nvdimm = nvdimm::parse(&format!("{}:{PERSISTENT}", persistent.path().display()))?;
     let (give_up, ended) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
     let extras = Extras {
         memory_file: Some(memory.path()),
@@ -115,6 +119,7 @@ fn compare(
         stdin: Vec::new(),
         machine: MachineOptions {
             mem: MemorySize { mib: setting.mib },
+            nvdimm: Some(nvdimm),
             ..MachineOptions::default()
         },
         timeout: TIMEOUT,

@@ -226,6 +226,86 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "pool", test: "recovery_takes_what_is_reached" },
     },
     Bug {
+        name: "a_name_leads_to_what_is_not_written",
+        changes: &[("crates/storage/pmfs/src/log.rs", "        // From here on the bodies are there, and what the operation before has changed.\n        area.fence();\n", "")],
+        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
+    },
+    Bug {
+        name: "an_operation_returns_before_its_record_is_safe",
+        changes: &[("crates/storage/pmfs/src/log.rs", "        area.fence();\n        apply(area", "        apply(area")],
+        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
+    },
+    Bug {
+        name: "a_record_is_carried_out_and_never_written_back",
+        changes: &[("crates/storage/pmfs/src/log.rs", "        area.write_back(address / WORDS);\n", "        let _ = WORDS;\n")],
+        found_by: Test::Host { package: "pmfs", test: "all_pairs_of_operations" },
+    },
+    Bug {
+        name: "the_number_of_half_a_record_is_used_again",
+        changes: &[("crates/storage/pmfs/src/log.rs", "(0..LOG_LINES).map(number).max()?", "number(0)")],
+        found_by: Test::Host { package: "pmfs", test: "half_a_record_is_never_completed" },
+    },
+    Bug {
+        name: "a_mount_writes_before_it_has_looked",
+        changes: &[("crates/storage/pmfs/src/mount.rs", "        let room = word(ROOT, 0)", "        log::apply(&area, pending.clone().into_iter());\n        let room = word(ROOT, 0)")],
+        found_by: Test::Host { package: "pmfs", test: "damaged_areas_are_refused_or_whole" },
+    },
+    Bug {
+        name: "a_mount_forgets_the_last_operation",
+        changes: &[("crates/storage/pmfs/src/mount.rs", "        log::apply(&self.fs.area, pending.into_iter());\n", "        let _ = pending;\n")],
+        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
+    },
+    Bug {
+        name: "what_has_no_name_stays",
+        changes: &[("crates/storage/pmfs/src/mount.rs", "let has_name = |known: &index::Inode| known.names > 0;", "let has_name = |known: &index::Inode| known.names > 0 || known.xattrs == 0;")],
+        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
+    },
+    Bug {
+        name: "attributes_stay_when_their_inode_goes",
+        changes: &[("crates/storage/pmfs/src/modify.rs", "            self.drop_xattr(change, ino, line, freed);\n", "            self.index.remove_xattr(ino, line);\n")],
+        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
+    },
+    Bug {
+        name: "lines_in_use_are_not_saved",
+        changes: &[("crates/storage/pmfs/src/fs.rs", "            change.high_water(high_water);\n", "            let _ = high_water;\n")],
+        found_by: Test::Host { package: "pmfs", test: "all_pairs_of_operations" },
+    },
+    Bug {
+        name: "what_comes_into_use_is_not_cleared",
+        changes: &[("crates/storage/pmfs/src/fs.rs", "        clear_heads(&self.area, high..self.lines.high());\n", "        let _ = high;\n")],
+        found_by: Test::Host { package: "pmfs", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "an_inode_has_the_generation_of_the_last",
+        changes: &[("crates/storage/pmfs/src/modify.rs", "let generation = self.log.number() as u32;", "let generation = 1;")],
+        found_by: Test::Host { package: "pmfs", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "lines_of_a_long_name_are_lost",
+        changes: &[("crates/storage/pmfs/src/modify.rs", "        self.collect(head.rest, more_lines(head.length as usize), &mut freed);\n        change.set(line, HEAD, 0);", "        change.set(line, HEAD, 0);")],
+        found_by: Test::Host { package: "pmfs", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "a_directory_is_exchanged_into_itself",
+        changes: &[("crates/storage/pmfs/src/rename.rs", "if self.is_below(from.dir, to.ino) {", "if from.dir == to.ino {")],
+        found_by: Test::Host { package: "pmfs", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "a_chain_belongs_to_two",
+        changes: &[("crates/storage/pmfs/src/mount.rs", "chain::each_line(load, rest, count, |line| lines.mark(line))", "chain::each_line(load, rest, count, |line| lines.mark(line) || line < lines.high())")],
+        found_by: Test::Host { package: "pmfs", test: "damaged_areas_are_refused_or_whole" },
+    },
+    Bug {
+        name: "a_name_is_there_twice",
+        changes: &[("crates/storage/pmfs/src/mount.rs", "        ensure(is_new, line, \"name that is there twice\")?;\n", "        let _ = is_new;\n")],
+        found_by: Test::Host { package: "pmfs", test: "damaged_areas_are_refused_or_whole" },
+    },
+    Bug {
+        name: "directories_in_a_circle",
+        changes: &[("crates/storage/pmfs/src/mount.rs", "ensure(seen == all, ROOT,", "ensure(seen <= all, ROOT,")],
+        found_by: Test::Host { package: "pmfs", test: "damaged_areas_are_refused_or_whole" },
+    },
+    Bug {
         name: "a_disk_grows",
         changes: &[(
             "servers/unixd/src/disks.rs",
@@ -787,6 +867,41 @@ const BUGS: &[Bug] = &[
             "if arch::SPARSE {",
         )],
         found_by: Test::Host { package: "kernel", test: "random_operations_keep_the_invariants" },
+    },
+    Bug {
+        name: "persistent_memory_is_zeroed",
+        changes: &[("kernel/src/cap/retype.rs", "source.kind() == CapType::Ram && kept == 0 &&", "source.kind() == CapType::Ram && kept < 65 &&")],
+        found_by: Test::Host { package: "kernel", test: "frames_of_persistent_memory_keep_its_contents" },
+    },
+    Bug {
+        name: "tables_are_made_of_persistent_memory",
+        changes: &[("kernel/src/cap/retype.rs", "        if is_of_other_boots(src, ty) {\n            return Err(Status::WrongType);\n        }\n", "        is_of_other_boots(src, ty);\n")],
+        found_by: Test::Host { package: "kernel", test: "no_kernel_object_is_made_of_persistent_memory" },
+    },
+    Bug {
+        name: "overlapping_persistent_ranges_are_used",
+        changes: &[("kernel/src/arch/firmware_tables.rs", "if !doubtful && start < end", "if start < end")],
+        found_by: Test::Host { package: "kernel", test: "what_is_wrong_is_ignored" },
+    },
+    Bug {
+        name: "devices_keep_what_is_unmapped",
+        changes: &[("kernel/src/vspace/shootdown.rs", "        flush_devices(self);\n", "")],
+        found_by: Test::Machine { test: "devices/iommu/unmapped" },
+    },
+    Bug {
+        name: "devices_keep_pages_that_are_taken_away",
+        changes: &[("kernel/src/morsels/machine.rs", "        if arch::forget_devices() {", "        if false {")],
+        found_by: Test::Machine { test: "devices/iommu/discarded" },
+    },
+    Bug {
+        name: "a_device_keeps_the_translations_of_another_space",
+        changes: &[("kernel/src/arch/x86_64/iommu.rs", "        // Some units remember that there was nothing.\n        self.forget_contexts();\n        self.forget_translations();\n", ""), ("kernel/src/arch/x86_64/iommu.rs", "        entry[0].store(0, Ordering::SeqCst);\n        self.forget_contexts();\n        self.forget_translations();\n", "")],
+        found_by: Test::Machine { test: "devices/iommu/another_space" },
+    },
+    Bug {
+        name: "a_space_goes_and_its_devices_stay",
+        changes: &[("kernel/src/vspace/device.rs", "arch::set_device_context(function as u8, Context::Refuse);", "")],
+        found_by: Test::Host { package: "kernel", test: "a_space_that_goes_leaves_its_functions_nothing" },
     },
 ];
 

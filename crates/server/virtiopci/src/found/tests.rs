@@ -159,3 +159,23 @@ fn words_of_no_device_are_refused() {
         assert_eq!(Registers::from_words(registers.to_words()), None, "{registers:?}");
     }
 }
+
+/// Of other devices the first base address register says where the registers are.
+#[test]
+fn a_plain_device_is_found_by_its_numbers() {
+    let bus = qemu();
+    bus.0.borrow_mut().sizes[0] = 0xfff0_0000;
+    let find = |bus: &Bus, vendor, device| {
+        crate::plain::find(&mut PciRoot::new(bus.clone()), vendor, device)
+    };
+    assert_eq!(find(&bus, 0x1af4, 0x1043), Err(Unusable::Scattered), "at address 0");
+    bus.0.borrow_mut().words[BAR0] = 0xfea0_0000;
+    let found = find(&bus, 0x1af4, 0x1043).unwrap();
+    assert_eq!((found.function, found.base, found.bytes), (CONSOLE, 0xfea0_0000, 1 << 20));
+    assert_eq!(found.number(), 3 << 3);
+    assert_eq!(find(&bus, 0x1af4, 0x1044), Err(Unusable::Missing));
+    let mut root = PciRoot::new(bus.clone());
+    crate::plain::enable(&mut root, &found);
+    // Memory, and reaching it; no interrupts.
+    assert_eq!(bus.0.borrow().words[COMMAND] & 0xffff, 1 << 1 | 1 << 2 | 1 << 10);
+}

@@ -44,13 +44,13 @@ impl FileOps for Directory {
     fn contents(&self) -> Result<Contents> {
         Err(Errno::EISDIR)
     }
-    fn allocate(&self, _end: Option<u64>) -> Result<u64> {
+    fn allocate(&self, _mode: u32, _offset: u64, _bytes: u64) -> Result<u64> {
         Err(Errno::EISDIR)
     }
     fn list(&self, bytes: u32) -> Result<usize> {
         Ok(server::call(op::GetDents { desc: self.desc, bytes })?.count as usize)
     }
-    fn sync(&self) -> Result<u64> {
+    fn sync(&self, _offset: u64, _bytes: u64) -> Result<u64> {
         Ok(0)
     }
 }

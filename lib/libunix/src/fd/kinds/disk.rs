@@ -15,6 +15,7 @@ use crate::server::{self, op};
 use crate::sys::processes;
 use credentials::Capability;
 use unixproto::block as raw;
+use unixproto::files::FALLOC_FL_KEEP_SIZE;
 use unixproto::files::{Kind, AT_OFFSET, O_ACCMODE, O_DIRECT, O_WRONLY, SEEK_CUR};
 use unixproto::ops::Opened;
 
@@ -110,17 +111,21 @@ impl FileOps for Disk {
         self.source().map(Mapped::Contents)
     }
     fn source(&self) -> Result<Contents> {
-        Ok(Contents { desc: self.desc, inode: self.inode })
+        Ok(Contents { desc: self.desc, inode: self.inode, is_stored: false })
     }
     /// It can be punched and zeroed on Linux, and nothing else.
-    fn allocate(&self, end: Option<u64>) -> Result<u64> {
-        match end {
-            Some(end) if end % SECTOR != 0 || end > self.size()? => Err(Errno::EINVAL),
+    fn allocate(&self, mode: u32, offset: u64, bytes: u64) -> Result<u64> {
+        match offset + bytes {
+            end if mode & FALLOC_FL_KEEP_SIZE == 0
+                && (end % SECTOR != 0 || end > self.size()?) =>
+            {
+                Err(Errno::EINVAL)
+            }
             _ => Err(Errno::EOPNOTSUPP),
         }
     }
     /// Nothing is ever behind.
-    fn sync(&self) -> Result<u64> {
+    fn sync(&self, _offset: u64, _bytes: u64) -> Result<u64> {
         Ok(0)
     }
     fn share(&self, io: &mut Io, file: Handle) -> Result<()> {

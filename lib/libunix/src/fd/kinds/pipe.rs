@@ -50,7 +50,7 @@ impl FileOps for Pipe {
     fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
         stream::available(io, self.desc, command, arg)
     }
-    fn allocate(&self, _end: Option<u64>) -> Result<u64> {
+    fn allocate(&self, _mode: u32, _offset: u64, _bytes: u64) -> Result<u64> {
         Err(Errno::ESPIPE)
     }
     fn advise(&self) -> Result<u64> {

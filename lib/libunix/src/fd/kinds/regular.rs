@@ -13,6 +13,7 @@ use crate::mm::{self, Mm};
 use crate::process::Io;
 use crate::server::{self, op};
 use libos::guarded::{Memory, Progress};
+use unixproto::files::{FICLONE, MORSEL_ATOMIC};
 use unixproto::files::{Kind, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_WRONLY, SEEK_CUR, SEEK_SET};
 use unixproto::ops::{Opened, Part};
 use unixproto::session::DATA_BYTES;
@@ -23,6 +24,7 @@ use unixproto::tty::FIONREAD;
 pub struct Regular {
     desc: u32,
     inode: u64,
+    is_stored: bool,
 }
 
 impl FileOps for Regular {
@@ -30,7 +32,8 @@ impl FileOps for Regular {
     const POSITIONED: bool = true;
 
     fn opened(opened: &Opened) -> Option<Regular> {
-        Some(Regular { desc: opened.desc, inode: opened.inode })
+        let &Opened { desc, inode, is_stored, .. } = opened;
+        Some(Regular { desc, inode, is_stored })
     }
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
@@ -66,42 +69,68 @@ impl FileOps for Regular {
     fn seek(&self, fds: &mut Fds, file: Handle, offset: i64, whence: u32) -> Result<u64> {
         alone::seek(fds, file.index, self.desc, offset, whence)
     }
-    /// How many bytes there are behind its offset; before the end, or less than none.
     fn ioctl(&self, io: &mut Io, file: Handle, command: u32, arg: u64) -> Result<u64> {
-        if command != FIONREAD {
-            return Err(Errno::ENOTTY);
+        match command {
+            FIONREAD => self.bytes_left(io, file, arg),
+            FICLONE => self.clone_from(io, arg as i32),
+            MORSEL_ATOMIC => {
+                let on = match arg {
+                    0 | 1 => arg == 1,
+                    _ => return Err(Errno::EINVAL),
+                };
+                server::call(op::MakeAtomic { desc: self.desc, on }).map(|()| 0)
+            }
+            _ => Err(Errno::ENOTTY),
         }
-        let offset = self.seek(&mut io.fds, file, 0, SEEK_CUR)?;
-        let left = size_of(self)?.wrapping_sub(offset) as u32;
-        user::copy_out(&mut io.mm, arg, &left)?;
-        Ok(0)
     }
     fn map(&self) -> Result<Mapped> {
         self.contents().map(Mapped::Contents)
     }
     fn contents(&self) -> Result<Contents> {
-        Ok(Contents { desc: self.desc, inode: self.inode })
+        let &Regular { desc, inode, is_stored } = self;
+        Ok(Contents { desc, inode, is_stored })
     }
     fn truncate(&self, mm: &mut Mm, size: u64) -> Result<u64> {
         let file = server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
         mm::truncated(mm, file.inode, size);
         Ok(0)
     }
-    /// Only ever makes the file longer: its holes stay holes.
-    fn allocate(&self, end: Option<u64>) -> Result<u64> {
-        let size = size_of(self)?;
-        if let Some(size) = end.filter(|end| *end > size) {
-            server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
-        }
+    fn allocate(&self, mode: u32, offset: u64, bytes: u64) -> Result<u64> {
+        server::call(op::Allocate { desc: self.desc, mode, offset, bytes })?;
         Ok(0)
     }
-    /// Nothing is ever behind.
-    fn sync(&self) -> Result<u64> {
+    /// Of what does not survive nothing is ever behind.
+    fn sync(&self, offset: u64, bytes: u64) -> Result<u64> {
+        if self.is_stored {
+            server::call(op::Sync { desc: self.desc, offset, bytes })?;
+        }
         Ok(0)
     }
     fn share(&self, io: &mut Io, file: Handle) -> Result<()> {
         alone::give_back(&mut io.fds, file.index, self.desc);
         Ok(())
+    }
+}
+
+impl Regular {
+    /// How many bytes there are behind its offset; before the end, or less than none.
+    fn bytes_left(&self, io: &mut Io, file: Handle, arg: u64) -> Result<u64> {
+        let offset = self.seek(&mut io.fds, file, 0, SEEK_CUR)?;
+        let left = size_of(self)?.wrapping_sub(offset) as u32;
+        user::copy_out(&mut io.mm, arg, &left)?;
+        Ok(0)
+    }
+
+    /// Has from now on what another file has.
+    fn clone_from(&self, io: &mut Io, fd: i32) -> Result<u64> {
+        let source = io.fds.get(fd)?;
+        let from = source.contents()?.desc;
+        if !source.readable() {
+            return Err(Errno::EBADF);
+        }
+        server::call(op::Clone { desc: self.desc, from })?;
+        windows::lost(&mut io.fds, self.inode);
+        Ok(0)
     }
 }
 

@@ -51,7 +51,7 @@ impl FileOps for Text {
     fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
         Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
     }
-    fn sync(&self) -> Result<u64> {
+    fn sync(&self, _offset: u64, _bytes: u64) -> Result<u64> {
         Ok(0)
     }
 }

@@ -1,11 +1,15 @@
 //! Random requests about contents against a naive model: a file is a vector of bytes.
 
-use files::{Claim, Files, Memory, Piece, Refusal, Writer, GRANT_MAX};
-use memfs::{Attr, Cred, Ino, SIZE_MAX};
+mod kept;
+
+use files::{Allocation, Backing, Claim, Files, Memory, Piece, Refusal, Writer, GRANT_MAX};
+use kept::{Numbers, Object, Objects};
+use memfs::{Attr, Attributes, Cred, Ino, Kept, SIZE_MAX};
 use paging::PAGE;
 use piecewise::Limits;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU32;
 use std::rc::Rc;
 use unixproto::Errno;
 
@@ -21,6 +25,7 @@ fn archive() -> Vec<u8> {
 struct Bytes {
     free: Rc<Cell<u64>>,
     archive: Vec<u8>,
+    objects: Objects,
 }
 
 struct Frame {
@@ -40,6 +45,7 @@ impl Drop for Frame {
 
 impl Memory for Bytes {
     type Frame = Frame;
+    type Object = Object;
 
     fn allocate(&mut self, bytes: u64, _: u32) -> Result<Frame, Errno> {
         assert!(bytes > 0 && bytes.is_multiple_of(PAGE), "memory comes in pages");
@@ -81,7 +87,73 @@ impl Memory for Bytes {
         frame.bytes.borrow_mut()[from as usize..to as usize].fill(0);
         Ok(())
     }
+
+    fn create_object(&mut self) -> Result<(u32, Object), Errno> {
+        self.objects.create()
+    }
+
+    fn open_object(&mut self, number: u32) -> Result<Object, Errno> {
+        self.objects.open(number).ok_or(Errno::EIO)
+    }
+
+    fn most(object: &Object) -> u64 {
+        object.borrow().most
+    }
+
+    fn resize_object(&mut self, object: &mut Object, bytes: u64) -> Result<(), Errno> {
+        object.borrow_mut().resize(bytes)
+    }
+
+    fn populate_object(&mut self, object: &Object, from: u64, to: u64) -> Result<u64, Errno> {
+        Ok(object.borrow_mut().populate(from, to))
+    }
+
+    fn discard_object(&mut self, object: &Object, from: u64, to: u64) -> Result<(), Errno> {
+        object.borrow_mut().discard(from, to);
+        Ok(())
+    }
+
+    fn clear_object(&mut self, object: &Object, from: u64, to: u64) -> Result<(), Errno> {
+        object.borrow_mut().clear(from, to);
+        Ok(())
+    }
+
+    fn write_object(&mut self, to: &Object, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        to.borrow_mut().write(offset, data);
+        Ok(())
+    }
+
+    fn read_object(&mut self, from: &Object, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        from.borrow().read(offset, data);
+        Ok(())
+    }
+
+    fn write_back_object(&mut self, _: &Object, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn commit_object(&mut self, object: &Object) -> Result<(), Errno> {
+        object.borrow_mut().committed += 1;
+        Ok(())
+    }
+
+    fn release_object(&mut self, _: &Object) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn clone_object(&mut self, object: &Object) -> Result<(u32, Object), Errno> {
+        self.objects.clone_of(object)
+    }
+
+    fn destroy_object(&mut self, number: u32, object: Option<Object>) {
+        drop(object);
+        self.objects.destroy(number);
+    }
 }
+
+/// Files of the model: the last one is stored in an object.
+const FILES: usize = 4;
+const STORED: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -90,6 +162,8 @@ enum Op {
     /// Stores one byte through a mapping, if it lies inside.
     Map(usize, u64, u8),
     Resize(usize, u64),
+    /// Has a part allocated, or made a hole.
+    Allocate(usize, Allocation, u64, u64),
     /// Sees what a mapping for reading shows of a page.
     Look(usize, u64),
     /// So many pages of memory go, or come back.
@@ -99,20 +173,33 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let offset = || prop_oneof![0..3 * PAGE, 0..12 * PAGE, Just(PAGE), Just(2 * PAGE)];
     prop_oneof![
-        4 => (0..3usize, offset(), 0..3 * PAGE, 1..=255u8).prop_map(|(f, o, n, v)| Op::Write(f, o, n, v)),
-        3 => (0..3usize, offset(), 1..=255u8).prop_map(|(f, o, v)| Op::Map(f, o, v)),
-        3 => (0..3usize, offset()).prop_map(|(f, n)| Op::Resize(f, n)),
-        4 => (0..3usize, offset()).prop_map(|(f, o)| Op::Look(f, o)),
+        4 => (0..FILES, offset(), 0..3 * PAGE, 1..=255u8).prop_map(|(f, o, n, v)| Op::Write(f, o, n, v)),
+        3 => (0..FILES, offset(), 1..=255u8).prop_map(|(f, o, v)| Op::Map(f, o, v)),
+        3 => (0..FILES, offset()).prop_map(|(f, n)| Op::Resize(f, n)),
+        2 => (0..FILES, allocation(), offset(), 1..3 * PAGE)
+            .prop_map(|(f, how, o, n)| Op::Allocate(f, how, o, n)),
+        4 => (0..FILES, offset()).prop_map(|(f, o)| Op::Look(f, o)),
         1 => (0..40u64).prop_map(Op::Starve),
+    ]
+}
+
+fn allocation() -> impl Strategy<Value = Allocation> {
+    prop_oneof![
+        Just(Allocation::Extend),
+        Just(Allocation::Keep),
+        Just(Allocation::Punch),
+        Just(Allocation::Zero)
     ]
 }
 
 struct World {
     files: Files<Bytes>,
-    inos: [Ino; 3],
-    model: [Vec<u8>; 3],
+    inos: [Ino; FILES],
+    model: [Vec<u8>; FILES],
     free: Rc<Cell<u64>>,
     limit: u64,
+    /// The directory with the stored file.
+    kept: Ino,
 }
 
 const PLENTY: u64 = 1 << 30;
@@ -123,7 +210,7 @@ fn piece(
     ino: Ino,
     at: u64,
     write: bool,
-) -> Result<Piece<'_, Frame>, Errno> {
+) -> Result<Piece<'_, Frame, Object>, Errno> {
     if files.present(ino, at, write)?.is_none() {
         files.make_piece(ino, at, write, 0)?;
     }
@@ -133,18 +220,27 @@ fn piece(
 impl World {
     fn new(limit: u64) -> World {
         let free = Rc::new(Cell::new(PLENTY));
-        let memory = Bytes { free: free.clone(), archive: archive() };
+        let objects = Objects::new(free.clone());
+        let numbers = Numbers::new(objects.clone());
+        let memory = Bytes { free: free.clone(), archive: archive(), objects };
         let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: NOW };
         let mut files = Files::new(Limits::of(100), attr, memory);
         let root = files.names().root();
+        let kept = files.names_mut().mkdir(root, b"kept", attr).unwrap();
+        let attributes =
+            Attributes { mode: 0o755, uid: 0, gid: 0, atime: NOW, mtime: NOW, ctime: NOW };
+        files.names_mut().adopt_root(kept, Kept(NonZeroU32::MAX), attributes).unwrap();
+        files.names_mut().mount(Box::new(numbers));
         let places = [(PAGE, PAGE + 100), (3 * PAGE, 10)];
         let inos = [
             files.create(root, b"new", attr).unwrap(),
             files.create_archived(root, b"boot", places[0], attr).unwrap(),
             files.create_archived(root, b"tiny", places[1], attr).unwrap(),
+            files.create(kept, b"stored", attr).unwrap(),
         ];
         let part = |(at, len): (u64, u64)| archive()[at as usize..(at + len) as usize].to_vec();
-        World { files, inos, model: [Vec::new(), part(places[0]), part(places[1])], free, limit }
+        let model = [Vec::new(), part(places[0]), part(places[1]), Vec::new()];
+        World { files, inos, model, free, limit, kept }
     }
 
     fn writer(&self) -> Writer {
@@ -157,7 +253,11 @@ impl World {
         assert_eq!(piece.size, self.model[file].len() as u64);
         assert!(piece.start <= offset && offset < piece.start + piece.bytes);
         let inside = (offset - piece.start) as usize;
-        Ok(piece.frame.map_or(0, |frame| frame.bytes.borrow()[inside]))
+        Ok(match piece.backing {
+            Backing::Hole => 0,
+            Backing::Frame(frame) => frame.bytes.borrow()[inside],
+            Backing::Object(object) => object.borrow().byte(offset),
+        })
     }
 
     /// Every byte up to the end of the last page is as the model has it, and zero behind the end.
@@ -208,10 +308,22 @@ impl World {
         let size = self.model[file].len() as u64;
         match piece(&mut self.files, self.inos[file], offset, true) {
             Ok(piece) => {
-                let frame = piece.frame.expect("what is to be written is there");
                 assert!(offset < size.next_multiple_of(PAGE));
                 if offset < size {
-                    frame.bytes.borrow_mut()[(offset - piece.start) as usize] = value;
+                    match piece.backing {
+                        Backing::Hole => panic!("what is to be written is not there"),
+                        Backing::Frame(frame) => {
+                            frame.bytes.borrow_mut()[(offset - piece.start) as usize] = value
+                        }
+                        // A store makes the page, or fails.
+                        Backing::Object(object) => {
+                            let page = offset & !(PAGE - 1);
+                            if object.borrow_mut().populate(page, page + PAGE) == page {
+                                return;
+                            }
+                            object.borrow_mut().write(offset, &[value]);
+                        }
+                    }
                     self.model[file][offset as usize] = value;
                 }
             }
@@ -229,8 +341,38 @@ impl World {
         }
     }
 
+    fn allocate(&mut self, file: usize, how: Allocation, offset: u64, bytes: u64) {
+        let (ino, writer, size) = (self.inos[file], self.writer(), self.model[file].len() as u64);
+        let end = offset + bytes;
+        let grows = matches!(how, Allocation::Extend | Allocation::Zero);
+        match self.files.allocate_range(ino, how, (offset, bytes), writer) {
+            Ok(()) => {
+                if grows {
+                    self.model[file].resize(size.max(end) as usize, 0);
+                }
+                if matches!(how, Allocation::Punch | Allocation::Zero) {
+                    let part = offset.min(size) as usize..end.min(size) as usize;
+                    self.model[file][part].fill(0);
+                }
+            }
+            Err(Refusal::Limit) => assert!(grows && end > self.limit),
+            Err(Refusal::Error(Errno::EOPNOTSUPP)) => match file {
+                STORED => assert!(how == Allocation::Keep && end > size),
+                _ => assert!(matches!(how, Allocation::Punch | Allocation::Zero)),
+            },
+            Err(Refusal::Error(error)) => {
+                assert_eq!(error, Errno::ENOSPC);
+                if how == Allocation::Zero {
+                    let part = offset.min(size) as usize..end.min(size) as usize;
+                    self.model[file][part].fill(0);
+                }
+            }
+        }
+    }
+
     fn step(&mut self, op: Op) {
         match op {
+            Op::Allocate(file, how, offset, bytes) => self.allocate(file, how, offset, bytes),
             Op::Write(file, offset, bytes, value) => self.write(file, offset, bytes, value),
             Op::Map(file, offset, value) => self.store_mapped(file, offset, value),
             Op::Resize(file, new) => self.resize(file, new),
@@ -246,7 +388,7 @@ impl World {
                 }
             }
             Op::Starve(pages) => {
-                let taken: u64 = (0..3).map(|file| self.taken(file)).sum();
+                let taken: u64 = (0..FILES).map(|file| self.taken(file)).sum();
                 self.free.set(match pages {
                     0..=20 => pages * PAGE,
                     _ => PLENTY - taken,
@@ -260,7 +402,10 @@ impl World {
 
     fn taken(&self, file: usize) -> u64 {
         let content = self.files.content(self.inos[file]).unwrap();
-        content.extents().iter().map(|extent| extent.handle.taken).sum()
+        match &content.stored_number() {
+            Some(number) => self.files.memory_ref().objects.open(*number).unwrap().borrow().taken(),
+            None => content.extents().iter().map(|extent| extent.handle.taken).sum(),
+        }
     }
 }
 
@@ -283,8 +428,8 @@ proptest! {
             world.step(op);
         }
         // With memory enough everything can be looked at.
-        world.free.set(PLENTY - (0..3).map(|file| world.taken(file)).sum::<u64>());
-        for file in 0..3 {
+        world.free.set(PLENTY - (0..FILES).map(|file| world.taken(file)).sum::<u64>());
+        for file in 0..FILES {
             world.check(file).unwrap();
             prop_assert_eq!(world.copied(file), world.model[file].clone());
         }
@@ -293,6 +438,7 @@ proptest! {
         for name in [&b"new"[..], b"boot", b"tiny"] {
             world.files.names_mut().unlink(root, name, Cred::ROOT, NOW).unwrap();
         }
+        world.files.names_mut().unlink(world.kept, b"stored", Cred::ROOT, NOW).unwrap();
         prop_assert_eq!(world.free.get(), PLENTY);
     }
 }
@@ -376,4 +522,57 @@ fn what_no_file_has_is_refused() {
     let root = world.files.names().root();
     assert_eq!(world.files.resize(root, 0, writer), Err(Refusal::Error(Errno::EISDIR)));
     assert_eq!(world.files.begin_read(ino, 1 << 63, 1, NOW), Err(Errno::EINVAL));
+}
+
+#[test]
+fn a_clone_has_what_the_other_had_and_nothing_in_common() {
+    let mut world = World::new(8 * PAGE);
+    let attr = Attr { mode: 0o644, cred: Cred::ROOT, now: NOW };
+    let other = world.files.create(world.kept, b"other", attr).unwrap();
+    let (stored, writer) = (world.inos[STORED], world.writer());
+    let clone = |world: &mut World, from, to| world.files.clone_contents(from, to, writer);
+    // Of nothing.
+    assert_eq!(clone(&mut world, stored, other), Ok(()));
+    world.write(STORED, PAGE + 5, PAGE, 7);
+    assert_eq!(clone(&mut world, stored, other), Ok(()));
+    assert_eq!(clone(&mut world, stored, other), Ok(()));
+    world.write(STORED, PAGE + 5, 10, 8);
+    let mut bytes = [0; 2];
+    world.files.load(other, PAGE + 4, &mut bytes).unwrap();
+    assert_eq!(bytes, [0, 7]);
+    assert_eq!(world.files.names().get(other).unwrap().size(), 2 * PAGE + 5);
+    let wrong = |error: Errno| Err(Refusal::Error(error));
+    assert_eq!(clone(&mut world, stored, stored), wrong(Errno::EINVAL));
+    let plain = world.inos;
+    assert_eq!(clone(&mut world, plain[0], other), wrong(Errno::EXDEV));
+    assert_eq!(clone(&mut world, other, plain[0]), wrong(Errno::EXDEV));
+    assert_eq!(clone(&mut world, plain[1], plain[0]), wrong(Errno::EOPNOTSUPP));
+    let small = Writer { limit: PAGE, ..writer };
+    world.files.resize(other, 0, writer).unwrap();
+    assert_eq!(world.files.clone_contents(stored, other, small), Err(Refusal::Limit));
+    world.files.names_mut().unlink(world.kept, b"other", Cred::ROOT, NOW).unwrap();
+    world.files.names_mut().unlink(world.kept, b"stored", Cred::ROOT, NOW).unwrap();
+    assert_eq!(world.free.get(), PLENTY);
+}
+
+#[test]
+fn an_atomic_file_is_committed_when_it_is_synchronised() {
+    let mut world = World::new(u64::MAX);
+    let (stored, plain) = (world.inos[STORED], world.inos[0]);
+    assert_eq!(world.files.make_atomic(plain, true), Err(Errno::EOPNOTSUPP));
+    world.write(STORED, 0, PAGE, 7);
+    let commits = |world: &World| {
+        let number = world.files.content(stored).unwrap().stored_number().unwrap();
+        world.files.memory_ref().objects.open(number).unwrap().borrow().committed
+    };
+    world.files.write_back(stored, 0, PAGE).unwrap();
+    assert_eq!(commits(&world), 0);
+    world.files.make_atomic(stored, true).unwrap();
+    world.files.write_back(stored, 0, PAGE).unwrap();
+    // Whatever part of it.
+    world.files.write_back(stored, PAGE, PAGE).unwrap();
+    assert_eq!(commits(&world), 3);
+    world.files.make_atomic(stored, false).unwrap();
+    world.files.write_back(stored, 0, PAGE).unwrap();
+    assert_eq!(commits(&world), 3);
 }

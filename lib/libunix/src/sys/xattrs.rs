@@ -1,0 +1,199 @@
+//! Extended attributes.
+
+use super::paths::{self, open_file, Path, AT_FDCWD};
+use crate::errno::{Errno, Result};
+use crate::mm::user::{self, Text};
+use crate::process::Files;
+use crate::server::{self, op, Caps};
+use alloc::vec::Vec;
+use unixproto::files::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
+use unixproto::session::DATA_BYTES;
+use unixproto::Request;
+
+/// Bytes of a name with its NUL.
+const NAME_BYTES: usize = 256;
+/// Bytes of a value.
+const VALUE_MAX: u64 = 65536;
+
+/// A file that a request is about, and how it is named.
+struct Target {
+    path: Path,
+    flags: u32,
+}
+
+impl Target {
+    fn path(files: &mut Files, name: u64) -> Result<Target> {
+        Ok(Target { path: paths::path(files, AT_FDCWD, name)?, flags: 0 })
+    }
+    fn link(files: &mut Files, name: u64) -> Result<Target> {
+        Ok(Target { path: paths::path(files, AT_FDCWD, name)?, flags: AT_SYMLINK_NOFOLLOW })
+    }
+    fn open(files: &mut Files, fd: i32) -> Result<Target> {
+        files.fds.get_open(fd)?;
+        let dir = open_file(files.fds, fd).map_err(|_| Errno::EOPNOTSUPP)?;
+        Ok(Target { path: Path { dir, text: Text::EMPTY }, flags: AT_EMPTY_PATH })
+    }
+
+    /// Sends a request about it, with the path and another byte string.
+    fn call<R: Request>(&self, request: R, b: &[u8]) -> Result<R::Reply> {
+        let a = server::put_a(&self.path.text);
+        let put = server::put_b(a, b);
+        if put < b.len() {
+            return Err(Errno::E2BIG);
+        }
+        Ok(server::call_caps(request, a, put, Caps::NONE)?.0)
+    }
+}
+
+fn name_at(files: &mut Files, addr: u64) -> Result<Text> {
+    let name = user::cstr(files.mm, addr, NAME_BYTES, Errno::ERANGE)?;
+    match name.is_empty() {
+        true => Err(Errno::ERANGE),
+        false => Ok(name),
+    }
+}
+
+/// Gives the program what an answer has left in the data area; with a size of 0, only its length.
+fn hand_out(files: &mut Files, bytes: u64, to: u64, size: u64) -> Result<u64> {
+    match size {
+        0 => Ok(bytes),
+        size if size < bytes => Err(Errno::ERANGE),
+        _ => {
+            user::memory_out(files.mm, to, server::data(bytes as usize))?;
+            Ok(bytes)
+        }
+    }
+}
+
+fn get(mut files: Files, target: Target, name: u64, to: u64, size: u64) -> Result<u64> {
+    let name = name_at(&mut files, name)?;
+    let Target { path: Path { dir, .. }, flags } = target;
+    let found = target.call(op::GetXattr { dir, flags }, &name)?;
+    hand_out(&mut files, found.count, to, size)
+}
+
+fn list(mut files: Files, target: Target, to: u64, size: u64) -> Result<u64> {
+    let Target { path: Path { dir, .. }, flags } = target;
+    let found = target.call(op::ListXattrs { dir, flags }, &[])?;
+    hand_out(&mut files, found.count, to, size)
+}
+
+fn set(
+    mut files: Files,
+    target: Target,
+    name: u64,
+    (value, size): (u64, u64),
+    how: u32,
+) -> Result<u64> {
+    if how & !3 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let name = name_at(&mut files, name)?;
+    if size > VALUE_MAX {
+        return Err(Errno::E2BIG);
+    }
+    // What a request does not carry is as if there were no room.
+    if size > DATA_BYTES as u64 {
+        return Err(Errno::ENOSPC);
+    }
+    let mut both: Vec<u8> = Vec::new();
+    let start = name.len() + 1;
+    both.try_reserve_exact(start + size as usize).map_err(|_| Errno::ENOMEM)?;
+    both.extend_from_slice(&name);
+    both.resize(start + size as usize, 0);
+    user::bytes_in(files.mm, value, &mut both[start..])?;
+    let Target { path: Path { dir, .. }, flags } = target;
+    target.call(op::SetXattr { dir, flags, how }, &both).map_err(|error| match error {
+        Errno::E2BIG => Errno::ENOSPC,
+        error => error,
+    })?;
+    Ok(0)
+}
+
+fn remove(mut files: Files, target: Target, name: u64) -> Result<u64> {
+    let name = name_at(&mut files, name)?;
+    let Target { path: Path { dir, .. }, flags } = target;
+    target.call(op::RemoveXattr { dir, flags }, &name)?;
+    Ok(0)
+}
+
+pub fn getxattr(mut files: Files, path: u64, name: u64, to: u64, size: u64) -> Result<u64> {
+    let target = Target::path(&mut files, path)?;
+    get(files, target, name, to, size)
+}
+
+pub fn lgetxattr(mut files: Files, path: u64, name: u64, to: u64, size: u64) -> Result<u64> {
+    let target = Target::link(&mut files, path)?;
+    get(files, target, name, to, size)
+}
+
+pub fn fgetxattr(mut files: Files, fd: i32, name: u64, to: u64, size: u64) -> Result<u64> {
+    let target = Target::open(&mut files, fd)?;
+    get(files, target, name, to, size)
+}
+
+pub fn listxattr(mut files: Files, path: u64, to: u64, size: u64) -> Result<u64> {
+    let target = Target::path(&mut files, path)?;
+    list(files, target, to, size)
+}
+
+pub fn llistxattr(mut files: Files, path: u64, to: u64, size: u64) -> Result<u64> {
+    let target = Target::link(&mut files, path)?;
+    list(files, target, to, size)
+}
+
+pub fn flistxattr(mut files: Files, fd: i32, to: u64, size: u64) -> Result<u64> {
+    let target = Target::open(&mut files, fd)?;
+    list(files, target, to, size)
+}
+
+pub fn setxattr(
+    mut files: Files,
+    path: u64,
+    name: u64,
+    value: u64,
+    size: u64,
+    how: u32,
+) -> Result<u64> {
+    let target = Target::path(&mut files, path)?;
+    set(files, target, name, (value, size), how)
+}
+
+pub fn lsetxattr(
+    mut files: Files,
+    path: u64,
+    name: u64,
+    value: u64,
+    size: u64,
+    how: u32,
+) -> Result<u64> {
+    let target = Target::link(&mut files, path)?;
+    set(files, target, name, (value, size), how)
+}
+
+pub fn fsetxattr(
+    mut files: Files,
+    fd: i32,
+    name: u64,
+    value: u64,
+    size: u64,
+    how: u32,
+) -> Result<u64> {
+    let target = Target::open(&mut files, fd)?;
+    set(files, target, name, (value, size), how)
+}
+
+pub fn removexattr(mut files: Files, path: u64, name: u64) -> Result<u64> {
+    let target = Target::path(&mut files, path)?;
+    remove(files, target, name)
+}
+
+pub fn lremovexattr(mut files: Files, path: u64, name: u64) -> Result<u64> {
+    let target = Target::link(&mut files, path)?;
+    remove(files, target, name)
+}
+
+pub fn fremovexattr(mut files: Files, fd: i32, name: u64) -> Result<u64> {
+    let target = Target::open(&mut files, fd)?;
+    remove(files, target, name)
+}

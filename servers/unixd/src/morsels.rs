@@ -1,0 +1,175 @@
+//! Contents of persistent files: objects of a Pool.
+
+use crate::caps::Slots;
+use abi::layout::PAGE;
+use alloc::vec;
+use libos::morsel::{MorselCap, PoolCap};
+use libos::{domain, invoke, op, Cap, CapAddr, Rights, Status};
+use unixproto::Errno;
+
+/// Order of an object for a small file: pages of one table.
+const FIRST_ORDER: u32 = 1;
+/// The greatest order.
+const LAST_ORDER: u32 = 4;
+/// Pages of a table.
+const ENTRIES: u64 = 512;
+/// Most pages that one invocation makes.
+const STEP: u64 = 64;
+/// Everything, the right to destroy among it.
+const ALL: Rights = Rights::READ.or(Rights::WRITE).or(Rights::EXEC).or(Rights::REVOKE);
+
+/// What an error of an operation on an object means to a process.
+pub fn errno_of(status: Status) -> Errno {
+    match status {
+        Status::NoMemory => Errno::ENOSPC,
+        Status::NoSlot => Errno::ENOMEM,
+        Status::OutOfRange => Errno::ENXIO,
+        _ => Errno::EIO,
+    }
+}
+
+/// A Morsel with all rights: the contents of a file.
+#[derive(Debug)]
+pub struct Morsel {
+    slot: Slots,
+    order: u32,
+}
+
+impl Morsel {
+    /// An object without a page. Answers the number of its record.
+    pub fn create(pool: CapAddr) -> Result<(u32, Morsel), Errno> {
+        let slot = Slots::new(1)?;
+        let number = pool.create_morsel(FIRST_ORDER, slot.first()).map_err(errno_of)?;
+        // It is as large as it can be. Before any file has it, it must be empty.
+        if let Err(status) = slot.first().set_limit(0) {
+            drop(slot);
+            // What is left of it belongs to no file: the next start destroys it.
+            let _ = destroy(pool, number);
+            return Err(errno_of(status));
+        }
+        Ok((number, Morsel { slot, order: FIRST_ORDER }))
+    }
+
+    /// The object of a record.
+    pub fn open(pool: CapAddr, number: u32) -> Result<Morsel, Errno> {
+        let slot = Slots::new(1)?;
+        pool.open_morsel(number, ALL, slot.first()).map_err(errno_of)?;
+        let order = slot.first().morsel_info().map_err(errno_of)?.order;
+        Ok(Morsel { slot, order })
+    }
+
+    /// Another object with the same contents, and its number.
+    pub fn snapshot(&self) -> Result<(u32, Morsel), Errno> {
+        let slot = Slots::new(1)?;
+        let number = self.cap().snapshot(slot.first()).map_err(errno_of)?;
+        Ok((number, Morsel { slot, order: self.order }))
+    }
+
+    /// The capability.
+    pub fn cap(&self) -> CapAddr {
+        self.slot.first()
+    }
+
+    /// Bytes that it can have without growing.
+    pub fn most(&self) -> u64 {
+        PAGE * ENTRIES.pow(self.order)
+    }
+
+    /// Sets its size.
+    pub fn resize(&mut self, bytes: u64) -> Result<(), Errno> {
+        while self.most() < bytes {
+            if self.order == LAST_ORDER {
+                return Err(Errno::EFBIG);
+            }
+            self.cap().grow().map_err(errno_of)?;
+            self.order += 1;
+        }
+        self.cap().set_limit(bytes).map_err(errno_of)
+    }
+
+    /// Makes pages, as far as there is memory. Answers the byte up to which they are there.
+    pub fn populate(&self, from: u64, to: u64) -> Result<u64, Errno> {
+        let (mut at, end, mut step) = (from / PAGE, to.div_ceil(PAGE), STEP);
+        while at < end {
+            let (first, count) = (at, step.min(end - at));
+            match invoke(self.cap(), op::PopulateMorsel { first, count, large: false }) {
+                Ok(next) => at = next.value,
+                Err(Status::Again) => {}
+                // Of several some may be there.
+                Err(Status::NoMemory) if step > 1 => step = 1,
+                Err(Status::NoMemory) => break,
+                Err(status) => return Err(errno_of(status)),
+            }
+        }
+        Ok(at.min(end) * PAGE)
+    }
+
+    /// Takes pages away.
+    pub fn discard(&self, from: u64, to: u64) -> Result<(), Errno> {
+        self.cap().discard_pages(from / PAGE, (to - from) / PAGE).map_err(errno_of)
+    }
+
+    /// Clears bytes inside a page. One that is missing, or is cleared there already, stays as it is.
+    pub fn clear(&self, from: u64, to: u64) -> Result<(), Errno> {
+        let mut bytes = vec![0; (to - from) as usize];
+        self.read(from, &mut bytes)?;
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
+        bytes.fill(0);
+        self.write(from, &bytes)
+    }
+
+    /// Copies bytes into it.
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < data.len() {
+            let rest = &data[done..];
+            let from = rest.as_ptr() as u64;
+            let copied = self.cap().write_morsel(offset + done as u64, from, rest.len() as u64);
+            match copied.map_err(errno_of)?.bytes {
+                0 => return Err(Errno::EIO),
+                bytes => done += bytes as usize,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies bytes out of it.
+    pub fn read(&self, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < data.len() {
+            let rest = &mut data[done..];
+            let (to, bytes) = (rest.as_mut_ptr() as u64, rest.len() as u64);
+            let copied = self.cap().read_morsel(offset + done as u64, to, bytes);
+            match copied.map_err(errno_of)?.bytes {
+                0 => return Err(Errno::EIO),
+                bytes => done += bytes as usize,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when bytes survive that were stored before.
+    pub fn write_back(&self, from: u64, to: u64) -> Result<(), Errno> {
+        let first = from / PAGE;
+        self.cap().write_back(first, to.div_ceil(PAGE) - first).map_err(errno_of)
+    }
+}
+
+/// Destroys the object of a record, whoever has it mapped.
+pub fn destroy(pool: CapAddr, number: u32) -> Result<(), Status> {
+    let slot = domain::with(|domain| domain.slot())?;
+    let destroyed = pool.open_morsel(number, ALL, slot).and_then(|()| {
+        slot.revoke()?;
+        slot.destroy()
+    });
+    if destroyed.is_err() {
+        slot.discard();
+    }
+    let freed = domain::with(|domain| {
+        domain.slots.free(slot);
+        Ok(())
+    });
+    destroyed.and(freed)
+}

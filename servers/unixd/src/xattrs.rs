@@ -1,0 +1,152 @@
+//! Extended attributes: of files that survive, which have them where their names are. Others have none.
+
+use crate::names::View;
+use crate::pathops::PathOps;
+use crate::wait::{count, done, Call, Tried};
+use credentials::Capability;
+use memfs::{Ino, SetXattr};
+use unixproto::files::{AT_SYMLINK_NOFOLLOW, S_ISVTX, XATTR_CREATE, XATTR_REPLACE};
+use unixproto::session::DATA_BYTES;
+use unixproto::{op, Errno};
+
+/// Bytes of a name.
+const NAME_MAX: usize = 255;
+
+/// Who may have to do with an attribute, by the beginning of its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Space {
+    /// Whoever may read or write the file.
+    User,
+    /// The administrator.
+    Trusted,
+    /// Everybody reads, the administrator writes.
+    Security,
+}
+
+impl Space {
+    fn of(name: &[u8]) -> Result<Space, Errno> {
+        let all = [
+            (&b"user."[..], Space::User),
+            (b"trusted.", Space::Trusted),
+            (b"security.", Space::Security),
+        ];
+        let found = all.iter().find(|(prefix, _)| name.starts_with(prefix));
+        let &(prefix, space) = found.ok_or(Errno::EOPNOTSUPP)?;
+        match name.len() > prefix.len() {
+            true => Ok(space),
+            false => Err(Errno::EINVAL),
+        }
+    }
+}
+
+impl PathOps<'_> {
+    fn xattr_target(&mut self, call: &Call, dir: u32, flags: u32) -> Result<Ino, Errno> {
+        let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+        View::new(self.tree, self.procs, self.descs, self.caller)?
+            .target_ino(call, dir, flags, follow)
+    }
+
+    /// The space of a name, if the process may have to do with this attribute of a file.
+    fn may_have(&self, ino: Ino, name: &[u8], write: bool) -> Result<Space, Errno> {
+        let inode = self.tree.files().names().get(ino)?;
+        if inode.kept().is_none() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let space = Space::of(name)?;
+        let proc = self.procs.get(self.caller.pid)?;
+        let refusal = if write { Errno::EPERM } else { Errno::ENODATA };
+        let is_admin = proc.has(Capability::SysAdmin);
+        match space {
+            Space::User => {
+                let is_file = matches!(inode.node, memfs::Node::File { .. });
+                if !is_file && !inode.is_dir() {
+                    return Err(refusal);
+                }
+                if write && inode.is_dir() && inode.mode & S_ISVTX != 0 {
+                    inode.owned_by(proc.cred())?;
+                }
+                inode.permits(proc.cred(), if write { memfs::WRITE } else { memfs::READ })?;
+            }
+            Space::Trusted if !is_admin => return Err(refusal),
+            Space::Security if write && !is_admin => return Err(refusal),
+            Space::Trusted | Space::Security => {}
+        }
+        Ok(space)
+    }
+
+    /// `getxattr`.
+    #[inline(never)]
+    pub fn get_xattr(&mut self, call: &Call, op: op::GetXattr) -> Tried {
+        let ino = self.xattr_target(call, op.dir, op.flags)?;
+        let name = self.procs.b(self.caller, call)?;
+        self.may_have(ino, &name, false)?;
+        let (keeper, kept) = self.tree.files_mut().names_mut().xattrs_of(ino)?;
+        let value = keeper.xattr(kept, &name)?;
+        self.procs.put(self.caller, &value)?;
+        count(value.len())
+    }
+
+    /// `listxattr`.
+    #[inline(never)]
+    pub fn list_xattrs(&mut self, call: &Call, op: op::ListXattrs) -> Tried {
+        let ino = self.xattr_target(call, op.dir, op.flags)?;
+        let is_admin = self.procs.get(self.caller.pid)?.has(Capability::SysAdmin);
+        let names = self.tree.files_mut().names_mut();
+        let all = match names.xattrs_of(ino) {
+            Ok((keeper, kept)) => keeper.xattrs(kept)?,
+            // It is a list all the same.
+            Err(Errno::EOPNOTSUPP) => alloc::vec::Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut shown = alloc::vec::Vec::new();
+        for name in all.split_inclusive(|&byte| byte == 0) {
+            if is_admin || Space::of(name) != Ok(Space::Trusted) {
+                shown.extend_from_slice(name);
+            }
+        }
+        if shown.len() > DATA_BYTES {
+            return Err(Errno::E2BIG);
+        }
+        self.procs.put(self.caller, &shown)?;
+        count(shown.len())
+    }
+
+    /// `setxattr`. Byte string `b` has the name, a NUL, and the value.
+    #[inline(never)]
+    pub fn set_xattr(&mut self, call: &Call, op: op::SetXattr) -> Tried {
+        let how = match op.how {
+            0 => SetXattr::Any,
+            XATTR_CREATE => SetXattr::Create,
+            XATTR_REPLACE => SetXattr::Replace,
+            _ => return Err(Errno::EINVAL),
+        };
+        let ino = self.xattr_target(call, op.dir, op.flags)?;
+        let both = self.procs.b(self.caller, call)?;
+        let end = both.iter().position(|&byte| byte == 0).ok_or(Errno::EINVAL)?;
+        let (name, value) = (&both[..end], &both[end + 1..]);
+        if name.is_empty() || name.len() > NAME_MAX {
+            return Err(Errno::ERANGE);
+        }
+        self.may_have(ino, name, true)?;
+        let now = self.clock.wall();
+        let names = self.tree.files_mut().names_mut();
+        let (keeper, kept) = names.xattrs_of(ino)?;
+        keeper.set_xattr(kept, name, value, how, now)?;
+        names.get_mut(ino)?.ctime = now;
+        done(())
+    }
+
+    /// `removexattr`.
+    #[inline(never)]
+    pub fn remove_xattr(&mut self, call: &Call, op: op::RemoveXattr) -> Tried {
+        let ino = self.xattr_target(call, op.dir, op.flags)?;
+        let name = self.procs.b(self.caller, call)?;
+        self.may_have(ino, &name, true)?;
+        let now = self.clock.wall();
+        let names = self.tree.files_mut().names_mut();
+        let (keeper, kept) = names.xattrs_of(ino)?;
+        keeper.remove_xattr(kept, &name, now)?;
+        names.get_mut(ino)?.ctime = now;
+        done(())
+    }
+}
