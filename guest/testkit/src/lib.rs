@@ -34,13 +34,16 @@ use libos::{bringup, cmdline, domain, invoke, log, Cap};
 /// Badge of the servers on the endpoint that is told of their faults.
 const SERVERS: u32 = 1;
 
+/// A file of the boot archive.
+pub fn file(boot: &Boot, path: &str) -> Result<&'static [u8], Status> {
+    let found = bootarchive::find(boot.archive(), path).map_err(|_| Status::Invalid)?;
+    found.map(|entry| entry.data).ok_or(Status::NoSlot)
+}
+
 /// Starts the servers through which cores work together, as `init` does: `memd`, the monitor and
 /// `spawnd`.
 pub fn start_servers(boot: &Boot) -> Result<(), SpawnError> {
-    let file = |path| {
-        let found = bootarchive::find(boot.archive(), path).map_err(|_| Status::Invalid)?;
-        found.map(|entry| entry.data).ok_or(Status::NoSlot)
-    };
+    let file = |path| file(boot, path);
     let mut window = bringup::prepare(boot)?;
     bringup::start_memd(boot, file("boot/memd")?, SERVERS, &mut window)?;
     bringup::start_monitor(boot, (0, 0), file("boot/monitor")?, SERVERS, &mut window)?;

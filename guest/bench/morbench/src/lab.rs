@@ -55,10 +55,7 @@ impl<'a> Lab<'a> {
             Ok((domain.slot()?, domain.window()?))
         })?;
         machine.ram.retype(CapType::Ram, start - machine.ram_base, bytes, 1, ram)?;
-        let own_file = match bootarchive::find(machine.boot.archive(), "boot/programs/morbench") {
-            Ok(Some(entry)) => entry.data,
-            _ => return Err(Status::Invalid),
-        };
+        let own_file = testkit::file(&machine.boot, "boot/programs/morbench")?;
         let pool_bytes = bytes - PLAY_BYTES;
         let boot = &machine.boot;
         let mut lab = Lab { boot, ram, pool_bytes, window, own_file, used: 0 };
