@@ -75,7 +75,7 @@ pub fn measure(lab: &mut Lab, pages: u64) -> Result<(), Status> {
     }
     let [fill, map, hand_over, receive] = sum.map(|sum| sum / ROUNDS);
     let alone = memset(spot, pages)?;
-    let mib = pages * PAGE >> 20;
+    let mib = (pages * PAGE) >> 20;
     log!("@bench memset {alone} at={mib}:MiB");
     log!("@bench fill {fill} at={mib}:MiB");
     log!("@bench map_and_unmap {map} at={mib}:MiB");

@@ -5,8 +5,8 @@
 //! | [`f5.1`](populate) | what does a page cost that is populated by a fault, on how many cores at once? |
 //! | [`f5.4`](map) | what does it cost to map an object (and 5.5: of that, the mapping), by how many pages it has? |
 //! | [`f5.7`](packets) | how fast are packets handed over by mapping them, beside filling them? |
-//! | [`snapshot`](snapshot) | what does a snapshot cost by size, and a write after it? |
-//! | [`recovery`](recovery) | what does it cost to format a pool, and to find out what is in it? |
+//! | [`snapshot`] | what does a snapshot cost by size, and a write after it? |
+//! | [`recovery`] | what does it cost to format a pool, and to find out what is in it? |
 //! | [`allocator`](crate::bench_host) | how fast is the pool's allocator beside one with a lock (on the host)? |
 //!
 //! The program is `guest/bench/morbench`. What must be so is an error here, also in tests: that nobody who faults
