@@ -101,9 +101,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             Found::Entry { at, .. } => {
                 let room = BATCH.min((paging::ENTRIES - index(first, 1)) as u64);
                 let next = end.min(first + room);
-                for n in 0..(next - first) as usize {
-                    let at = At::new(at.frame, at.index + n);
-                    written[n] = self.take_mark(at, 1, all);
+                let count = (next - first) as usize;
+                for (n, written) in written.iter_mut().enumerate().take(count) {
+                    *written = self.take_mark(At::new(at.frame, at.index + n), 1, all);
                 }
                 next
             }
