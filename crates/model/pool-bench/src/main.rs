@@ -41,7 +41,7 @@ fn main() {
 
 /// The median of some rounds. Three quarters of the memory are used.
 fn median<A: Allocator>(run: workload::Run, order: usize, threads: usize, frames: usize) -> f64 {
-    let blocks = (frames / 4 * 3 >> order) / threads;
+    let blocks = ((frames / 4 * 3) >> order) / threads;
     let mut rounds: Vec<f64> =
         (0..ROUNDS).map(|_| run(&A::new(frames, threads), order, threads, blocks)).collect();
     rounds.sort_by(f64::total_cmp);
