@@ -14,7 +14,10 @@ use crate::driver::CpuDriver;
 use crate::morsels::fault::Wanted;
 use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
 use crate::object::{mem, DcbRef, SlotRef, Walk};
-use crate::vspace::{check_device_map, show_to_device, MapArgs, Shown, Translations};
+use crate::vspace::{
+    check_device_map, check_morsel, granted_morsel, replace_by_morsel, show_morsel, show_to_device,
+    unmap_borrowed, MapArgs, Shown,
+};
 use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, RECORDS};
 use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts};
 use captypes::{CapType, Rights, Status};
@@ -94,7 +97,7 @@ fn at_home<R>(
     morsels::open_pool(*core, number).ok_or(Status::WrongState)?;
     let mut unmap = |object, pages| {
         // Those of a whole object were removed before, step by step.
-        let removed = vm.unmap_borrowed(caps, object, pages, |_| true);
+        let removed = unmap_borrowed(vm, caps, object, pages, |_| true);
         debug_assert!(removed.is_ok());
     };
     let done = morsels::with(*core, number, sched, Some(&mut unmap), work);
@@ -418,7 +421,7 @@ fn finish_trim(
 /// Removes what shows single pages of an object, before all of its pages change hands.
 fn unmap_pages(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
     let (object, CpuDriver { caps, vm, .. }) = (object_of(cap), cpu);
-    Ok(vm.unmap_borrowed(caps, object, 0..morsels::MOST_PAGES - 1, |caps| caps.spend(1))?)
+    Ok(unmap_borrowed(vm, caps, object, 0..morsels::MOST_PAGES - 1, |caps| caps.spend(1))?)
 }
 
 /// Makes an object that has what another has; see [`captypes::op::SnapshotMorsel`].
@@ -559,14 +562,14 @@ pub fn map(
     if table.cap().is(CapType::DeviceSpace) {
         return map_to_device(cpu, table, from, args, dst);
     }
-    let (level, flags) = cpu.vm.check_morsel(&cpu.caps, table, from, &args)?;
+    let (level, flags) = check_morsel(&mut cpu.vm, &cpu.caps, table, from, &args)?;
     let at = (args.entry, level, flags);
     let Some(root) = shown_root(cpu, &cap, level, &args)? else {
         return map_pages(cpu, table, from.slot, at, &args, dst);
     };
     let (base, is_table) = (root.0 * PAGE, level > 1);
     let shown = Shown { base, key: cap.base, is_table };
-    cpu.vm.show_morsel(&mut cpu.caps, table, from.slot, at, &[shown], dst);
+    show_morsel(&mut cpu.vm, &mut cpu.caps, table, from.slot, at, &[shown], dst);
     Ok(())
 }
 
@@ -639,7 +642,7 @@ fn map_pages(
     for (n, shown) in shown.iter_mut().enumerate().take(count) {
         *shown = page(cpu, &from.cap(), args.offset + n as u64 * PAGE)?;
     }
-    cpu.vm.show_morsel(&mut cpu.caps, table, from, at, &shown[..count], dst);
+    show_morsel(&mut cpu.vm, &mut cpu.caps, table, from, at, &shown[..count], dst);
     Ok(())
 }
 
@@ -661,12 +664,12 @@ pub fn replace(cpu: &mut CpuDriver, slot: SlotRef, from: Held, flags: MapFlags) 
     if old.count != 1 || old.is_table || old.level != 1 {
         return Err(Status::OutOfRange);
     }
-    let flags = Translations::granted_morsel(&cpu.caps, flags, from)?;
+    let flags = granted_morsel(&cpu.caps, flags, from)?;
     let page = page(cpu, &cap, 0)?;
     if slot.is_empty() {
         return Err(Status::Empty);
     }
-    cpu.vm.replace_by_morsel(&mut cpu.caps, slot, from.slot, flags, &page);
+    replace_by_morsel(&mut cpu.vm, &mut cpu.caps, slot, from.slot, flags, &page);
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 //! An IOMMU of this kind marks no entry as used. What an entry loses is forgotten whether it was used or not, and all
 //! at once, when the event ends: before anybody can know that it has ended, and before what was behind it is free.
 
-use super::morsel::entry_bits;
+use super::morsel::{entry_bits, granted_morsel, shows};
 use super::{Mapping, Shown, Translations};
 use crate::arch;
 use crate::cap::alone::Held;
@@ -30,7 +30,7 @@ const INTERRUPTS: u32 = 3;
 #[inline]
 pub(super) fn forget_in_devices(vm: &mut Translations, cap: &RawCap) {
     if is_in_device(cap) {
-        vm.unshown.devices = true;
+        vm.elsewhere.unshown.devices = true;
         vm.set_pending();
     }
 }
@@ -38,7 +38,7 @@ pub(super) fn forget_in_devices(vm: &mut Translations, cap: &RawCap) {
 /// Has devices forget what they must.
 #[inline]
 pub(super) fn flush_devices(vm: &mut Translations) {
-    if core::mem::take(&mut vm.unshown.devices) && arch::forget_devices() {
+    if core::mem::take(&mut vm.elsewhere.unshown.devices) && arch::forget_devices() {
         vm.core().add(Counter::DeviceFlushes, 1);
     }
 }
@@ -64,7 +64,7 @@ pub fn check_device_map(
     if args.flags.has(MapFlags::UNCACHED) || args.flags.has(MapFlags::EXEC) {
         return Err(Status::Invalid);
     }
-    let flags = Translations::granted_morsel(caps, args.flags, from)?;
+    let flags = granted_morsel(caps, args.flags, from)?;
     match Table::at(own.base).get(args.entry) {
         0 => Ok(flags),
         _ => Err(Status::Occupied),
@@ -82,7 +82,7 @@ pub fn show_to_device(
     let (own, what) = (table.cap(), from.cap());
     let mapping = Mapping { rights: what.rights_set(), ..in_device(own.base, entry, shown.key) };
     // Counted before a device can use it.
-    vm.shows(&mapping.to_cap());
+    shows(vm, &mapping.to_cap());
     Table::at(own.base).set(entry, shown.base | entry_bits(flags));
     caps.db.insert_near(dst, mapping.to_cap(), from);
 }

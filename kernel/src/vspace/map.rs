@@ -2,6 +2,7 @@
 
 use super::grant::{condition, Condition};
 use super::grant::{granted, holds};
+use super::morsel::shows_no_more;
 use super::zero::is_zero_page;
 use super::zero::shows_nothing;
 use super::Translations;
@@ -261,7 +262,7 @@ impl Translations {
         self.forget(caps, old.table, cap.attrs, old.entry, before, flags);
         let mapping = Mapping { base, rights: target.rights(), is_morsel: false, ..old };
         if old.is_morsel {
-            self.shows_no_more(&cap);
+            shows_no_more(self, &cap);
         }
         caps.db.insert_near(slot, mapping.to_cap(), src);
         Ok(())

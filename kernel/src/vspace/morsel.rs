@@ -45,183 +45,177 @@ pub struct Shown {
     pub is_table: bool,
 }
 
-impl Translations {
-    /// An entry is going to show what the capability of a Mapping says.
-    pub(super) fn shows(&mut self, cap: &RawCap) {
-        self.core().cores.pools().shows(morsels::object_of(cap));
-    }
+/// An entry is going to show what the capability of a Mapping says.
+pub(super) fn shows(vm: &mut Translations, cap: &RawCap) {
+    vm.core().cores.pools().shows(morsels::object_of(cap));
+}
 
-    /// It does so no more: whoever takes pages of the object away need not ask for it once it is cached nowhere.
-    #[inline(never)]
-    pub(super) fn shows_no_more(&mut self, cap: &RawCap) {
-        forget_in_devices(self, cap);
-        let place = morsels::object_of(cap) as usize % PLACES;
-        self.unshown.places |= 1 << place;
-        self.unshown.counts[place] += 1;
-        self.set_pending();
-    }
+/// It does so no more: whoever takes pages of the object away need not ask for it once it is cached nowhere.
+#[inline(never)]
+pub(super) fn shows_no_more(vm: &mut Translations, cap: &RawCap) {
+    forget_in_devices(vm, cap);
+    let place = morsels::object_of(cap) as usize % PLACES;
+    vm.elsewhere.unshown.places |= 1 << place;
+    vm.elsewhere.unshown.counts[place] += 1;
+    vm.set_pending();
+}
 
-    /// What was shown is cached nowhere any more.
-    #[inline]
-    pub(super) fn forget_unshown(&mut self) {
-        while self.unshown.places != 0 {
-            let place = self.unshown.places.trailing_zeros() as usize;
-            self.unshown.places &= self.unshown.places - 1;
-            for _ in 0..core::mem::take(&mut self.unshown.counts[place]) {
-                self.core().cores.pools().shows_no_more(place as u64);
-            }
+/// What was shown is cached nowhere any more.
+#[inline]
+pub(super) fn forget_unshown(vm: &mut Translations) {
+    while vm.elsewhere.unshown.places != 0 {
+        let place = vm.elsewhere.unshown.places.trailing_zeros() as usize;
+        vm.elsewhere.unshown.places &= vm.elsewhere.unshown.places - 1;
+        for _ in 0..core::mem::take(&mut vm.elsewhere.unshown.counts[place]) {
+            vm.core().cores.pools().shows_no_more(place as u64);
         }
     }
+}
 
-    /// Checks that `args.count` entries of `table`, which is of `level`, may show the morsel in `from`. Returns the level
-    /// and the flags that are granted.
-    ///
-    /// # Errors
-    /// What is asked for is more than the capability allows, or the entries are in use.
-    pub fn check_morsel(
-        &mut self,
-        caps: &CapSpace,
-        table: SlotRef,
-        from: Held,
-        args: &MapArgs,
-    ) -> Result<(u8, MapFlags), Status> {
-        let own = table.cap();
-        let level = changed_level(caps, table, &own)?;
-        let limit = user_entries(level);
-        if args.count == 0 || args.entry >= limit || args.count > limit - args.entry {
-            return Err(Status::OutOfRange);
-        }
-        let flags = Self::granted_morsel(caps, args.flags, from)?;
-        if args.flags.has(MapFlags::UNCACHED) {
-            return Err(Status::Invalid);
-        }
-        if !Table::at(own.base).all_empty(args.entry, args.count) {
-            if !shows_nothing(own.base, level, args.entry, args.count) {
-                return Err(Status::Occupied);
-            }
-            self.clear_zero(caps, own.base, args.entry, args.count);
-        }
-        Ok((level, flags))
+/// Checks that `args.count` entries of `table`, which is of `level`, may show the morsel in `from`. Returns the level
+/// and the flags that are granted.
+///
+/// # Errors
+/// What is asked for is more than the capability allows, or the entries are in use.
+pub fn check_morsel(
+    vm: &mut Translations,
+    caps: &CapSpace,
+    table: SlotRef,
+    from: Held,
+    args: &MapArgs,
+) -> Result<(u8, MapFlags), Status> {
+    let own = table.cap();
+    let level = changed_level(caps, table, &own)?;
+    let limit = user_entries(level);
+    if args.count == 0 || args.entry >= limit || args.count > limit - args.entry {
+        return Err(Status::OutOfRange);
     }
+    let flags = granted_morsel(caps, args.flags, from)?;
+    if args.flags.has(MapFlags::UNCACHED) {
+        return Err(Status::Invalid);
+    }
+    if !Table::at(own.base).all_empty(args.entry, args.count) {
+        if !shows_nothing(own.base, level, args.entry, args.count) {
+            return Err(Status::Occupied);
+        }
+        vm.clear_zero(caps, own.base, args.entry, args.count);
+    }
+    Ok((level, flags))
+}
 
-    /// What of `flags` is granted to who maps the morsel in `from`.
-    ///
-    /// # Errors
-    /// The capability does not allow it.
-    pub fn granted_morsel(
-        caps: &CapSpace,
-        flags: MapFlags,
-        from: Held,
-    ) -> Result<MapFlags, Status> {
-        granted(caps, flags, from.slot.cap().rights_set(), || Some(from))
-    }
+/// What of `flags` is granted to who maps the morsel in `from`.
+///
+/// # Errors
+/// The capability does not allow it.
+pub fn granted_morsel(caps: &CapSpace, flags: MapFlags, from: Held) -> Result<MapFlags, Status> {
+    granted(caps, flags, from.slot.cap().rights_set(), || Some(from))
+}
 
-    /// Shows `pages` at adjacent entries of `table` from `args.entry` on, which were checked, and makes the
-    /// Mapping. The first of them says where it is in the object.
-    pub fn show_morsel(
-        &mut self,
-        caps: &mut CapSpace,
-        table: SlotRef,
-        from: SlotRef,
-        (entry, level, flags): (u32, u8, MapFlags),
-        pages: &[Shown],
-        dst: SlotRef,
-    ) {
-        let (own, what) = (table.cap(), from.cap());
-        let Some(first) = pages.first() else { return };
-        let count = pages.len() as u32;
-        let mapping = Mapping {
-            base: first.key,
-            table: own.base,
-            entry,
-            count,
-            level,
-            is_table: first.is_table,
-            rights: what.rights_set(),
-            in_alone: is_alone_kind(own.rights_set()),
-            is_morsel: true,
-            in_device: false,
-        };
-        // Counted before anybody can cache it.
-        self.shows(&mapping.to_cap());
-        for (n, page) in pages.iter().enumerate() {
-            let begins = if n == 0 { first_bits(count) } else { 0 };
-            let value = page.base | entry_bits(flags) | begins;
-            Table::at(own.base).set(entry + n as u32, value);
-        }
-        caps.db.insert_near(dst, mapping.to_cap(), from);
+/// Shows `pages` at adjacent entries of `table` from `args.entry` on, which were checked, and makes the
+/// Mapping. The first of them says where it is in the object.
+pub fn show_morsel(
+    vm: &mut Translations,
+    caps: &mut CapSpace,
+    table: SlotRef,
+    from: SlotRef,
+    (entry, level, flags): (u32, u8, MapFlags),
+    pages: &[Shown],
+    dst: SlotRef,
+) {
+    let (own, what) = (table.cap(), from.cap());
+    let Some(first) = pages.first() else { return };
+    let count = pages.len() as u32;
+    let mapping = Mapping {
+        base: first.key,
+        table: own.base,
+        entry,
+        count,
+        level,
+        is_table: first.is_table,
+        rights: what.rights_set(),
+        in_alone: is_alone_kind(own.rights_set()),
+        is_morsel: true,
+        in_device: false,
+    };
+    // Counted before anybody can cache it.
+    shows(vm, &mapping.to_cap());
+    for (n, page) in pages.iter().enumerate() {
+        let begins = if n == 0 { first_bits(count) } else { 0 };
+        let value = page.base | entry_bits(flags) | begins;
+        Table::at(own.base).set(entry + n as u32, value);
     }
+    caps.db.insert_near(dst, mapping.to_cap(), from);
+}
 
-    /// Makes the Mapping of one page in `slot` one of a page of the morsel in `from`.
-    pub fn replace_by_morsel(
-        &mut self,
-        caps: &mut CapSpace,
-        slot: SlotRef,
-        from: SlotRef,
-        flags: MapFlags,
-        page: &Shown,
-    ) {
-        let (cap, what) = (slot.cap(), from.cap());
-        let Some(old) = Mapping::of(&cap) else { return };
-        let mapping = Mapping { base: page.key, rights: what.rights_set(), is_morsel: true, ..old };
-        self.shows(&mapping.to_cap());
-        if old.is_morsel {
-            self.shows_no_more(&cap);
-        }
-        caps.remove_mapping(slot);
-        let value = page.base | entry_bits(flags) | first_bits(1);
-        let before = Table::at(old.table).swap(old.entry, value);
-        self.forget(caps, old.table, cap.attrs, old.entry, before, flags);
-        caps.db.insert_near(slot, mapping.to_cap(), from);
+/// Makes the Mapping of one page in `slot` one of a page of the morsel in `from`.
+pub fn replace_by_morsel(
+    vm: &mut Translations,
+    caps: &mut CapSpace,
+    slot: SlotRef,
+    from: SlotRef,
+    flags: MapFlags,
+    page: &Shown,
+) {
+    let (cap, what) = (slot.cap(), from.cap());
+    let Some(old) = Mapping::of(&cap) else { return };
+    let mapping = Mapping { base: page.key, rights: what.rights_set(), is_morsel: true, ..old };
+    shows(vm, &mapping.to_cap());
+    if old.is_morsel {
+        shows_no_more(vm, &cap);
     }
+    caps.remove_mapping(slot);
+    let value = page.base | entry_bits(flags) | first_bits(1);
+    let before = Table::at(old.table).swap(old.entry, value);
+    vm.forget(caps, old.table, cap.attrs, old.entry, before, flags);
+    caps.db.insert_near(slot, mapping.to_cap(), from);
+}
 
-    /// Removes the Mappings that show pages of an object one by one.
-    ///
-    /// # Errors
-    /// There are more than can be removed in this event.
-    pub fn unmap_borrowed(
-        &mut self,
-        caps: &mut CapSpace,
-        object: u64,
-        pages: Range<u64>,
-        mut spend: impl FnMut(&mut CapSpace) -> bool,
-    ) -> Progress {
-        while let Some(slot) = first_borrowed(caps, object, pages.clone()) {
-            if !spend(caps) {
-                return Err(Pause::Again);
-            }
-            self.remove_mapping(caps, slot);
+/// Removes the Mappings that show pages of an object one by one.
+///
+/// # Errors
+/// There are more than can be removed in this event.
+pub fn unmap_borrowed(
+    vm: &mut Translations,
+    caps: &mut CapSpace,
+    object: u64,
+    pages: Range<u64>,
+    mut spend: impl FnMut(&mut CapSpace) -> bool,
+) -> Progress {
+    while let Some(slot) = first_borrowed(caps, object, pages.clone()) {
+        if !spend(caps) {
+            return Err(Pause::Again);
         }
-        Ok(())
+        vm.remove_mapping(caps, slot);
     }
+    Ok(())
+}
 
-    /// Removes the Mapping of single pages of an object that begins at an entry of a table which goes. Only the order of
-    /// objects knows it, so all of them are looked at.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn remove_borrowed(
-        &mut self,
-        caps: &mut CapSpace,
-        table: u64,
-        index: u32,
-    ) -> Progress {
-        let is_it = |cap: &RawCap| cap.word == table && cap.aux & ENTRY == index;
-        let mut passed = 0;
-        let found = caps.db.overlapping(MORSELS, 0, u64::MAX, Class::Leaves).find(|slot| {
-            passed += 1;
-            is_it(&slot.cap())
-        });
-        caps.spend(passed / SEARCHED_PER_STEP);
-        match found {
-            Some(slot) => self.remove_mapping(caps, slot),
-            None => {
-                debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
-                Table::at(table).set(index, 0);
-                self.forget_everything();
-            }
+/// Removes the Mapping of single pages of an object that begins at an entry of a table which goes. Only the order of
+/// objects knows it, so all of them are looked at.
+#[cold]
+#[inline(never)]
+pub(super) fn remove_borrowed(
+    vm: &mut Translations,
+    caps: &mut CapSpace,
+    table: u64,
+    index: u32,
+) -> Progress {
+    let is_it = |cap: &RawCap| cap.word == table && cap.aux & ENTRY == index;
+    let mut passed = 0;
+    let found = caps.db.overlapping(MORSELS, 0, u64::MAX, Class::Leaves).find(|slot| {
+        passed += 1;
+        is_it(&slot.cap())
+    });
+    caps.spend(passed / SEARCHED_PER_STEP);
+    match found {
+        Some(slot) => vm.remove_mapping(caps, slot),
+        None => {
+            debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
+            Table::at(table).set(index, 0);
+            vm.forget_everything();
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The bits of an entry that shows a morsel, besides the address and those of a first one.

@@ -25,6 +25,7 @@
 
 use super::address::{Found, Place};
 use super::device::flush_devices;
+use super::morsel::{forget_unshown, Unshown};
 use super::Translations;
 use crate::arch;
 use crate::cap::mapping::{is_mapping, ENTRY, ENTRY_BITS, IS_TABLE, LEVEL};
@@ -46,6 +47,8 @@ pub struct Elsewhere {
     /// How many; more than there is room for: any.
     count: usize,
     what: Forget,
+    /// What is shown no more of objects, but may be cached until the event ends.
+    pub(super) unshown: Unshown,
     /// Nobody is asked, which is wrong.
     disabled: bool,
 }
@@ -54,7 +57,14 @@ impl Elsewhere {
     /// Nothing, and nobody away.
     pub const fn new() -> Elsewhere {
         let (roots, what) = ([0; MOST_ROOTS], Forget::nothing());
-        Elsewhere { core: ThisCore::ALONE, roots, count: 0, what, disabled: false }
+        Elsewhere {
+            core: ThisCore::ALONE,
+            roots,
+            count: 0,
+            what,
+            unshown: Unshown::new(),
+            disabled: false,
+        }
     }
 
     /// May another core have cached anything of this one's tables?
@@ -182,7 +192,7 @@ impl Translations {
             self.await_answers(wait);
         }
         flush_devices(self);
-        self.forget_unshown();
+        forget_unshown(self);
     }
 
     /// Has others forget what this event has taken away so far.

@@ -26,7 +26,6 @@
 //! [`shootdown`](super::shootdown), from the same changes.
 
 use super::address::{Found, Known, Places};
-use super::morsel::Unshown;
 use super::shootdown::Elsewhere;
 use crate::arch;
 use crate::cap::mapping::{ENTRY, IS_TABLE, LEVEL};
@@ -53,8 +52,6 @@ pub struct Translations {
     pub(super) many: Places,
     /// What other cores must forget.
     pub(super) elsewhere: Elsewhere,
-    /// What is shown no more of objects, but may be cached until the event ends.
-    pub(super) unshown: Unshown,
 }
 
 /// More than any number of single pages.
@@ -70,7 +67,6 @@ impl Translations {
             known: Known::new(),
             many: Places::none(),
             elsewhere: Elsewhere::new(),
-            unshown: Unshown::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Removing entries: by their Mapping, with what they map, and with the table that they are in.
 
+use super::morsel::{remove_borrowed, shows, shows_no_more};
 use super::zero::is_zero_page;
 use super::Translations;
 use super::{first_bits, user_entries, Mapping, FIRST_BITS};
@@ -99,7 +100,7 @@ impl Translations {
         let cap = slot.cap();
         self.clear_mapping(caps, &cap);
         if cap.is(CapType::MorselMapping) {
-            self.shows_no_more(&cap);
+            shows_no_more(self, &cap);
         }
         caps.remove_mapping(slot);
     }
@@ -291,7 +292,7 @@ impl Translations {
         let key = Mapping::at(pools, table, level, index, entry).map(Mapping::to_cap);
         match key.and_then(|key| caps.db.find(&key)) {
             Some(slot) => self.remove_mapping(caps, slot),
-            None if entry & MORSEL != 0 => return self.remove_borrowed(caps, table, index),
+            None if entry & MORSEL != 0 => return remove_borrowed(self, caps, table, index),
             None => {
                 debug_assert!(false, "entry {index} of {table:#x} without a Mapping");
                 Table::at(table).set(index, 0);
@@ -323,7 +324,7 @@ impl Translations {
         let kept = caps.db.nearest_ancestor(slot);
         self.clear_many(caps, &cap, mapping.entry + first, count, flags);
         if mapping.is_morsel && count == mapping.count {
-            self.shows_no_more(&cap);
+            shows_no_more(self, &cap);
         }
         caps.remove_mapping(slot);
         let tail = (behind > 0).then(|| mapping.part(first + count, behind));
@@ -331,7 +332,7 @@ impl Translations {
             self.restore(caps, slot, mapping.part(0, first), kept);
             if let (Some(tail), Some(spare)) = (tail, spare) {
                 if mapping.is_morsel {
-                    self.shows(&cap);
+                    shows(self, &cap);
                 }
                 self.restore(caps, spare, tail, kept);
             }
