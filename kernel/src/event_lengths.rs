@@ -56,12 +56,20 @@ mod nothing {
 mod counted {
     use super::Kind;
     use crate::arch::{self, log};
+    use captypes::invocations::OPERATIONS;
     use captypes::Label;
     use core::sync::atomic::{AtomicU64, Ordering};
 
     /// More than any label.
-    const LABELS: usize = 128;
+    const LABELS: usize = 256;
     const NO_LABEL: usize = LABELS - 1;
+    const _: () = {
+        let mut at = 0;
+        while at < OPERATIONS.len() {
+            assert!((OPERATIONS[at].number as usize) < NO_LABEL);
+            at += 1;
+        }
+    };
     const OTHERS: [&str; 5] = ["system_call", "exception", "timer", "request", "line"];
     const KINDS: usize = LABELS + OTHERS.len();
 
