@@ -24,8 +24,7 @@ pub use name::{
 use ::morsel::Refused;
 use captypes::Status;
 
-/// Bit of an entry: it shows a table of an object, or its only page. Entries of other Mappings do not have it.
-pub const MORSEL: u64 = 1 << 60;
+pub use crate::object::table::MORSEL;
 
 /// What an invocation answers if an object refuses something.
 pub fn status(refused: Refused) -> Status {

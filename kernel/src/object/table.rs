@@ -5,6 +5,9 @@ use crate::arch;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+/// Bit of an entry: it shows a table of a morsel, or pages of it. Entries of other Mappings do not have it.
+pub const MORSEL: u64 = 1 << 60;
+
 /// A page table. The processor writes accessed and dirty bits into it at any time.
 #[derive(Clone, Copy)]
 pub struct Table(NonNull<[AtomicU64; 512]>);

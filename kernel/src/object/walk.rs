@@ -4,8 +4,10 @@
 //! changed on the core of their capabilities only, and that is this one: what a program invokes is done
 //! there, and nothing changes between the look and the copy. What is not cached need not be forgotten.
 
-use super::Table;
+use super::mem::PoolWord;
+use super::table::{Table, MORSEL};
 use crate::arch;
+use core::sync::atomic::Ordering::Relaxed;
 use paging::{Entry, Flags, Level, PAGE};
 
 /// What is to be done with a page.
@@ -40,6 +42,8 @@ pub struct Walk {
     access: Use,
     /// The last-level table that was found last, and the region that it translates.
     found: Option<(u64, u64)>,
+    /// The tables that are looked at are a morsel's, which the kernel's map need not show.
+    in_pool: bool,
 }
 
 /// Bytes that a last-level table translates.
@@ -49,7 +53,7 @@ impl Walk {
     /// Below the root table at `root`, to write to what is found or to read it.
     pub fn new(root: u64, write: bool) -> Walk {
         let access = if write { Use::Write } else { Use::Read };
-        Walk { root, access, found: None }
+        Walk { root, access, found: None, in_pool: false }
     }
 
     /// The physical address of `va`, and how many bytes of the page there are from there on; `None` if the
@@ -72,9 +76,9 @@ impl Walk {
             return None;
         }
         let mut table = self.root;
+        self.in_pool = false;
         for level in (2..=arch::root_level()).rev() {
-            let huge =
-                Table::at(table).get(index(level, va)) & Flags::HUGE.bits() != 0 && level <= 3;
+            let huge = self.get(table, index(level, va)) & Flags::HUGE.bits() != 0 && level <= 3;
             let noted = if huge { self.access.noted() } else { Flags::ACCESSED.bits() };
             let entry = self.entry(table, level, va, noted)?;
             if huge {
@@ -82,21 +86,40 @@ impl Walk {
                 return Some((Entry::from_bits(address), 1 << shift(level)));
             }
             table = entry.address();
+            self.in_pool |= entry.bits() & MORSEL != 0;
         }
         self.found = Some((va / REGION, table));
         Some((self.entry(table, 1, va, self.access.noted())?, PAGE))
     }
 
+    #[inline(always)]
+    fn get(&self, table: u64, index: u32) -> u64 {
+        match self.in_pool {
+            false => Table::at(table).get(index),
+            true => PoolWord::at(table + 8 * u64::from(index)).cell().load(Relaxed),
+        }
+    }
+
     /// The entry for `va` in a table, if it allows the access; with some bits set.
     #[inline(always)]
     fn entry(&self, table: u64, level: u8, va: u64, noted: u64) -> Option<Entry> {
-        let (table, index, needed) = (Table::at(table), index(level, va), self.access.needed());
-        let entry = table.get(index);
+        let (index, needed) = (index(level, va), self.access.needed());
+        let entry = self.get(table, index);
         if entry & needed != needed {
             return None;
         }
         if entry & noted != noted {
-            table.change(index, |entry| entry | noted);
+            match self.in_pool {
+                false => {
+                    Table::at(table).change(index, |entry| entry | noted);
+                }
+                // Only if it is still the same: other cores may be changing it.
+                true => {
+                    let word = PoolWord::at(table + 8 * u64::from(index));
+                    let new = entry | noted;
+                    word.cell().compare_exchange(entry, new, Relaxed, Relaxed).ok()?;
+                }
+            }
         }
         Some(Entry::from_bits(entry))
     }

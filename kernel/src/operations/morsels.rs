@@ -379,7 +379,11 @@ fn check_whole(cap: &RawCap) -> Result<()> {
 /// Makes an object larger; see [`captypes::op::GrowMorsel`].
 pub fn grow(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
     check_whole(cap)?;
-    with_object(cpu, cap, |objects, record| objects.grow(record))
+    let shared = morsels::open_pool(cpu.core, pool_of(object_of(cap))).ok_or(Status::WrongState)?;
+    with_object(cpu, cap, |objects, record| {
+        settle(objects, record, shared)?;
+        objects.grow(record)
+    })
 }
 
 /// Sets the size of an object; see [`captypes::op::LimitMorsel`].
@@ -388,17 +392,31 @@ pub fn limit(cpu: &mut CpuDriver, cap: &RawCap, bytes: u64) -> Result<()> {
     let number = pool_of(object_of(cap));
     let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
     with_object(cpu, cap, |objects, record| {
-        if objects.anchor(record).has(Anchor::TRIMMING) {
-            // A repetition, or what somebody else has left.
-            finish_trim(objects, record, shared)?;
-        }
+        // A repetition, or what somebody else has left.
+        settle(objects, record, shared)?;
         if objects.limit(record) == bytes {
             return Ok(());
         }
         objects.limit_to(record, bytes)?;
         shared.set_trimmed(record.id, 0);
-        finish_trim(objects, record, shared)
+        match finish_trim(objects, record, shared) {
+            // What is behind the limit nobody sees. It goes before the limit rises, or anything else is done to all of it.
+            Err(Refused::NoMemory) => Ok(()),
+            done => done,
+        }
     })
+}
+
+/// What is behind the limit is gone, before something is done to all of an object.
+fn settle(
+    objects: &Objects<'_, '_, Scheduler>,
+    record: Record,
+    shared: &SharedPool,
+) -> core::result::Result<(), Refused> {
+    match objects.anchor(record).has(Anchor::TRIMMING) {
+        true => finish_trim(objects, record, shared),
+        false => Ok(()),
+    }
 }
 
 /// Takes away what is behind the limit.
@@ -431,6 +449,7 @@ pub fn snapshot(cpu: &mut CpuDriver, cap: &RawCap, dst: SlotRef) -> Result<u64> 
     let number = pool_of(object_of(cap));
     let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
     let new = with_object(cpu, cap, |objects, record| {
+        settle(objects, record, shared)?;
         let id = free_record(objects, shared)?;
         objects.snapshot(record, id)
     })?;
@@ -446,6 +465,7 @@ pub fn commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
     let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
     finish_reaping(cpu, number, shared)?;
     let old = with_object(cpu, cap, |objects, record| {
+        settle(objects, record, shared)?;
         let id = free_record(objects, shared)?;
         objects.commit(record, id)
     })?;

@@ -5,7 +5,7 @@
 //! stores means, not of write-backs: those are tried on the host (docs/morsels.md).
 
 use super::linux::compile;
-use super::{this_tool, Case, Context};
+use super::{feed, this_tool, Case, Context};
 use anyhow::{bail, ensure, Context as _, Result};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -49,6 +49,7 @@ const ATOMIC: Load = Load {
 
 pub fn cases() -> Vec<Case> {
     vec![
+        Case::single("morsel/example".into(), example),
         Case::single("morsel/crash".into(), |context| kills(context, &FILES, "cpu", 1)),
         Case::single("morsel/crash-memory".into(), |context| kills(context, &FILES, "memory", 4)),
         Case::single("morsel/crash-atomic".into(), |context| kills(context, &ATOMIC, "cpu", 1)),
@@ -56,6 +57,30 @@ pub fn cases() -> Vec<Case> {
             kills(context, &ATOMIC, "memory", 2)
         }),
     ]
+}
+
+/// `examples/list.c` finds what it has appended, at the same addresses.
+fn example(context: &Context) -> Result<()> {
+    let folder = context.folder("example")?;
+    let image = folder.join("memory");
+    if image.exists() {
+        fs::remove_file(&image)?;
+    }
+    compile(&context.project.path("examples/list.c"), &folder.join("list"), "gcc")?;
+    let mut all = String::new();
+    for (n, words) in [["one", "two"], ["three", "four"]].iter().enumerate() {
+        for (index, word) in (2 * n..).zip(words) {
+            all.push_str(&format!("{:#x} {word}\n", 0x1000_0000_0018u64 + 64 * index as u64));
+        }
+        let (nvdimm, cores) = (["memory:64M", "memory"][n], ["1", "2"][n]);
+        let mut command = this_tool(context, &folder)?;
+        command.args(["run", "--nvdimm", nvdimm, "--cores", cores, "--", "./list"]).args(words);
+        let output = feed(&mut command, b"")?;
+        let (said, wrong) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+        ensure!(output.status.success(), "{}: {wrong}", output.status);
+        ensure!(said == all.as_bytes(), "{:?}, not {all:?}", String::from_utf8_lossy(&said));
+    }
+    Ok(())
 }
 
 fn number(name: &str, default: u64) -> Result<u64> {
@@ -134,7 +159,8 @@ fn boot(
     let nvdimm = format!("{name}-{domain}:64M,domain={domain}");
     let cores = cores.to_string();
     let mut command = this_tool(context, folder)?;
-    command.args(["run", "--nvdimm", &nvdimm, "--cores", &cores, "--timeout", "120"]);
+    command.args(["run", "--verbose", "--nvdimm", &nvdimm, "--cores", &cores]);
+    command.args(["--timeout", "120"]);
     command.args(["--file", "load", "--", "sh", "-c", &script]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let output = child.stdout.take().context("it has a pipe")?;
