@@ -16,7 +16,8 @@ const BOOK: &str = "docs";
 /// The page that names all packages.
 const INDEX: &str = "docs/README.md";
 /// Folders with files that documents name.
-const FOLDERS: [&str; 7] = ["crates", "docs", "guest", "kernel", "lib", "servers", "tools"];
+const FOLDERS: [&str; 8] =
+    ["crates", "docs", "examples", "guest", "kernel", "lib", "servers", "tools"];
 /// Folders in those that hold what was built.
 const BUILT: &str = "target";
 /// How the names of files end that are nothing else.
