@@ -7,6 +7,7 @@
 //! aims at is in `guest/bench/aims.tsv`.
 
 use crate::bench_cores;
+use crate::bench_group::Lab;
 use crate::bench_host::{self, MAPPING_DATABASE};
 use crate::bench_mor;
 use crate::bench_sfb::{self, SFB};
@@ -115,11 +116,13 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.cores) {
         eprintln!("x: measuring machines with many cores");
-        bench_cores::measure(context, timeout, &options.names, &mut kept)?;
+        let lab = Lab { context, timeout, small: false };
+        bench_cores::CORES.measure(&lab, &options.names, &mut kept)?;
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.morsels) {
         eprintln!("x: measuring pools and morsels");
-        bench_mor::measure(context, timeout, &options.names, options.small, &mut kept)?;
+        let lab = Lab { context, timeout, small: options.small };
+        bench_mor::MOR.measure(&lab, &options.names, &mut kept)?;
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.sfb) {
         eprintln!("x: measuring three kernels with ephemeral mappings");
@@ -235,7 +238,7 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let is = |name: &str| names.is_empty() || names.iter().any(|own| own == name);
     let groups = [BASIC, SCALE, INVOCATIONS, PAPERS, SIZES, SFB, MAPPING_DATABASE];
     let is_group = |name: &&String| {
-        groups.contains(&name.as_str()) || bench_cores::is_part(name) || bench_mor::is_part(name)
+        groups.contains(&name.as_str()) || bench_cores::CORES.has(name) || bench_mor::MOR.has(name)
     };
     let single: Vec<String> = names.iter().filter(|name| !is_group(name)).cloned().collect();
     let mut programs = Vec::new();
@@ -250,8 +253,8 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     }
     let (invocations, papers) = (is(INVOCATIONS), is(PAPERS));
     let (sizes, sfb, mapping_database) = (is(SIZES), is(SFB), is(MAPPING_DATABASE));
-    let cores = names.is_empty() || names.iter().any(|name| bench_cores::is_part(name));
-    let morsels = names.is_empty() || names.iter().any(|name| bench_mor::is_part(name));
+    let cores = names.is_empty() || names.iter().any(|name| bench_cores::CORES.has(name));
+    let morsels = names.is_empty() || names.iter().any(|name| bench_mor::MOR.has(name));
     Ok(Chosen { programs, invocations, papers, sizes, cores, morsels, sfb, mapping_database })
 }
 

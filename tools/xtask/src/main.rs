@@ -11,6 +11,8 @@ mod bench;
 #[cfg(feature = "workbench")]
 mod bench_cores;
 #[cfg(feature = "workbench")]
+mod bench_group;
+#[cfg(feature = "workbench")]
 mod bench_host;
 #[cfg(feature = "workbench")]
 mod bench_mor;

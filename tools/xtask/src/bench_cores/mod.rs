@@ -20,15 +20,12 @@ mod shootdown;
 mod traced;
 mod visits;
 
-use crate::bench::{counting, Kept, Measuring};
+use crate::bench::{counting, Measuring};
+use crate::bench_group::{Group, Lab};
 use crate::machine::{MachineOptions, MemorySize};
 use crate::results::{Measurement, Size};
-use crate::testing::Context;
 use anyhow::Result;
-use std::time::Duration;
 
-/// The benchmark.
-pub const CORES: &str = "cores";
 /// Memory of most machines.
 const MIB: u64 = 1024;
 /// Of operations on one core.
@@ -37,58 +34,17 @@ const INVOCATIONS: &str = "capbench";
 const SMALL_CORES: u32 = 8;
 const SMALL_CROWD: u32 = 4096;
 
-/// What there is to be measured, by the names that it can be asked for.
-type Part = (&'static str, fn(&Lab) -> Result<Vec<Measurement>>);
-const PARTS: [Part; 5] = [
-    ("cores/local", local::measure),
-    ("cores/visits", visits::measure),
-    ("cores/shootdown", shootdown::measure),
-    ("cores/load", load::measure),
-    ("cores/remote", remote::measure),
-];
-
-/// Is this a part of the benchmark, or all of it?
-pub fn is_part(name: &str) -> bool {
-    name == CORES || PARTS.iter().any(|(part, _)| *part == name)
-}
-
-/// The names of all parts.
-pub fn parts() -> impl Iterator<Item = &'static str> {
-    PARTS.into_iter().map(|(part, _)| part)
-}
-
-/// A part on at most [`SMALL_CORES`] cores, for tests.
-pub fn try_part(context: &Context, timeout: Duration, name: &str) -> Result<Vec<Measurement>> {
-    let lab = Lab { context, timeout, small: true };
-    match PARTS.iter().find(|(part, _)| *part == name) {
-        Some((_, measure)) => measure(&lab),
-        None => anyhow::bail!("there is no {name}"),
-    }
-}
-
-/// Measures the parts with these names (none: everything) and prints what comes of it.
-pub fn measure(
-    context: &Context,
-    timeout: Duration,
-    names: &[String],
-    kept: &mut Kept,
-) -> Result<()> {
-    let lab = Lab { context, timeout, small: false };
-    let is_all = names.is_empty() || names.iter().any(|name| name == CORES);
-    let is_wanted = |part: &str| is_all || names.iter().any(|name| name == part);
-    for (part, measure) in PARTS.iter().filter(|(part, _)| is_wanted(part)) {
-        kept.keep(part, measure(&lab))?;
-    }
-    Ok(())
-}
-
-/// Where programs are booted.
-struct Lab<'a> {
-    context: &'a Context,
-    timeout: Duration,
-    /// Only to see that everything works.
-    small: bool,
-}
+/// The benchmark, and what there is to be measured.
+pub const CORES: Group = Group {
+    name: "cores",
+    parts: &[
+        ("cores/local", local::measure),
+        ("cores/visits", visits::measure),
+        ("cores/shootdown", shootdown::measure),
+        ("cores/load", load::measure),
+        ("cores/remote", remote::measure),
+    ],
+};
 
 /// One boot of a program in place of `init`.
 struct Run<'a> {

@@ -17,7 +17,7 @@ const CONSTANT: [&str; 4] = ["map and touch", "map", "touch", "unmap"];
 /// Objects of each order.
 pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let mib = lab.choose(2048, 512);
-    let measured = lab.boot("map", 1, mib, lab.choose(PAGES, SMALL_PAGES))?;
+    let measured = lab.boot_part("map", 1, mib, lab.choose(PAGES, SMALL_PAGES))?;
     print(lab, &measured)?;
     ensure_constant(&measured)?;
     Ok(measured)

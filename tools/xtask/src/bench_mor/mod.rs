@@ -18,75 +18,29 @@ mod populate;
 mod recovery;
 mod snapshot;
 
-use crate::bench::{counting, Kept, Measuring};
+use crate::bench::{counting, Measuring};
+use crate::bench_group::{Group, Lab};
 use crate::bench_host;
 use crate::machine::{MachineOptions, MemorySize};
 use crate::results::{Measurement, Size};
-use crate::testing::Context;
 use anyhow::Result;
-use std::time::Duration;
 
-/// The benchmark.
-pub const MOR: &str = "mor";
-
-/// What there is to be measured, by the names that it can be asked for.
-type Part = (&'static str, fn(&Lab) -> Result<Vec<Measurement>>);
-const PARTS: [Part; 6] = [
-    ("mor/f5.1", populate::measure),
-    ("mor/f5.4", map::measure),
-    ("mor/f5.7", packets::measure),
-    ("mor/snapshot", snapshot::measure),
-    ("mor/recovery", recovery::measure),
-    ("mor/allocator", |lab| bench_host::measure_pool(&lab.context.project, lab.small)),
-];
-
-/// Is this a part of the benchmark, or all of it?
-pub fn is_part(name: &str) -> bool {
-    name == MOR || PARTS.iter().any(|(part, _)| *part == name)
-}
-
-/// The names of all parts.
-pub fn parts() -> impl Iterator<Item = &'static str> {
-    PARTS.into_iter().map(|(part, _)| part)
-}
-
-/// A part with small objects, for tests.
-pub fn try_part(context: &Context, timeout: Duration, name: &str) -> Result<Vec<Measurement>> {
-    let lab = Lab { context, timeout, small: true };
-    match PARTS.iter().find(|(part, _)| *part == name) {
-        Some((_, measure)) => measure(&lab),
-        None => anyhow::bail!("there is no {name}"),
-    }
-}
-
-/// Measures the parts with these names (none: everything) and prints what comes of it.
-pub fn measure(
-    context: &Context,
-    timeout: Duration,
-    names: &[String],
-    small: bool,
-    kept: &mut Kept,
-) -> Result<()> {
-    let lab = Lab { context, timeout, small };
-    let is_all = names.is_empty() || names.iter().any(|name| name == MOR);
-    let is_wanted = |part: &str| is_all || names.iter().any(|name| name == part);
-    for (part, measure) in PARTS.iter().filter(|(part, _)| is_wanted(part)) {
-        kept.keep(part, measure(&lab))?;
-    }
-    Ok(())
-}
-
-/// Where the program is booted.
-pub struct Lab<'a> {
-    context: &'a Context,
-    timeout: Duration,
-    /// Only to see that everything works.
-    small: bool,
-}
+/// The benchmark, and what there is to be measured.
+pub const MOR: Group = Group {
+    name: "mor",
+    parts: &[
+        ("mor/f5.1", populate::measure),
+        ("mor/f5.4", map::measure),
+        ("mor/f5.7", packets::measure),
+        ("mor/snapshot", snapshot::measure),
+        ("mor/recovery", recovery::measure),
+        ("mor/allocator", |lab| bench_host::measure_pool(&lab.context.project, lab.small)),
+    ],
+};
 
 impl Lab<'_> {
     /// What a part of the program says, with objects of so many pages at most.
-    fn boot(&self, part: &str, cores: u32, mib: u64, pages: u64) -> Result<Vec<Measurement>> {
+    fn boot_part(&self, part: &str, cores: u32, mib: u64, pages: u64) -> Result<Vec<Measurement>> {
         let name = format!("mor-{part}-{cores}");
         let words = format!("part={part} pages={pages}");
         let machine = MachineOptions { cores, mem: MemorySize { mib }, ..counting() };
@@ -114,7 +68,7 @@ impl Lab<'_> {
         words: &str,
     ) -> Result<Vec<Measurement>> {
         let (program, timeout) = ("morbench", self.timeout);
-        let measuring = Measuring { benchmark: MOR, name, program, words, machine, timeout };
+        let measuring = Measuring { benchmark: MOR.name, name, program, words, machine, timeout };
         Ok(measuring.boot(self.context)?.measured)
     }
 

@@ -15,7 +15,7 @@ const CASES: [&str; 5] =
 
 /// Five packets between two address spaces.
 pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
-    let measured = lab.boot("packets", 1, 512, lab.choose(PAGES, SMALL_PAGES))?;
+    let measured = lab.boot_part("packets", 1, 512, lab.choose(PAGES, SMALL_PAGES))?;
     let size = sizes(&measured).first().copied();
     let title = format!("figure 5.7: packets of {} MiB, instructions of one", size.unwrap_or(0.0));
     let mut table = Table::new(vec![title, String::new()]);

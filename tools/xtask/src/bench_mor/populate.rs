@@ -28,7 +28,7 @@ pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let pages = lab.choose(PAGES, SMALL_PAGES);
     let mut machines = Vec::new();
     for cores in MACHINES {
-        let measured = lab.boot("populate", cores, 512, pages)?;
+        let measured = lab.boot_part("populate", cores, 512, pages)?;
         ensure_nobody_travels(&measured)?;
         machines.push(measured);
     }

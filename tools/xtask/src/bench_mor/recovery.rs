@@ -12,7 +12,7 @@ const CASES: [&str; 2] = ["populate by invocation, per page", "recover"];
 /// An object with up to so many pages.
 pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let mib = lab.choose(2048, 512);
-    let measured = lab.boot("recover", 1, mib, lab.choose(PAGES, SMALL_PAGES))?;
+    let measured = lab.boot_part("recover", 1, mib, lab.choose(PAGES, SMALL_PAGES))?;
     if let Some(format) = value(&measured, "format, per MiB of pool", None, INSTRUCTIONS) {
         println!("to format a pool takes {} instructions for each MiB\n", grouped(format));
     }

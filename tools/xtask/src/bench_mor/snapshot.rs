@@ -14,7 +14,7 @@ const CASES: [&str; 3] = ["snapshot", "first write after it", "next writes, per 
 /// An object of order 2.
 pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let mib = lab.choose(2048, 512);
-    let measured = lab.boot("snapshot", 1, mib, lab.choose(PAGES, SMALL_PAGES))?;
+    let measured = lab.boot_part("snapshot", 1, mib, lab.choose(PAGES, SMALL_PAGES))?;
     let mut words = vec!["snapshots, instructions by pages".to_owned()];
     words.extend(CASES.map(String::from));
     words.extend(["aim".to_owned(), String::new()]);

@@ -3,6 +3,7 @@
 
 use super::{Case, Context};
 use crate::bench::Measuring;
+use crate::bench_group::Lab;
 use crate::machine::MachineOptions;
 use crate::results::Measurement;
 use crate::{bench, bench_cores, bench_host, bench_mor, bench_sfb, bench_sizes, papers};
@@ -27,14 +28,14 @@ pub fn cases() -> Vec<Case> {
         bench::measure_invocations(context, TIMEOUT)
     }));
     cases.push(measuring("bench/capsize".into(), |context| bench_sizes::measure(context, TIMEOUT)));
-    cases.extend(bench_cores::parts().map(|part| {
+    cases.extend(bench_cores::CORES.parts().map(|part| {
         measuring(format!("bench/{part}").replace("/cores/", "/cores-"), move |context| {
-            bench_cores::try_part(context, TIMEOUT, part)
+            bench_cores::CORES.measure_part(&small(context), part)
         })
     }));
-    cases.extend(bench_mor::parts().map(|part| {
+    cases.extend(bench_mor::MOR.parts().map(|part| {
         measuring(format!("bench/{part}").replace("/mor/", "/mor-"), move |context| {
-            bench_mor::try_part(context, TIMEOUT, part)
+            bench_mor::MOR.measure_part(&small(context), part)
         })
     }));
     cases.push(Case::single("bench/sfb".into(), three_kernels));
@@ -128,4 +129,8 @@ fn failing_program(context: &Context) -> Result<()> {
     ensure!(started.elapsed() < TIMEOUT / 2, "it went on to the timeout");
     ensure!(error.contains("papers::self_paging::fail_here"), "the function is missing: {error}");
     Ok(())
+}
+
+fn small(context: &Context) -> Lab<'_> {
+    Lab { context, timeout: TIMEOUT, small: true }
 }
