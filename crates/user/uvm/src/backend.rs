@@ -17,6 +17,15 @@ pub struct CNode(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Table(pub u32);
 
+/// What one entry may show, by its number in the address space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// 2 MiB.
+    Region(u64),
+    /// 1 GiB.
+    Giant(u64),
+}
+
 /// A memory object that entries map: a file, or shared anonymous memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(NonZeroU32);
@@ -195,12 +204,11 @@ pub trait Backend {
         len: u32,
     ) -> Result<(), Refused>;
 
-    /// Maps all of the 2 MiB with number `region`, where no table is, by one entry to the pages of an object from page `page`
-    /// on, a multiple of the [pages of a region](crate::REGION_PAGES). Only of objects that can be
-    /// [mapped so](Self::object_is_whole).
+    /// Maps a region, where no table is, or a giant, where at most an empty directory is, by one entry to the pages of an object from
+    /// page `page` on, a multiple of its pages. Only of objects that can be [mapped so](Self::object_is_whole).
     fn whole_new(
         &mut self,
-        _region: u64,
+        _shown: Shown,
         _extent: &Extent,
         _page: u64,
         _prot: Prot,
@@ -208,7 +216,7 @@ pub trait Backend {
         Err(ObjectError::NoMemory)
     }
     /// Takes such an entry away. After an error it is still there.
-    fn whole_drop(&mut self, _region: u64, _entry: Table) -> Result<(), Refused> {
+    fn whole_drop(&mut self, _shown: Shown, _entry: Table) -> Result<(), Refused> {
         Err(Refused)
     }
     /// Uses a byte that such an entry shows, as a program would. `false`: that is a fault.
@@ -229,6 +237,10 @@ pub trait Backend {
     /// parts of it, of pages that are outside of any extent, too?
     fn object_is_whole(&self, _object: ObjectId) -> bool {
         false
+    }
+    /// Pages that an object, of which an extent was asked for, has, as far as is known.
+    fn object_pages(&self, _object: ObjectId) -> u64 {
+        u64::MAX
     }
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);

@@ -36,6 +36,9 @@ impl Space {
             if too_much || !self.map.is_free_with_guard(old, new + 1) {
                 return self.brk;
             }
+            if self.make_way(b, old, new).is_err() {
+                return self.brk;
+            }
             let prot = Prot::READ.or(Prot::WRITE);
             let flags = Flags::default();
             let heap = Entry { start: old, end: new, offset: 0, object: None, prot, flags };

@@ -14,7 +14,7 @@
 //! is to be expected.
 
 use crate::amap::{split, Place};
-use crate::backend::{Backend, ObjectError, ObjectId};
+use crate::backend::{Backend, ObjectError, ObjectId, Shown};
 use crate::map::{Entry, Flags, GUARD_PAGES};
 use crate::pmap::{locate, AROUND};
 use crate::space::Space;
@@ -267,7 +267,6 @@ impl Space {
         access: Access,
     ) -> Result<(), FaultError> {
         let key = page >> 9;
-        let first = key << 9;
         if self.pmap.is_whole(key) {
             // Another thread has mapped it, or the object has nothing there.
             return match b.touch(page * PAGE, access) {
@@ -275,12 +274,14 @@ impl Space {
                 false => Err(FaultError::NoPage),
             };
         }
-        let is_alone = entry.start <= first && first + REGION_PAGES <= entry.end;
-        if is_alone && entry.object_page(first).is_multiple_of(REGION_PAGES) {
-            let extent = b.object_extent(object, entry.object_page(page))?;
-            if b.object_is_whole(object) {
-                let object_page = entry.object_page(first);
-                return Ok(self.pmap.enter_whole(b, key, &extent, object_page, entry.prot)?);
+        let extent = b.object_extent(object, entry.object_page(page))?;
+        if b.object_is_whole(object) {
+            for (shown, first) in self.whole_candidates(b, entry, object, key) {
+                match self.pmap.enter_whole(b, shown, &extent, first, entry.prot) {
+                    // The object is smaller, or there is something else in the directory: a region is to be had.
+                    Err(ObjectError::NoMemory) if matches!(shown, Shown::Giant(_)) => {}
+                    result => return Ok(result?),
+                }
             }
         }
         self.map_object(b, entry, object, page, entry.prot)
@@ -359,6 +360,7 @@ impl Space {
             return Err(FaultError::NotMapped);
         }
         self.pmap.drop_condemned(b)?;
+        self.make_way(b, page, entry.start)?;
         self.map.grow_down(entry.start, page);
         Ok(Entry { start: page, ..entry })
     }

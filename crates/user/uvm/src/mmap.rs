@@ -3,7 +3,8 @@
 use crate::backend::{Backend, ObjectId};
 use crate::map::{Entry, Flags};
 use crate::space::{pages_of, Space};
-use crate::types::{Error, Prot, PAGE, REGION_PAGES};
+use crate::types::{Error, Prot, GIANT_REGIONS, PAGE, REGION_PAGES};
+use crate::whole::LEAST_REGIONS;
 
 /// Where a mapping goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,8 +71,13 @@ impl Space {
             return Err(Error::NoMemory);
         }
         let entry = Entry { start, end, offset, object, prot: request.prot, flags };
+        let lowest = start.saturating_sub(self.may_grow_down(&entry));
+        self.make_way(b, lowest, end)?;
         if replaced == 0 {
             self.map.insert(entry)?;
+            if request.placement == Placement::HintAligned {
+                self.enter_giant(b, &entry);
+            }
         } else {
             let removed = self.remove_pages(b, start, end);
             let entered = removed.and_then(|()| self.map.insert(entry));
@@ -126,16 +132,28 @@ impl Space {
         self.find_space(pages).ok_or(Error::NoMemory)
     }
 
-    /// A place for pages of an object from `offset` on, where whole regions of it can be mapped by one entry.
+    /// A place for pages of an object from `offset` on, where whole regions of it, or all of it, can be mapped by one entry.
     fn find_aligned(&mut self, pages: u64, offset: u64) -> Option<u64> {
-        let found = self.find_space(pages.checked_add(REGION_PAGES - 1)?)?;
-        Some(found + offset.wrapping_sub(found) % REGION_PAGES)
+        let giant = (pages >= LEAST_REGIONS * REGION_PAGES).then_some(GIANT_REGIONS * REGION_PAGES);
+        let sizes = giant.into_iter().chain([REGION_PAGES]);
+        let mut places = sizes.filter_map(|size| {
+            let found =
+                self.find_space(pages.checked_next_multiple_of(size)?.checked_add(size - 1)?)?;
+            Some(found + offset.wrapping_sub(found) % size)
+        });
+        places.next()
     }
 
-    /// The highest free place below the mmap area's top, or, if there is none, anywhere.
+    /// The highest free place below the mmap area's top, or, if there is none, anywhere; and, if that can be had, not where
+    /// a giant would have to go.
     pub(crate) fn find_space(&mut self, pages: u64) -> Option<u64> {
+        let tops = [self.mmap_top, self.high];
+        let beside_giants = match self.pmap.has_wholes {
+            true => tops.into_iter().find_map(|top| self.find_beside_giants(pages, top)),
+            false => None,
+        };
         let low = self.low.max(16);
-        let below_top = self.map.highest_gap(pages, low, self.mmap_top);
-        below_top.or_else(|| self.map.highest_gap(pages, low, self.high))
+        beside_giants
+            .or_else(|| tops.into_iter().find_map(|top| self.map.highest_gap(pages, low, top)))
     }
 }

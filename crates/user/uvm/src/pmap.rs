@@ -29,7 +29,7 @@ pub const HALF: u32 = 256;
 #[derive(Clone, Default)]
 pub struct Pmap {
     regions: Sparse<Region, 16>,
-    /// Regions that [one entry](crate::whole) maps: its number, for the backend. None of them has a table.
+    /// Regions and giants that [one entry](crate::whole) maps: its number, for the backend. No region of them has a table.
     pub(crate) wholes: Sparse<Table, 16>,
     /// There may be such regions. Mostly there are none, and nobody looks for them.
     pub(crate) has_wholes: bool,
@@ -92,7 +92,7 @@ impl Pmap {
         if !self.has_wholes {
             return region;
         }
-        [region, self.wholes.next_key(key)].into_iter().flatten().min()
+        [region, self.next_whole(key)].into_iter().flatten().min()
     }
 
     /// Leaves the other process that shares the table of a region, if there is one. Afterwards

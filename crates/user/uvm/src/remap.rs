@@ -57,6 +57,7 @@ impl Space {
             && entry.end == end
             && self.map.is_free_with_guard(end, start + new);
         if room_behind {
+            self.make_way(b, end, start + new)?;
             self.map.insert(Entry {
                 start: end,
                 end: start + new,

@@ -7,6 +7,8 @@ pub use paging::PAGE;
 pub const CHUNK_PAGES: u64 = 256;
 /// Pages of a region: what one last-level table maps.
 pub const REGION_PAGES: u64 = 512;
+/// Regions of a giant: what one entry above the directories maps. Tests use all of one that is small.
+pub(crate) const GIANT_REGIONS: u64 = if cfg!(test) { 2 } else { 512 };
 
 /// What a program may do with its pages. A set of bits, as in Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

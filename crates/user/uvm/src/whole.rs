@@ -1,64 +1,133 @@
-//! Regions that one entry of the directory maps: parts of a shared object that are page tables themselves. Faults there are the
-//! kernel's; nothing is known here of pages.
+//! Parts of shared objects that are page tables themselves, each mapped by one entry: 2 MiB by an entry of a directory (a
+//! region), or 1 GiB by an entry of a table of directories (a giant). Faults there are the kernel's; nothing is known here of pages.
 //!
-//! An entry has one set of rights, and is there or is not. So whatever concerns less than all of the region, or its rights,
+//! An entry has one set of rights, and is there or is not. So whatever concerns less than all that it shows, or its rights,
 //! takes it away: the next fault maps what is right then.
+//!
+//! A giant may belong to a mapping of less than 1 GiB: of all that the object has, which ends inside. Then nothing else is mapped in the
+//! rest of it: whoever enters something there [takes it away](Space::make_way) first. (What the object gains later is seen
+//! behind the end of the mapping, until there is something else.)
 
-use crate::backend::{Backend, Extent, ObjectError, Table};
+use crate::backend::{Backend, Extent, ObjectError, ObjectId, Shown, Table};
+use crate::map::{Entry, Flags};
 use crate::pmap::Pmap;
-use crate::types::{NoMemory, Prot};
+use crate::space::Space;
+use crate::types::{NoMemory, Prot, GIANT_REGIONS, PAGE, REGION_PAGES};
+
+/// Mappings of fewer regions consist of regions: a fault for each is little, and tables of directories are not made for them.
+pub(crate) const LEAST_REGIONS: u64 = if cfg!(test) { 1 } else { 4 };
+/// Where the keys of giants begin.
+const GIANTS: u64 = 1 << 48;
+
+impl Shown {
+    /// Where its entry is noted.
+    fn key(self) -> u64 {
+        match self {
+            Shown::Region(number) => number,
+            Shown::Giant(number) => GIANTS | number,
+        }
+    }
+    fn of_key(key: u64) -> Shown {
+        match key.checked_sub(GIANTS) {
+            None => Shown::Region(key),
+            Some(number) => Shown::Giant(number),
+        }
+    }
+    /// The giant that a region is in.
+    fn around(region: u64) -> Shown {
+        Shown::Giant(region / GIANT_REGIONS)
+    }
+    /// Its regions.
+    fn regions(self) -> core::ops::Range<u64> {
+        match self {
+            Shown::Region(number) => number..number + 1,
+            Shown::Giant(number) => number * GIANT_REGIONS..(number + 1) * GIANT_REGIONS,
+        }
+    }
+    /// Its pages.
+    fn pages(self) -> core::ops::Range<u64> {
+        let regions = self.regions();
+        regions.start * REGION_PAGES..regions.end * REGION_PAGES
+    }
+}
 
 impl Pmap {
-    /// Is a region mapped by one entry?
+    /// Is a region mapped by one entry, alone or with others?
     #[inline]
     pub fn is_whole(&self, key: u64) -> bool {
-        self.has_wholes && self.wholes.get(key).is_some()
+        let is_there = |shown: Shown| self.wholes.get(shown.key()).is_some();
+        self.has_wholes && (is_there(Shown::Region(key)) || is_there(Shown::around(key)))
     }
 
-    /// How many regions are.
+    /// The first region at or behind one that is mapped so.
+    pub(crate) fn next_whole(&self, key: u64) -> Option<u64> {
+        let region = self.wholes.next_key(key).filter(|&key| key < GIANTS);
+        let giant = self.wholes.next_key(Shown::around(key).key());
+        let giant = giant.map(|giant| key.max(Shown::of_key(giant).regions().start));
+        [region, giant].into_iter().flatten().min()
+    }
+
+    /// How many regions and giants are mapped so.
     pub fn wholes(&self) -> usize {
         self.wholes.len()
     }
 
-    /// Maps a region by one entry to the pages of an object from `object_page` on. All that was mapped there was of that
-    /// object, too.
-    pub fn enter_whole(
+    /// A giant that has some of the pages `start..end`.
+    pub(crate) fn giant_within(&self, start: u64, end: u64) -> Option<Shown> {
+        let key = self.wholes.next_key(Shown::around(start / REGION_PAGES).key())?;
+        Some(Shown::of_key(key)).filter(|giant| giant.pages().start < end)
+    }
+
+    /// Does a giant show nothing yet?
+    fn is_clear(&self, giant: Shown) -> bool {
+        let regions = giant.regions();
+        self.next_key(regions.start).is_none_or(|key| key >= regions.end)
+    }
+
+    /// Maps a region, or a giant that is clear, by one entry to the pages of an object from `object_page` on. All that was mapped there
+    /// was of that object, too.
+    pub(crate) fn enter_whole(
         &mut self,
         b: &mut impl Backend,
-        key: u64,
+        shown: Shown,
         extent: &Extent,
         object_page: u64,
         prot: Prot,
     ) -> Result<(), ObjectError> {
-        self.drop_region(b, key)?;
-        let entry = b.whole_new(key, extent, object_page, prot)?;
-        if let Err(NoMemory) = self.wholes.insert(key, entry) {
+        if let Shown::Region(key) = shown {
+            self.drop_region(b, key)?;
+        }
+        let entry = b.whole_new(shown, extent, object_page, prot)?;
+        if let Err(NoMemory) = self.wholes.insert(shown.key(), entry) {
             // If it cannot be dropped either, it is lost, but nobody else maps anything there.
-            let _ = b.whole_drop(key, entry);
+            let _ = b.whole_drop(shown, entry);
             return Err(ObjectError::NoMemory);
         }
         self.has_wholes = true;
         Ok(())
     }
 
-    /// Takes the entry of a region away that is mapped by one.
+    /// Takes the entry away by which a region is mapped, if there is one.
     ///
     /// # Errors
     ///
     /// The backend refuses: nothing has changed.
     #[inline]
     pub(crate) fn leave_whole(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        match self.is_whole(key) {
-            true => self.drop_whole(b, key),
+        match self.has_wholes {
+            true => {
+                self.drop_whole(b, Shown::around(key))?;
+                self.drop_whole(b, Shown::Region(key))
+            }
             false => Ok(()),
         }
     }
 
     #[cold]
-    fn drop_whole(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        if let Some(&entry) = self.wholes.get(key) {
-            b.whole_drop(key, entry)?;
-            self.wholes.remove(key);
+    fn drop_whole(&mut self, b: &mut impl Backend, shown: Shown) -> Result<(), NoMemory> {
+        if let Some(&entry) = self.wholes.get(shown.key()) {
+            b.whole_drop(shown, entry)?;
+            self.wholes.remove(shown.key());
             self.has_wholes = !self.wholes.is_empty();
         }
         Ok(())
@@ -70,7 +139,7 @@ impl Pmap {
         let mut at = 0;
         while let Some(key) = self.wholes.next_key(at) {
             at = key + 1;
-            result = result.and(self.drop_whole(b, key));
+            result = result.and(self.drop_whole(b, Shown::of_key(key)));
         }
         result
     }
@@ -80,5 +149,106 @@ impl Pmap {
         self.wholes.iter().for_each(|(_, &entry): (u64, &Table)| b.not_inherited(entry, [None; 2]));
         self.wholes.clear();
         self.has_wholes = false;
+    }
+}
+
+impl Space {
+    /// Something is about to be entered at pages `start..end`, where no entry was: takes giants away that would show
+    /// their objects there.
+    ///
+    /// # Errors
+    ///
+    /// The backend refuses: some are left.
+    #[inline]
+    pub(crate) fn make_way(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+    ) -> Result<(), NoMemory> {
+        match self.pmap.has_wholes {
+            true => self.leave_giants(b, start, end),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn leave_giants(&mut self, b: &mut impl Backend, start: u64, end: u64) -> Result<(), NoMemory> {
+        while let Some(giant) = self.pmap.giant_within(start, end) {
+            self.pmap.drop_whole(b, giant)?;
+        }
+        Ok(())
+    }
+
+    /// The highest free place below `top` where no giant is.
+    #[cold]
+    pub(crate) fn find_beside_giants(&mut self, pages: u64, mut top: u64) -> Option<u64> {
+        loop {
+            let start = self.map.highest_gap(pages, self.low.max(16), top)?;
+            match self.pmap.giant_within(start, start + pages) {
+                None => return Some(start),
+                Some(giant) => top = giant.pages().start,
+            }
+        }
+    }
+
+    /// An entry that was just made is mapped as a giant at its start, if it can be: whoever maps so much looks at it, and so nobody
+    /// enters anything there first.
+    pub(crate) fn enter_giant(&mut self, b: &mut impl Backend, entry: &Entry) {
+        let (Some(object), true) = (entry.object, entry.flags.has(Flags::SHARED)) else { return };
+        if entry.pages() < LEAST_REGIONS * REGION_PAGES {
+            return;
+        }
+        let Ok(extent) = b.object_extent(object, entry.object_page(entry.start)) else { return };
+        let giant = Shown::around(entry.start / REGION_PAGES);
+        if b.object_is_whole(object) && self.fits_giant(b, entry, object, giant) {
+            let first = entry.object_page(giant.pages().start);
+            // Whatever is not mapped now is mapped by a fault.
+            let _ = self.pmap.enter_whole(b, giant, &extent, first, entry.prot);
+        }
+    }
+
+    /// What a fault in a region of a shared object that has page tables may map by one entry, the largest first, each with the object's
+    /// page that is its first.
+    pub(crate) fn whole_candidates(
+        &self,
+        b: &impl Backend,
+        entry: &Entry,
+        object: ObjectId,
+        key: u64,
+    ) -> impl Iterator<Item = (Shown, u64)> {
+        let (giant, region) = (Shown::around(key), Shown::Region(key));
+        let giant = self.fits_giant(b, entry, object, giant).then_some(giant);
+        let pages = region.pages();
+        let is_alone = entry.start <= pages.start && pages.end <= entry.end;
+        let fits = is_alone && entry.object_page(pages.start).is_multiple_of(REGION_PAGES);
+        let all = [giant, fits.then_some(region)].into_iter().flatten();
+        let entry = *entry;
+        all.map(move |shown| (shown, entry.object_page(shown.pages().start)))
+    }
+
+    fn fits_giant(&self, b: &impl Backend, entry: &Entry, object: ObjectId, giant: Shown) -> bool {
+        let pages = giant.pages();
+        if entry.pages() < LEAST_REGIONS * REGION_PAGES || entry.start > pages.start {
+            return false;
+        }
+        let giant_pages = GIANT_REGIONS * REGION_PAGES;
+        if !entry.object_page(pages.start).is_multiple_of(giant_pages) || !self.pmap.is_clear(giant)
+        {
+            return false;
+        }
+        let has_all = || entry.object_page(entry.end) >= b.object_pages(object);
+        let next = self.map.entries_from(entry.end).next();
+        let next =
+            next.map_or(u64::MAX, |next| next.start - self.may_grow_down(next).min(next.start));
+        pages.end <= entry.end || pages.end <= next && has_all()
+    }
+
+    /// By how many pages more an entry may become larger of itself, downward.
+    pub(crate) fn may_grow_down(&self, entry: &Entry) -> u64 {
+        match entry.flags.has(Flags::GROWS_DOWN) {
+            true => (self.limits.stack / PAGE).saturating_sub(entry.pages()),
+            false => 0,
+        }
     }
 }

@@ -13,7 +13,9 @@ use libos::ram::Ram;
 use libos::{invoke, Cap};
 use linuxdomain::{own, RWX};
 use tables::Sparse;
-use uvm::{Access, Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Refused, Table};
+use uvm::{
+    Access, Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Refused, Shown, Table,
+};
 
 /// Capabilities of the process, as far as program memory is made of them.
 pub struct Caps {
@@ -155,6 +157,19 @@ impl Caps {
     /// Number of upper tables for program memory.
     pub fn upper_tables(&self) -> usize {
         self.uppers.len()
+    }
+
+    /// Drops the directory with a number, in which there is nothing.
+    fn drop_directory(&mut self, number: u64) -> Result<(), Status> {
+        if common_upper(2, number).is_some() {
+            return Err(Status::Occupied);
+        }
+        if let Some(&table) = self.uppers.get(upper_key(2, number)) {
+            table_slot(table).delete()?;
+            self.uppers.remove(upper_key(2, number));
+            self.nodes.free_table(table);
+        }
+        Ok(())
     }
 
     /// Drops upper tables: all program memory is gone.
@@ -444,17 +459,24 @@ impl Backend for Caps {
 
     fn whole_new(
         &mut self,
-        region: u64,
+        shown: Shown,
         extent: &Extent,
         page: u64,
         prot: Prot,
     ) -> Result<Table, ObjectError> {
         let no_memory = |_: Status| ObjectError::NoMemory;
-        let directory = self.upper(2, region / 512).map_err(no_memory)?;
+        let (order, number) = match shown {
+            Shown::Region(number) => (1, number),
+            Shown::Giant(number) => (2, number),
+        };
+        if order == 2 {
+            self.drop_directory(number).map_err(no_memory)?;
+        }
+        let above = self.upper(order + 1, number / 512).map_err(no_memory)?;
         let table = self.nodes.take_table(&mut self.arena).map_err(no_memory)?;
-        let (entry, slot) = ((region % 512) as u32, table_slot(table));
-        let made = Place(extent.frame).part(page, 1, slot).and_then(|()| {
-            let mapped = directory.map(entry, 1, slot, 0, flags(prot), table_mapping(table));
+        let (entry, slot) = ((number % 512) as u32, table_slot(table));
+        let made = Place(extent.frame).part(page, u32::from(order), slot).and_then(|()| {
+            let mapped = above.map(entry, 1, slot, 0, flags(prot), table_mapping(table));
             if mapped.is_err() {
                 slot.discard();
             }
@@ -469,7 +491,7 @@ impl Backend for Caps {
             status => gone_or_no_memory(status),
         })
     }
-    fn whole_drop(&mut self, _region: u64, entry: Table) -> Result<(), Refused> {
+    fn whole_drop(&mut self, _shown: Shown, entry: Table) -> Result<(), Refused> {
         emptied(table_mapping(entry).delete())?;
         // What is not mapped is harmless; but its slots are in use.
         if emptied(table_slot(entry).delete()).is_ok() {
@@ -501,6 +523,9 @@ impl Backend for Caps {
     }
     fn object_is_whole(&self, object: ObjectId) -> bool {
         self.objects.is_morsel(object)
+    }
+    fn object_pages(&self, object: ObjectId) -> u64 {
+        self.objects.size(object).div_ceil(PAGE)
     }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);

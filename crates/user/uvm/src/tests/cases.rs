@@ -244,3 +244,117 @@ fn populating_ends_inside_an_entry() {
         assert_eq!(there, (first + 2..first + 5).contains(&page), "page {}", page - first);
     }
 }
+
+#[test]
+fn a_large_object_is_mapped_by_one_entry() {
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    let request = MapRequest {
+        placement: Placement::HintAligned,
+        flags: Flags::SHARED,
+        object: Some((ObjectId::new(WHOLE), 0)),
+        ..MapRequest::anonymous(OBJECTS[3] * PAGE, RW)
+    };
+    let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
+    both.model.enter(start, OBJECTS[3], RW, request.flags, Some((WHOLE, 0)));
+    assert_eq!((both.backend.giants().len(), both.real.pmap().wholes()), (1, 1));
+    // Nobody has faulted, and all can be used.
+    assert_eq!(both.backend.present_pages().len() as u64, OBJECTS[3]);
+    // What can go elsewhere does.
+    let other = both.real.mmap(&mut both.backend, &MapRequest::anonymous(PAGE, RW)).unwrap() / PAGE;
+    both.model.enter(other, 1, RW, Flags(0), None);
+    assert_eq!(both.backend.giants().len(), 1);
+    // The rights of a part.
+    both.real.mprotect(&mut both.backend, start * PAGE, PAGE, Prot::READ).unwrap();
+    both.model.protect(start, start + 1, Prot::READ).unwrap();
+    assert!(both.backend.giants().is_empty());
+    (start + 1..start + OBJECTS[3])
+        .for_each(|page| assert!(world.touch(0, page, Access::Write).is_ok()));
+    let both = &mut world.processes[0];
+    assert_eq!(both.real.pmap().wholes(), 0, "neither region is one entry's");
+    // All of it again.
+    both.real.mprotect(&mut both.backend, start * PAGE, OBJECTS[3] * PAGE, RW).unwrap();
+    both.model.protect(start, start + OBJECTS[3], RW).unwrap();
+    both.real.munmap(&mut both.backend, start * PAGE, OBJECTS[3] * PAGE).unwrap();
+    both.model.unmap(start, start + OBJECTS[3]);
+    assert_eq!(both.real.mmap(&mut both.backend, &request).unwrap() / PAGE, start);
+    both.model.enter(start, OBJECTS[3], RW, request.flags, Some((WHOLE, 0)));
+    assert_eq!(both.backend.giants().len(), 1);
+    // Something behind its end.
+    let fixed = MapRequest {
+        addr: (start + 1000) * PAGE,
+        placement: Placement::FixedNoReplace,
+        ..MapRequest::anonymous(PAGE, RW)
+    };
+    both.real.mmap(&mut both.backend, &fixed).unwrap();
+    both.model.enter(start + 1000, 1, RW, Flags(0), None);
+    assert!(both.backend.giants().is_empty());
+    world.touch(0, start, Access::Write).unwrap();
+    assert_eq!(world.processes[0].real.pmap().wholes(), 1, "the first region");
+    world.check();
+    world.finish();
+}
+
+/// What lies behind the end of a mapping, in the same giant, belongs to who is mapped there, whatever the object gains.
+#[test]
+fn a_giant_makes_way() {
+    let shared = |addr: u64| MapRequest {
+        addr: addr * PAGE,
+        placement: Placement::FixedNoReplace,
+        flags: Flags::SHARED,
+        object: Some((ObjectId::new(WHOLE), 0)),
+        ..MapRequest::anonymous(OBJECTS[3] * PAGE, RW)
+    };
+    let (start, end) = (1024, 1024 + OBJECTS[3]);
+    let fresh = || {
+        let mut world = World::new();
+        let both = &mut world.processes[0];
+        both.real.mmap(&mut both.backend, &shared(start)).unwrap();
+        both.model.enter(start, OBJECTS[3], RW, Flags::SHARED, Some((WHOLE, 0)));
+        world.touch(0, start, Access::Write).unwrap();
+        assert_eq!(world.processes[0].backend.giants().len(), 1);
+        world.kernel.borrow_mut().lengthen(330);
+        world
+    };
+    let check = |mut world: World, page: u64| {
+        world.touch(0, page, Access::Read).unwrap();
+        world.touch(0, start, Access::Write).unwrap();
+        assert!(world.processes[0].backend.giants().is_empty());
+        world.check();
+        world.finish();
+    };
+
+    let mut world = fresh();
+    let both = &mut world.processes[0];
+    let own = MapRequest { flags: Flags(0), object: None, len: PAGE, ..shared(end + 20) };
+    both.real.mmap(&mut both.backend, &own).unwrap();
+    both.model.enter(end + 20, 1, RW, Flags(0), None);
+    check(world, end + 20);
+
+    // A stack above it that may grow into it.
+    let mut world = fresh();
+    let both = &mut world.processes[0];
+    let own = MapRequest { addr: 2050 * PAGE, flags: Flags::GROWS_DOWN, ..own };
+    both.real.mmap(&mut both.backend, &own).unwrap();
+    both.model.enter(2050, 1, RW, Flags::GROWS_DOWN, None);
+    check(world, 2047);
+
+    // The heap.
+    let mut world = fresh();
+    let both = &mut world.processes[0];
+    both.real.set_brk_start((end + 5) * PAGE);
+    assert_eq!(both.real.brk(&mut both.backend, (end + 8) * PAGE), (end + 8) * PAGE);
+    both.model.enter(end + 5, 3, RW, Flags(0), None);
+    check(world, end + 7);
+
+    // The mapping itself becomes longer, and so shows what the object has gained.
+    let mut world = fresh();
+    let both = &mut world.processes[0];
+    let (old, new) = (OBJECTS[3] * PAGE, (OBJECTS[3] + 20) * PAGE);
+    let flags = crate::RemapFlags::default();
+    both.real.mremap(&mut both.backend, start * PAGE, old, new, flags).unwrap();
+    both.model.enter(end, 20, RW, Flags::SHARED, Some((WHOLE, OBJECTS[3])));
+    world.touch(0, end + 19, Access::Write).unwrap();
+    world.check();
+    world.finish();
+}

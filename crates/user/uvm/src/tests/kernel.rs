@@ -2,9 +2,10 @@
 
 use crate::backend::*;
 use crate::pmap::Pmap;
-use crate::types::{Access, NoMemory, Prot, Refused};
+use crate::types::{Access, NoMemory, Prot, Refused, GIANT_REGIONS, PAGE, REGION_PAGES};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// What an entry leads to.
@@ -147,6 +148,15 @@ impl Kernel {
             && self.mappings.is_empty()
             && self.pages.is_empty()
     }
+    /// The object that consists of page tables becomes larger.
+    pub fn lengthen(&mut self, pages: u64) {
+        let contents = self.objects.get_mut(&WHOLE).unwrap();
+        let end = contents.len() as u64 + pages;
+        contents.extend((contents.len() as u64..end).map(|page| (WHOLE as u64 + 1) << 32 | page));
+    }
+    pub fn pages_of(&self, object: u32) -> u64 {
+        self.objects[&object].len() as u64
+    }
     /// Has nobody else a page: one capability, in a CNode of which there is one capability?
     fn is_alone(&self, page: u32) -> bool {
         let holds = |node: &&Node| node.slots.values().any(|cap| *cap == Cap::Page(page));
@@ -188,12 +198,33 @@ pub enum Held {
     Mapping(u32),
 }
 
+/// The object whose parts one entry maps: it consists of page tables, and nobody takes it away.
+pub const WHOLE: u32 = 3;
+
+#[derive(Clone, Debug)]
+struct Whole {
+    pages: Range<u64>,
+    object_page: u64,
+    prot: Prot,
+}
+
+/// The pages of what one entry may show.
+fn pages_of(shown: Shown) -> Range<u64> {
+    let (number, pages) = match shown {
+        Shown::Region(number) => (number, REGION_PAGES),
+        Shown::Giant(number) => (number, GIANT_REGIONS * REGION_PAGES),
+    };
+    number * pages..(number + 1) * pages
+}
+
 /// The backend of one process.
 pub struct Process {
     pub kernel: Rc<RefCell<Kernel>>,
     names: HashMap<u32, u32>,
     next_name: u32,
     upper: BTreeMap<u64, (u32, bool)>,
+    /// What one entry maps: where, from which page of which object on, and with which rights.
+    wholes: HashMap<u32, Whole>,
     table_names: HashMap<u32, u32>,
     /// CNodes for the child of a fork that is going on.
     for_child: HashMap<u32, u32>,
@@ -217,6 +248,7 @@ impl Process {
             names: HashMap::new(),
             next_name: 0,
             upper: BTreeMap::new(),
+            wholes: HashMap::new(),
             table_names: HashMap::new(),
             for_child: HashMap::new(),
             released: Vec::new(),
@@ -323,6 +355,7 @@ impl Process {
             names,
             next_name: self.next_name,
             upper,
+            wholes: HashMap::new(),
             table_names,
             for_child: HashMap::new(),
             released: Vec::new(),
@@ -335,8 +368,13 @@ impl Process {
     }
     /// What the hardware does.
     pub fn look_up(&self, page: u64, access: Access) -> Option<Target> {
-        let (table, writable) = self.upper.get(&(page >> 9))?;
         let kernel = self.kernel.borrow();
+        if let Some(whole) = self.wholes.values().find(|whole| whole.pages.contains(&page)) {
+            let shown = whole.object_page + page - whole.pages.start;
+            let is_there = whole.prot.allows(access) && shown < kernel.pages_of(WHOLE);
+            return is_there.then_some(Target::Object(WHOLE, shown));
+        }
+        let (table, writable) = self.upper.get(&(page >> 9))?;
         let entry = *kernel.tables[table].entries.get(&((page & 511) as u32))?;
         let prot = if *writable { entry.prot } else { entry.prot.read_only() };
         prot.allows(access).then_some(entry.target)
@@ -347,7 +385,16 @@ impl Process {
         for (region, (table, _)) in &self.upper {
             pages.extend(kernel.tables[table].entries.keys().map(|e| (region << 9) + *e as u64));
         }
+        for Whole { pages: shown, object_page, .. } in self.wholes.values() {
+            let there = kernel.pages_of(WHOLE).saturating_sub(*object_page);
+            pages.extend(shown.start..shown.end.min(shown.start + there));
+        }
         pages
+    }
+    /// Where giants are.
+    pub fn giants(&self) -> Vec<Range<u64>> {
+        let is_giant = |pages: &Range<u64>| pages.end - pages.start > REGION_PAGES;
+        self.wholes.values().map(|whole| whole.pages.clone()).filter(is_giant).collect()
     }
     fn node(&self, node: CNode) -> u32 {
         self.names[&node.0]
@@ -774,6 +821,34 @@ impl Backend for Process {
         }
         Ok(())
     }
+    fn whole_new(
+        &mut self,
+        shown: Shown,
+        extent: &Extent,
+        page: u64,
+        prot: Prot,
+    ) -> Result<Table, ObjectError> {
+        assert_eq!(extent.frame as u32, WHOLE);
+        self.spend()?;
+        let pages = pages_of(shown);
+        assert_eq!(page % (pages.end - pages.start), 0, "no such part");
+        let is_in_the_way = |key: u64| pages.contains(&(key * REGION_PAGES));
+        assert!(!self.upper.keys().any(|&key| is_in_the_way(key)), "a table is there");
+        let overlaps =
+            |whole: &Whole| whole.pages.start < pages.end && pages.start < whole.pages.end;
+        assert!(!self.wholes.values().any(overlaps), "mapped already");
+        self.next_name += 1;
+        self.wholes.insert(self.next_name, Whole { pages, object_page: page, prot });
+        Ok(Table(self.next_name))
+    }
+    fn whole_drop(&mut self, shown: Shown, entry: Table) -> Result<(), Refused> {
+        self.ask()?;
+        assert_eq!(self.wholes.remove(&entry.0).unwrap().pages, pages_of(shown));
+        Ok(())
+    }
+    fn touch(&mut self, addr: u64, access: Access) -> bool {
+        self.look_up(addr / PAGE, access).is_some()
+    }
     fn child_node(&mut self, node: CNode) -> Result<(), NoMemory> {
         self.spend()?;
         let mut kernel = self.kernel.borrow_mut();
@@ -801,7 +876,7 @@ impl Backend for Process {
         assert!(nodes.into_iter().flatten().all(|node| !self.names.contains_key(&node.0)));
     }
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError> {
-        let pages = self.kernel.borrow().objects[&(object.index() as u32)].len() as u64;
+        let pages = self.object_pages(object);
         if page >= pages {
             return Err(ObjectError::NoPage);
         }
@@ -811,6 +886,12 @@ impl Backend for Process {
         let behind = if page < 40 { len } else { page / 128 * 128 + 128 };
         let pages = pages.min(behind) - first;
         Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages })
+    }
+    fn object_is_whole(&self, object: ObjectId) -> bool {
+        object.index() as u32 == WHOLE
+    }
+    fn object_pages(&self, object: ObjectId) -> u64 {
+        self.kernel.borrow().pages_of(object.index() as u32)
     }
     fn object_forget(&mut self, object: ObjectId, _: u64) {
         self.gone.remove(&(object.index() as u32));

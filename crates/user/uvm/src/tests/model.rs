@@ -1,9 +1,10 @@
 //! The naive model: one record for each page, nothing shared, nothing lazy.
 
 use crate::map::{Flags, GUARD_PAGES};
-use crate::types::{Access, Error, FaultError, Prot};
+use crate::types::{Access, Error, FaultError, Prot, GIANT_REGIONS, REGION_PAGES};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Model {
     pub low: u64,
     pub high: u64,
     pub top: u64,
+    /// Where giants are, or would be in the way: nothing goes there if there is another place.
+    pub giants: Vec<Range<u64>>,
     pub stack_pages: u64,
 }
 
@@ -40,12 +43,29 @@ impl Model {
             })
     }
     pub fn find_space(&self, pages: u64) -> Option<u64> {
-        let below = |high: u64| {
+        let below = |high: u64, giants: &[Range<u64>]| {
+            let is_beside = |start: u64| {
+                giants.iter().all(|giant| start + pages <= giant.start || giant.end <= start)
+            };
             (self.low.max(16)..=high.checked_sub(pages)?)
                 .rev()
-                .find(|&start| self.guarded_free(start, start + pages))
+                .find(|&start| self.guarded_free(start, start + pages) && is_beside(start))
         };
-        below(self.top).or_else(|| below(self.high))
+        let beside = below(self.top, &self.giants).or_else(|| below(self.high, &self.giants));
+        beside.or_else(|| below(self.top, &[])).or_else(|| below(self.high, &[]))
+    }
+    /// Where pages from `offset` on of an object go that is mapped by as few entries as possible.
+    pub fn find_aligned(&self, pages: u64, offset: u64) -> Option<u64> {
+        for size in [GIANT_REGIONS * REGION_PAGES, REGION_PAGES] {
+            if pages < REGION_PAGES {
+                break;
+            }
+            let all = pages.next_multiple_of(size) + size - 1;
+            if let Some(found) = self.find_space(all) {
+                return (found..).find(|start| start % size == offset % size);
+            }
+        }
+        self.find_space(pages)
     }
     pub fn hint(&self, wish: u64, pages: u64) -> Option<u64> {
         let wish = wish.max(self.low);

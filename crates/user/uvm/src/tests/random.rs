@@ -1,9 +1,10 @@
 //! Random operations in a tree of processes.
 
+use super::kernel::WHOLE;
 use super::*;
 use crate::map::Flags;
 use crate::mmap::{MapRequest, Placement};
-use crate::types::{Error, Prot};
+use crate::types::{Error, Prot, REGION_PAGES};
 use crate::{Advice, ObjectId, RemapFlags};
 use proptest::prelude::*;
 
@@ -60,6 +61,10 @@ pub enum Op {
     TakeAway {
         object: u32,
     },
+    /// The object that consists of page tables becomes larger.
+    Lengthen {
+        pages: u64,
+    },
     Fork,
     Exit,
     Kill,
@@ -69,12 +74,13 @@ fn page() -> impl Strategy<Value = u64> {
     prop_oneof![
         LOW..HIGH,
         (0u64..200).prop_map(|n| LOW + 400 + n),
+        (1u64..5).prop_map(|n| n * REGION_PAGES),
         (0u64..64).prop_map(|n| 1000 + n)
     ]
 }
 
 fn pages() -> impl Strategy<Value = u64> {
-    prop_oneof![4 => 1u64..6, 2 => 1u64..60, 1 => 1u64..700]
+    prop_oneof![4 => 1u64..6, 2 => 1u64..60, 1 => 1u64..700, 1 => 800u64..1100]
 }
 
 fn prot() -> impl Strategy<Value = u8> {
@@ -83,8 +89,13 @@ fn prot() -> impl Strategy<Value = u8> {
 
 /// A process, an operation, and how many objects there is memory for meanwhile.
 pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
-    let object = prop_oneof![3 => Just(None), 1 => (0u32..3, 0u64..50).prop_map(Some)];
-    let map = (page(), pages(), prot(), 0u8..5, object, any::<bool>()).prop_map(
+    let object = prop_oneof![
+        6 => Just(None),
+        2 => (0..WHOLE, 0u64..50).prop_map(Some),
+        1 => Just(Some((WHOLE, 0))),
+        1 => (0u64..3).prop_map(|region| Some((WHOLE, region * REGION_PAGES / 2))),
+    ];
+    let map = (page(), pages(), prot(), 0u8..7, object, any::<bool>()).prop_map(
         |(addr, pages, prot, place, object, shared)| Op::Map {
             addr,
             pages,
@@ -105,6 +116,7 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
         10 => (page(), 0u8..3).prop_map(|(addr, access)| Op::Touch { addr, access }),
         6 => (page(), 1u64..80, 0u8..2).prop_map(|(addr, pages, access)| Op::TouchRun { addr, pages, access }),
         2 => (0u32..3).prop_map(|object| Op::TakeAway { object }),
+        1 => (1u64..200).prop_map(|pages| Op::Lengthen { pages }),
         2 => Just(Op::Fork),
         1 => Just(Op::Exit),
         1 => Just(Op::Kill),
@@ -120,10 +132,12 @@ fn access(n: u8) -> Access {
 fn map(world: &mut World, which: usize, op: &Op) {
     let &Op::Map { addr, pages, prot, place, object, shared } = op else { return };
     let both = &mut world.processes[which];
+    both.note_giants();
     let (placement, addr) = match place {
         0 | 1 => (Placement::Hint, 0),
         2 => (Placement::Hint, addr),
         3 => (Placement::Fixed, addr),
+        5 | 6 => (Placement::HintAligned, 0),
         _ => (Placement::FixedNoReplace, addr),
     };
     let mut flags = if shared && object.is_some() { Flags::SHARED } else { Flags(0) };
@@ -140,6 +154,7 @@ fn map(world: &mut World, which: usize, op: &Op) {
         object: object.map(|(object, offset)| (ObjectId::new(object), offset * PAGE)),
     };
     let expected = match placement {
+        Placement::HintAligned => both.aligned_place(pages, object),
         Placement::Hint if addr == 0 => both.model.find_space(pages).ok_or(Error::NoMemory),
         Placement::Hint => both.model.hint(addr, pages).ok_or(Error::NoMemory),
         _ if addr + pages > HIGH => Err(Error::NoMemory),
@@ -164,6 +179,7 @@ fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
         return;
     }
     let entry = entries[pick % entries.len()];
+    both.note_giants();
     let (start, end) = (entry.start, entry.end);
     let flags = RemapFlags { may_move: true, ..RemapFlags::default() };
     let got = both.real.mremap(&mut both.backend, start * PAGE, old * PAGE, new * PAGE, flags);
@@ -280,6 +296,7 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
         Op::TakeAway { object } => {
             world.processes.iter_mut().for_each(|both| both.backend.object_revoke(object));
         }
+        Op::Lengthen { pages } => world.kernel.borrow_mut().lengthen(pages),
         Op::Fork if world.processes.len() < 4 => world.fork(which),
         Op::Exit if forked => world.exit(which),
         Op::Kill if forked => world.kill(which),
