@@ -34,6 +34,7 @@ pub(super) fn dispatch_morsel(local: &mut CpuDriver, dcb: DcbRef, op: MorselOp) 
         MorselOp::DiscardMorsel => discard(local, dcb),
         MorselOp::PartMorsel => part(local, dcb),
         MorselOp::GrowMorsel => grow(local, dcb),
+        MorselOp::AdviseMorsel => advise(local, dcb),
         MorselOp::LimitMorsel => limit(local, dcb),
         MorselOp::SnapshotMorsel => snapshot(local, dcb),
         MorselOp::CommitMorsel => commit(local, dcb),
@@ -104,6 +105,9 @@ handlers! {
     };
     grow(GrowMorsel) = |local, d, target, _| {
         morsels::grow(local, &of::<op::GrowMorsel>(d, target)?)
+    };
+    advise(AdviseMorsel) = |local, d, target, a| {
+        morsels::advise(local, &of::<op::AdviseMorsel>(d, target)?, a.large)
     };
     limit(LimitMorsel) = |local, d, target, a| {
         morsels::limit(local, &of::<op::LimitMorsel>(d, target)?, a.bytes)

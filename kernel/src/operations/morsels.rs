@@ -256,6 +256,9 @@ fn facts(
         facts.flags |= MorselFacts::OWNED;
         facts.other = objects.other(record);
     }
+    if anchor.has(Anchor::LARGE) {
+        facts.flags |= MorselFacts::LARGE;
+    }
     Ok(facts)
 }
 
@@ -409,6 +412,12 @@ pub fn grow(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
         settle(objects, record, shared)?;
         objects.grow(record)
     })
+}
+
+/// Says how large the pages are to be that are made; see [`captypes::op::AdviseMorsel`].
+pub fn advise(cpu: &mut CpuDriver, cap: &RawCap, large: bool) -> Result<()> {
+    check_whole(cap)?;
+    with_object(cpu, cap, |objects, record| objects.set_large(record, large))
 }
 
 /// Sets the size of an object; see [`captypes::op::LimitMorsel`].

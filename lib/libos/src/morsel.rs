@@ -142,6 +142,11 @@ pub trait MorselCap: Cap {
         until_done(|| invoke(self, op::GrowMorsel {}))
     }
 
+    /// [`op::AdviseMorsel`]
+    fn advise(self, large: bool) -> Result<(), Status> {
+        until_done(|| invoke(self, op::AdviseMorsel { large }))
+    }
+
     /// [`op::LimitMorsel`]
     fn set_limit(self, bytes: u64) -> Result<(), Status> {
         until_done(|| invoke(self, op::LimitMorsel { bytes }))

@@ -316,6 +316,12 @@ invocations! {
             /// Bytes.
             bytes: u64
         ) -> Copied, needs WRITE;
+        /// From now on a page that is missing and is written to is made with all of its 2 MiB, if nothing of them is there, all
+        /// are before the limit, and the pool has as much in one piece. `Again` asks to be repeated.
+        149 AdviseMorsel(
+            /// Or no longer.
+            large: bool
+        ) -> (), needs REVOKE;
         /// What was committed counts no more: after a power failure it has what was written back. `Again` asks to be repeated.
         142 ReleaseCommit() -> (), needs REVOKE;
         /// Pages that were written since they were written back last survive a power failure when this has come to their end.

@@ -107,7 +107,7 @@ replies! {
         record: u32,
         /// Its order: it has at most 512 to the power of this pages.
         order: u32,
-        /// [`MorselFacts::META`], [`MorselFacts::OWNED`].
+        /// [`MorselFacts::META`], [`MorselFacts::OWNED`], [`MorselFacts::LARGE`].
         flags: u32,
         /// Its size in bytes: behind it is nothing.
         limit: u64,
@@ -223,6 +223,8 @@ impl MorselFacts {
     pub const META: u32 = 1;
     /// A meta morsel describes it.
     pub const OWNED: u32 = 2;
+    /// What is missing is made in pages of 2 MiB.
+    pub const LARGE: u32 = 4;
 }
 
 impl Identity {

@@ -135,7 +135,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         }
         // One line: if the last of these stores is there, all are; else it is done again.
         self.memory.store(record.word(LIMIT), self.limit(hidden));
-        self.memory.store(record.at, Anchor::live(was.root(), was.order(), 0).0);
+        let large = was.0 & Anchor::LARGE;
+        self.memory.store(record.at, Anchor::live(was.root(), was.order(), large).0);
         self.name(record, 0);
         self.memory.store(hidden.at, Anchor::FREE.0);
         Ok(())

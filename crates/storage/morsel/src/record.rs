@@ -81,6 +81,8 @@ impl Anchor {
     pub const OWNED: u64 = 1 << 6;
     /// It is what another object was at its last commit.
     pub const HIDDEN: u64 = 1 << 7;
+    /// What is missing is made in pages of 2 MiB, where there are any.
+    pub const LARGE: u64 = 1 << 11;
     const LIVE: u64 = 2;
     const DYING: u64 = 3;
 
@@ -89,20 +91,19 @@ impl Anchor {
     }
     /// Can these algorithms have stored it?
     pub(crate) fn is_sound(self) -> bool {
-        let unused = 1 << 11;
         match self.0 & 7 {
             0 | 1 => self.0 <= 1,
-            2 | 3 => self.0 & unused == 0 && self.order() <= 4,
+            2 | 3 => self.order() <= 4,
             _ => false,
         }
     }
     pub fn is_live(self) -> bool {
         self.0 & 7 == Self::LIVE
     }
-    /// Live, and no snapshot is being taken; neither describes it another object, nor is it hidden.
+    /// Live, and no snapshot is being taken; neither describes it another object, nor is it hidden, nor has it large pages.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
-        self.0 & (7 | Self::CUTTING | Self::META | Self::HIDDEN) == Self::LIVE
+        self.0 & (7 | Self::CUTTING | Self::META | Self::HIDDEN | Self::LARGE) == Self::LIVE
     }
     pub fn is_dying(self) -> bool {
         self.0 & 7 == Self::DYING

@@ -42,7 +42,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         let old = Child { frame: anchor.root(), kind: Kind::Table(anchor.order()) };
         self.put(At::new(root, 0), Link::own(old, true).entered().0);
         self.memory.fence();
-        let flags = anchor.0 & Anchor::OWNED;
+        let flags = anchor.0 & (Anchor::OWNED | Anchor::LARGE);
         let new = Anchor::live(root, anchor.order() + 1, flags);
         match self.memory.compare_exchange(record.at, anchor.0, new.0) {
             Ok(()) => {
@@ -126,6 +126,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if anchor.has(Anchor::META | Anchor::OWNED) {
             return Err(Refused::Invalid);
         }
+        let flags = flags | anchor.0 & Anchor::LARGE;
         let new = self.prepare(id, anchor.order())?;
         if let Err(refused) = self.begin_cut(record) {
             return Err(self.abandon(new, refused));
@@ -155,6 +156,33 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         };
         self.memory.store(record.at, anchor.without(Anchor::CUTTING).0);
         result
+    }
+
+    /// From now on a write where nothing is makes a page of 2 MiB, if all of it is inside the limit, nothing is there but holes, and the
+    /// pool has one; or a page of 4 KiB, as ever.
+    ///
+    /// # Errors
+    /// [`Refused::Again`] if something else changes the object, [`Refused::Invalid`] for a meta morsel.
+    pub fn set_large(&self, record: Record, large: bool) -> Result<(), Refused> {
+        let anchor = self.anchor(record);
+        if !anchor.is_live() {
+            return Err(Refused::Gone);
+        }
+        if anchor.has(Anchor::META) {
+            return Err(Refused::Invalid);
+        }
+        if anchor.has(Anchor::CUTTING | Anchor::TRIMMING) {
+            return Err(Refused::Again);
+        }
+        let new = match large {
+            true => anchor.with(Anchor::LARGE),
+            false => anchor.without(Anchor::LARGE),
+        };
+        let set = self.memory.compare_exchange(record.at, anchor.0, new.0);
+        set.map_err(|_| Refused::Again)?;
+        self.write_back(record.at);
+        self.memory.fence();
+        Ok(())
     }
 
     /// Keeps others from beginning to write, and waits for those who have begun.

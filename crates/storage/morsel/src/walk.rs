@@ -112,11 +112,24 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 Hole::Lost(frame) => self.give_page(frame),
                 Hole::None => {}
             }
+            if self.anchor(record).has(crate::Anchor::LARGE) && self.holds_large(record, page) {
+                match self.visit(record, page, Goal::FillHuge) {
+                    Ok(_) => return Ok(Shown::Page),
+                    // There is perhaps a small one.
+                    Err(Refused::NoMemory) => {}
+                    Err(refused) => return Err(refused),
+                }
+            }
         }
         self.visit(record, page, goal).map(|found| match found {
             Found::Hole { .. } => Shown::Zeros,
             _ => Shown::Page,
         })
+    }
+
+    /// Are all pages of the 2 MiB around one before the limit? Behind it there is nothing: what it cuts has small pages.
+    fn holds_large(&self, record: Record, page: u64) -> bool {
+        (page | 511) < self.limit(record).div_ceil(4096)
     }
 
     /// What most faults want: a page where its table has nothing, below entries that are own, and where what is stored
@@ -169,9 +182,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if self.anchor(record).has(crate::Anchor::META) {
             return Err(Refused::Invalid);
         }
-        // Behind the limit there is nothing: what it cuts has small pages.
-        let end_of_large = end.min(self.limit(record).div_ceil(4096));
-        if huge && first.is_multiple_of(512) && end_of_large.saturating_sub(first) >= 512 {
+        let fits = first.is_multiple_of(512) && end.saturating_sub(first) >= 512;
+        if huge && fits && self.holds_large(record, first) {
             return match self.visit(record, first, Goal::FillHuge) {
                 Ok(Found::Entry { level: 2, .. }) => Ok(first + 512),
                 Ok(_) => Ok(first + 1),

@@ -302,7 +302,7 @@ fn all_pairs_of_operations() {
 fn each_operation_in_depth() {
     let (world, contents) = before(None);
     let mut failures = Failures::new(2, Depth { images: MOST, again: 64 });
-    for op in OPERATIONS {
+    for op in OPERATIONS.into_iter().chain([Op::Large { id: 2, large: true }]) {
         let result = failures.sequence(&world.clone(), &contents, &[op]);
         result.unwrap_or_else(|wrong| panic!("{op:?}: {wrong}"));
     }

@@ -35,7 +35,7 @@ fn operation(random: &mut fastrand::Rng, contents: &Contents) -> Op {
     let order = contents.get(&id_here).map_or(2, |object| object.order);
     let at = page(random, order);
     let end = at + random.u64(1..700);
-    match random.u8(..34) {
+    match random.u8(..36) {
         0..=2 => Op::Create { id: id_here, order: random.u8(..6) },
         3..=12 => Op::Write { id: id_here, page: at, value: random.u64(1..) },
         13..=17 => Op::Read { id: id_here, page: at },
@@ -45,6 +45,7 @@ fn operation(random: &mut fastrand::Rng, contents: &Contents) -> Op {
         22 => Op::Discard { id: id_here, first: at & !511, end: (at & !511) + 1024 },
         23..=24 => Op::Limit { id: id_here, bytes: at * 4096 + random.u64(..4097) },
         25 => Op::Grow { id: id_here },
+        32..=33 => Op::Large { id: id_here, large: random.bool() },
         26 => Op::Part { id: id_here, first: at & !511 },
         27..=28 => Op::Snapshot { id: id_here, new: id(random) },
         30 => Op::Commit { id: id_here, new: id(random) },

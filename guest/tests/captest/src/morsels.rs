@@ -4,6 +4,7 @@ use crate::probe::{make_tables, probe, Access, PD, PDPT, PT, VA};
 use crate::setup::{capabilities, slot, Lab};
 use crate::Test;
 use libos::abi::slots::{DISPATCHER, IO, IRQ, KERNEL, ROOT, VSPACE};
+use libos::captypes::invocations::MorselFacts;
 use libos::captypes::CapType::*;
 use libos::morsel::{MorselCap, Persistence, PoolCap};
 use libos::vspace::{entry_of, R, RW, RWX};
@@ -17,6 +18,7 @@ pub const TESTS: &[Test] = &[
     ("morsel_snapshot", snapshot),
     ("morsel_single_pages", single_pages),
     ("morsel_large_pages", large_pages),
+    ("morsel_advised", advised),
     ("morsel_survey", survey),
     ("morsel_commit", commit),
     ("morsel_of_what_is_none", of_what_is_none),
@@ -245,6 +247,63 @@ fn large_pages(lab: &mut Lab) -> Outcome {
     let wild = op::PopulateMorsel { first: u64::MAX, count: 2, large: true };
     fails!(OutOfRange, libos::invoke(slot(0), wild));
     good!(slot(10).delete());
+    good!(slot(0).destroy());
+    Ok(())
+}
+
+fn advised(lab: &mut Lab) -> Outcome {
+    good!(furnish(lab));
+    good!(POOL.create_morsel(2, slot(0)));
+    good!(PDPT.map(3, 1, slot(0), 0, RW, slot(10)));
+    let va = VA + (3 << 30);
+    let is_large = || slot(0).morsel_info().map(|facts| facts.flags & MorselFacts::LARGE != 0);
+    good!(slot(0).mint(slot(2), Rights::READ.or(Rights::WRITE)));
+    fails!(NoRights, slot(2).advise(true));
+    check!(!good!(is_large()));
+    good!(slot(0).advise(true));
+    check!(good!(is_large()));
+    // What is only read stays a hole; what is written takes its 2 MiB with it.
+    let before = free();
+    check!(word(va + 5 * PAGE) == 0 && free() == before);
+    set_word(va + 5 * PAGE, 5);
+    check!(before - free() == 512);
+    check!((0..512).all(|n| word(va + n * PAGE) == if n == 5 { 5 } else { 0 }));
+    // A page that the limit cuts would be behind it.
+    good!(slot(0).set_limit(1123 * PAGE + 1));
+    set_word(va + 1100 * PAGE, 6);
+    check!(before - free() == 512 + 2);
+    good!(slot(0).set_limit(1 << 30));
+    // Where there are small ones, there are none of the others.
+    set_word(va + 1500 * PAGE, 7);
+    check!(before - free() == 512 + 3);
+    // A copy of one.
+    good!(slot(0).snapshot(slot(1)));
+    check!(good!(slot(1).morsel_info()).flags & MorselFacts::LARGE != 0);
+    let shared = free();
+    set_word(va + 6 * PAGE, 8);
+    check!(shared - free() == 512);
+    good!(PDPT.map(4, 1, slot(1), 0, RW, slot(11)));
+    check!(word(va + (1 << 30) + 5 * PAGE) == 5 && word(va + (1 << 30) + 6 * PAGE) == 0);
+    // The pool has no 2 MiB in one piece any more.
+    while free() > 512 {
+        good!(slot(0).populate((1 << 18) - 512 - free(), 1, false));
+    }
+    let last = free();
+    check!(last > 8);
+    set_word(va + 4096 * PAGE, 9);
+    check!(last - free() <= 2 && word(va + 4096 * PAGE) == 9);
+    good!(slot(0).advise(false));
+    check!(!good!(is_large()));
+    good!(slot(10).delete());
+    good!(slot(11).delete());
+    good!(slot(1).destroy());
+    good!(slot(0).discard_pages(0, 1 << 18));
+    good!(PDPT.map(3, 1, slot(0), 0, RW, slot(10)));
+    let before = free();
+    set_word(va + 5 * PAGE, 5);
+    check!(before - free() == 2);
+    good!(slot(10).delete());
+    good!(slot(2).delete());
     good!(slot(0).destroy());
     Ok(())
 }

@@ -294,6 +294,8 @@ pub struct Object {
     pub limit: u64,
     pub owner: [u64; 4],
     pub is_meta: bool,
+    /// What is missing is made in pages of 2 MiB.
+    pub is_large: bool,
     /// The meta morsel that describes it.
     pub described_by: Option<u32>,
     pub pages: BTreeMap<u64, [u64; 2]>,
@@ -372,6 +374,7 @@ pub fn audit(world: &World) -> Result<Contents, String> {
                 limit: image.load(frame, word + 1),
                 owner: std::array::from_fn(|n| image.load(frame, word + 4 + n)),
                 is_meta,
+                is_large: anchor.has(Anchor::LARGE),
                 described_by,
                 pages,
                 committed: None,
@@ -391,7 +394,8 @@ pub fn audit(world: &World) -> Result<Contents, String> {
         let object =
             contents.get_mut(&of).ok_or(format!("{id} is hidden of {of}, which is none"))?;
         let (order, limit) = (anchor.order(), image.load(frame, word + 1));
-        let was = Object { order, limit, pages, ..object.clone() };
+        let is_large = anchor.has(Anchor::LARGE);
+        let was = Object { order, limit, pages, is_large, ..object.clone() };
         if object.committed.replace((id, Box::new(was))).is_some() {
             return Err(format!("object {of} has two that are hidden"));
         }
@@ -556,6 +560,11 @@ pub enum Op {
     Grow {
         id: u32,
     },
+    /// It is to have large pages, or not any more.
+    Large {
+        id: u32,
+        large: bool,
+    },
     Part {
         id: u32,
         first: u64,
@@ -619,6 +628,7 @@ impl Op {
                 }
             }
             Op::Grow { id } => morsels.grow(morsels.open(id)?)?,
+            Op::Large { id, large } => morsels.set_large(morsels.open(id)?, large)?,
             Op::Part { id, first } => {
                 morsels.part(morsels.open(id)?, first, 1)?;
             }
@@ -672,6 +682,7 @@ impl Op {
             limit: morsel::pages_of(order) * 4096,
             owner: [id, 2, 3, 4],
             is_meta: false,
+            is_large: false,
             described_by: None,
             pages: BTreeMap::new(),
             committed: None,
@@ -730,6 +741,13 @@ impl Op {
                     return Err(Refused::Invalid);
                 }
                 object.order += 1;
+            }
+            Op::Large { id, large } => {
+                let object = open(contents, id)?;
+                if object.is_meta {
+                    return Err(Refused::Invalid);
+                }
+                object.is_large = large;
             }
             Op::Part { id, first } => {
                 let object = open(contents, id)?;
