@@ -217,7 +217,7 @@ impl Contents<'_> {
             return share(piece, op.write);
         }
         let user = self.procs.cred(self.caller.pid).uid;
-        self.files.make_piece(ino, op.offset, op.write, user)?;
+        self.files.make_piece(ino, op.write, user)?;
         share(self.files.piece(ino, op.offset)?, op.write)
     }
 }
@@ -227,7 +227,6 @@ impl Contents<'_> {
 fn share(piece: Piece<Slots, Morsel>, write: bool) -> Tried {
     let Piece { layout, start, bytes, size, backing } = piece;
     let (cap, is_morsel) = match backing {
-        Backing::Hole => return done(ops::Extent { layout, start, bytes, size, is_morsel: false }),
         Backing::Frame(frame) => (frame.first(), false),
         Backing::Object(morsel) => (morsel.cap(), true),
     };

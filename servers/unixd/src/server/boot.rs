@@ -8,6 +8,7 @@ use crate::domains::Domain;
 use crate::export::export;
 use crate::firstdomain::make_first;
 use crate::fork::name_of;
+use crate::volatile::VolatilePool;
 use crate::frames::{Files, Frames};
 use crate::load::Load;
 use crate::nodes::{Node, Tree};
@@ -97,7 +98,9 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
     let [_, w0, w1, w2, w3] = start.args;
     let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: clock.boot_wall() as i64 };
     let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
-    let files = Files::new(Limits::of(INODES_MAX), attr, Frames::new(window));
+    let volatile = VolatilePool::new((boot.info.ram_bytes / 4) & !((2 << 20) - 1));
+    let frames = Frames::new(window, volatile.map_err(|_| "no memory for files")?);
+    let files = Files::new(Limits::of(INODES_MAX), attr, frames);
     let load = Load::begin(&mut clock);
     Ok(Unixd {
         procs: Procs::default(),
