@@ -43,6 +43,7 @@ pub(super) fn dispatch_morsel(local: &mut CpuDriver, dcb: DcbRef, op: MorselOp) 
         MorselOp::ReadMorsel => read(local, dcb),
         MorselOp::WriteMorsel => write(local, dcb),
         MorselOp::WriteBackMorsel => write_back(local, dcb),
+        MorselOp::SurveyMorsel => survey(local, dcb),
     };
     survived(local, dcb, outcome)
 }
@@ -135,5 +136,8 @@ handlers! {
     write_back(WriteBackMorsel) = |local, d, target, a| {
         let cap = of::<op::WriteBackMorsel>(d, target)?;
         morsels::write_back(local, &cap, (a.first, a.count)).map(|value| Value { value })
+    };
+    survey(SurveyMorsel) = |local, d, target, a| {
+        morsels::survey(local, &of::<op::SurveyMorsel>(d, target)?, (a.first, a.count), a.until)
     };
 }

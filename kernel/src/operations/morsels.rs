@@ -18,8 +18,8 @@ use crate::vspace::{
     check_device_map, check_morsel, granted_morsel, replace_by_morsel, show_morsel, show_to_device,
     unmap_borrowed, MapArgs, Shown,
 };
-use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, RECORDS};
-use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts};
+use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, Until, RECORDS};
+use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts, Surveyed};
 use captypes::{CapType, Rights, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use mdb::{Class, RawCap};
@@ -335,6 +335,31 @@ pub fn write_back(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Resul
     in_steps(cpu, cap, range, |objects, record, at, end| {
         objects.write_back_pages(record, at, end, all)
     })
+}
+
+/// Which pages are there; see [`captypes::op::SurveyMorsel`].
+pub fn survey(
+    cpu: &mut CpuDriver,
+    cap: &RawCap,
+    range: (u64, u64),
+    until: u32,
+) -> Result<Surveyed> {
+    let until = match until {
+        0 => Until::End,
+        1 => Until::Page,
+        2 => Until::Hole,
+        _ => return Err(Status::Invalid),
+    };
+    let (mut counted, mut found, mut stopped_at) = (0, false, 0);
+    let next = in_steps(cpu, cap, range, |objects, record, at, end| {
+        let step = objects.survey(record, at, end, until)?;
+        counted += step.pages;
+        (found, stopped_at) = (step.found, step.next);
+        // What was looked for ends the steps.
+        Ok(if found { end } else { step.next })
+    })?;
+    let next = if found { stopped_at - first_page(cap) } else { next };
+    Ok(Surveyed { next, pages: counted, found: u32::from(found) })
 }
 
 /// Are pages of what a capability covers shown one by one, or to devices?

@@ -379,6 +379,54 @@ fn bytes_are_copied_to_and_from_an_object() {
 }
 
 #[test]
+fn pages_that_are_there_are_counted_and_found() {
+    let mut m = machine();
+    create(&mut m, 2, 60);
+    for (first, count) in [(3, 4), (511, 2), (70_000, 1)] {
+        let args = op::PopulateMorsel { first, count, large: false };
+        m.to_the_end(at(60), args).unwrap();
+    }
+    let before = free(&mut m);
+    let mut survey = |first, until| {
+        let (mut at_page, mut pages) = (first, 0);
+        loop {
+            let count = (1 << 18) - at_page;
+            let seen = m.call(at(60), op::SurveyMorsel { first: at_page, count, until }).unwrap();
+            assert!(seen.next > at_page || seen.found == 1 || count == 0);
+            (at_page, pages) = (seen.next, pages + seen.pages);
+            if seen.found == 1 || at_page == 1 << 18 {
+                return (at_page, pages, seen.found);
+            }
+        }
+    };
+    assert_eq!(survey(0, 0), (1 << 18, 7, 0));
+    assert_eq!(survey(0, 1), (3, 0, 1));
+    assert_eq!(survey(3, 2), (7, 4, 1));
+    assert_eq!(survey(7, 1), (511, 0, 1));
+    assert_eq!(survey(511, 2), (513, 2, 1));
+    assert_eq!(survey(513, 1), (70_000, 0, 1));
+    assert_eq!(survey(70_001, 1), (1 << 18, 0, 0));
+    assert_eq!(survey(1 << 18, 2), (1 << 18, 0, 0));
+    // Behind the limit nothing is there.
+    m.to_the_end(at(60), op::LimitMorsel { bytes: 5 * 4096 + 1 }).unwrap();
+    let seen = op::SurveyMorsel { first: 3, count: 100, until: 2 };
+    let seen = m.call(at(60), seen).unwrap();
+    assert_eq!((seen.next, seen.pages, seen.found), (6, 3, 1));
+    assert!(free(&mut m) > before);
+    let wrong = op::SurveyMorsel { first: 0, count: 1, until: 3 };
+    assert_eq!(m.call(at(60), wrong), Err(Status::Invalid));
+    let wrong = op::SurveyMorsel { first: 1 << 36, count: 1, until: 0 };
+    assert_eq!(m.call(at(60), wrong), Err(Status::OutOfRange));
+    // Of a part, pages are counted from its own first one.
+    m.to_the_end(at(60), op::LimitMorsel { bytes: 1 << 30 }).unwrap();
+    m.call(at(60), op::PartMorsel { first: 512, order: 1, dst: at(61).into() }).unwrap();
+    let args = op::PopulateMorsel { first: 512 + 9, count: 1, large: false };
+    m.to_the_end(at(60), args).unwrap();
+    let seen = m.call(at(61), op::SurveyMorsel { first: 0, count: 512, until: 1 }).unwrap();
+    assert_eq!((seen.next, seen.pages, seen.found), (9, 0, 1));
+}
+
+#[test]
 fn a_trap_that_is_served_changes_no_register() {
     let mut m = machine();
     create(&mut m, 1, 60);

@@ -81,6 +81,41 @@ pub trait MorselCap: Cap {
         self.all(first, count, |first, count| invoke(self, op::WriteBackMorsel { first, count }))
     }
 
+    /// How many of these pages are there: [`op::SurveyMorsel`].
+    fn count_pages(self, first: u64, count: u64) -> Result<u64, Status> {
+        let (mut at, end, mut pages) = (first, first.saturating_add(count), 0);
+        while at < end {
+            let survey = op::SurveyMorsel { first: at, count: end - at, until: 0 };
+            let seen = until_done(|| invoke(self, survey))?;
+            (at, pages) = (seen.next, pages + seen.pages);
+        }
+        Ok(pages)
+    }
+
+    /// The next of these pages that is there: [`op::SurveyMorsel`].
+    fn next_page(self, first: u64, count: u64) -> Result<Option<u64>, Status> {
+        self.next_of(first, count, 1)
+    }
+
+    /// The next of these pages that is not there: [`op::SurveyMorsel`].
+    fn next_hole(self, first: u64, count: u64) -> Result<Option<u64>, Status> {
+        self.next_of(first, count, 2)
+    }
+
+    #[doc(hidden)]
+    fn next_of(self, first: u64, count: u64, until: u32) -> Result<Option<u64>, Status> {
+        let (mut at, end) = (first, first.saturating_add(count));
+        while at < end {
+            let survey = op::SurveyMorsel { first: at, count: end - at, until };
+            let seen = until_done(|| invoke(self, survey))?;
+            if seen.found != 0 {
+                return Ok(Some(seen.next));
+            }
+            at = seen.next;
+        }
+        Ok(None)
+    }
+
     /// Repeats a step until it has looked at a range.
     #[doc(hidden)]
     fn all(

@@ -326,6 +326,16 @@ invocations! {
             /// Pages.
             count: u64
         ) -> Value;
+        /// Which pages are there: counts them, and looks for the next page or hole. Behind the limit is a hole. It looks at a part
+        /// of the range; who wants all of it goes on at the first page that was not looked at.
+        143 SurveyMorsel(
+            /// First page.
+            first: u64,
+            /// Pages.
+            count: u64,
+            /// Where to stop: 0: at the end of the range; 1: at a page that is there; 2: at one that is not.
+            until: u32
+        ) -> Surveyed, needs READ;
     }
 
     CNode(CNodeOp) "Root CNodes" on [L1CNode] {

@@ -116,6 +116,15 @@ replies! {
         /// The address at which what a meta morsel describes belongs.
         address: u64,
     }
+    /// Which pages of a morsel are there.
+    Surveyed {
+        /// The page that was looked for, or the first that was not looked at.
+        next: u64,
+        /// Pages before it that are there.
+        pages: u64,
+        /// 1 if it is the one that was looked for.
+        found: u32,
+    }
     /// How much a pool has.
     PoolFacts {
         /// Pages in all.

@@ -27,6 +27,7 @@
 //! | [`create_meta`](Morsels::create_meta) | a page that says where another object is to be mapped | `meta` |
 //! | [`commit`](Morsels::commit) | what is found after a power failure, whatever was stored since | `commit` |
 //! | [`own_page`](Morsels::own_page), [`look_at`](Morsels::look_at), [`write_back_pages`](Morsels::write_back_pages) | pages by themselves | `pages` |
+//! | [`survey`](Morsels::survey) | which pages are there | `survey` |
 //! | [`Recovery`] | finds out what is in use, and ends what was begun | `recover` |
 //!
 //! # When the power fails
@@ -62,6 +63,7 @@ mod pages;
 mod record;
 mod recover;
 mod shape;
+mod survey;
 mod take;
 mod walk;
 
@@ -71,6 +73,7 @@ pub use memory::{At, Cores, Domain, Frame, Memory, Pages, Reserved, LINES, WORDS
 pub use meta::Described;
 pub use record::{Anchor, Record, MAGIC, RECORDS};
 pub use recover::Recovery;
+pub use survey::{Survey, Until};
 pub use walk::Hole;
 
 /// What a program wants of a page.

@@ -37,6 +37,8 @@ pub enum Hole {
 pub(crate) enum Goal {
     /// Takes what is there as it is.
     Look,
+    /// The same, and a hole stays as it is, too.
+    Survey,
     /// Shows zeros where nothing is, in tables that are own: others who lead to them may have lower limits.
     Show,
     /// Makes what is missing, down to a page, and own what is shared.
@@ -272,7 +274,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             let link = self.load(at);
             if link.is_claim() {
                 self.complete(path, at, level, link);
-            } else if link.is_hole() && matches!(goal, Goal::Look | Goal::Own | Goal::Detach) {
+            } else if link.is_hole()
+                && matches!(goal, Goal::Look | Goal::Survey | Goal::Own | Goal::Detach)
+            {
                 return Ok(None);
             } else if link.is_hole() && goal == Goal::Show && path.below(level).end <= path.end {
                 let zeros = Link::zeros(self.zeros[level as usize - 1]);
@@ -281,7 +285,10 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 }
             } else if link.is_hole() {
                 self.add(path, at, level, link, goal)?;
-            } else if link.is_own() || goal == Goal::Look || goal == Goal::Detach && level == 2 {
+            } else if link.is_own()
+                || matches!(goal, Goal::Look | Goal::Survey)
+                || goal == Goal::Detach && level == 2
+            {
                 return Ok(Some(link));
             } else {
                 self.make_own(path, at, level, link, left)?;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{audit, Contents, Op, World};
-use morsel::{Domain, Refused};
+use morsel::{Domain, Refused, Until};
 
 const OPERATIONS: usize = 500_000;
 const IDS: u32 = 12;
@@ -79,6 +79,48 @@ fn make_room(world: &World, before: &mut Contents, after: &mut Contents) {
     }
 }
 
+/// Which pages of an object are there, beside what its tables say page by page.
+fn survey(world: &World, random: &mut fastrand::Rng, contents: &Contents) -> Result<(), String> {
+    let Some((&id, object)) = contents.iter().nth(random.usize(..IDS as usize)) else {
+        return Ok(());
+    };
+    let there = common::there(world, id);
+    let morsels = world.morsels();
+    let record = morsels.open(id).map_err(|refused| format!("{refused:?}"))?;
+    let first = page(random, object.order);
+    let end = first + random.u64(1..1500);
+    let image = world.image();
+    for until in [Until::End, Until::Page, Until::Hole] {
+        let (mut at, mut pages, mut found) = (first, 0, false);
+        let mut steps = 0;
+        while at < end && !found {
+            let step = morsels.survey(record, at, end, until).map_err(|r| format!("{r:?}"))?;
+            (at, pages, found, steps) = (step.next, pages + step.pages, step.found, steps + 1);
+        }
+        let stop = (first..end).find(|page| match until {
+            Until::End => false,
+            Until::Page => there.contains(page),
+            Until::Hole => !there.contains(page),
+        });
+        let expected =
+            (stop.unwrap_or(end), there.range(first..stop.unwrap_or(end)).count() as u64);
+        if (at, pages, found) != (expected.0, expected.1, stop.is_some()) {
+            return Err(format!(
+                "{id}, pages {first} to {end}, {until:?}: {:?}, not {expected:?}",
+                (at, pages)
+            ));
+        }
+        // A table in a step, and what is behind the limit.
+        if steps > (end - first) / 512 + 4 {
+            return Err(format!("{id}, pages {first} to {end}, {until:?}: {steps} steps"));
+        }
+    }
+    match world.image() == image {
+        true => Ok(()),
+        false => Err(format!("{id}: who only looks has changed something")),
+    }
+}
+
 fn run(seed: u64, frames: usize, domain: Domain, operations: usize) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut world = World::new(frames, domain);
@@ -117,6 +159,8 @@ fn run(seed: u64, frames: usize, domain: Domain, operations: usize) {
         if n % 97 == 0 || random.u16(..) == 0 {
             let now = audit(&world).unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
             assert_eq!(now, contents, "{}", context());
+            survey(&world, &mut random, &contents)
+                .unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
         }
         if n % 2003 == 0 {
             world = World::booted(world.image(), domain);

@@ -17,6 +17,7 @@ pub const TESTS: &[Test] = &[
     ("morsel_snapshot", snapshot),
     ("morsel_single_pages", single_pages),
     ("morsel_large_pages", large_pages),
+    ("morsel_survey", survey),
     ("morsel_commit", commit),
     ("morsel_of_what_is_none", of_what_is_none),
     ("morsel_forged", forged),
@@ -248,6 +249,40 @@ fn large_pages(lab: &mut Lab) -> Outcome {
     Ok(())
 }
 
+fn survey(lab: &mut Lab) -> Outcome {
+    good!(furnish(lab));
+    good!(POOL.create_morsel(2, slot(0)));
+    good!(PDPT.map(3, 1, slot(0), 0, RW, slot(10)));
+    let (va, all) = (VA + (3 << 30), 1 << 18);
+    for n in [5, 6, 600, all - 1] {
+        set_word(va + n * PAGE, n);
+    }
+    good!(slot(0).populate(1024, 512, true));
+    // What is only read stays a hole.
+    check!(word(va + 7 * PAGE) == 0 && word(va + 5000 * PAGE) == 0);
+    check!(good!(slot(0).count_pages(0, all)) == 4 + 512);
+    check!(good!(slot(0).count_pages(6, 594)) == 1 && good!(slot(0).count_pages(6, 595)) == 2);
+    check!(good!(slot(0).count_pages(1100, 10)) == 10);
+    check!(good!(slot(0).next_page(0, all)) == Some(5) && good!(slot(0).next_page(0, 5)).is_none());
+    check!(good!(slot(0).next_hole(5, all - 5)) == Some(7));
+    check!(good!(slot(0).next_page(7, all - 7)) == Some(600));
+    check!(good!(slot(0).next_hole(1024, 512)).is_none());
+    check!(good!(slot(0).next_hole(1030, all - 1030)) == Some(1536));
+    check!(good!(slot(0).next_page(1536, all - 1536)) == Some(all - 1));
+    good!(slot(0).mint(slot(1), Rights::READ));
+    check!(good!(slot(1).count_pages(0, all)) == 4 + 512);
+    good!(slot(0).mint(slot(2), Rights::WRITE));
+    fails!(NoRights, slot(2).count_pages(0, all));
+    fails!(Invalid, libos::invoke(slot(0), op::SurveyMorsel { first: 0, count: 1, until: 3 }));
+    fails!(OutOfRange, slot(0).count_pages(u64::MAX - 1, 1));
+    good!(slot(0).set_limit(6 * PAGE));
+    check!(good!(slot(0).count_pages(0, all)) == 1);
+    check!(
+        good!(slot(0).next_hole(0, all)) == Some(0) && good!(slot(0).next_hole(5, all)) == Some(6)
+    );
+    Ok(())
+}
+
 fn commit(lab: &mut Lab) -> Outcome {
     good!(furnish(lab));
     let record = good!(POOL.create_morsel(1, slot(0)));
@@ -318,6 +353,7 @@ fn of_what_is_none(lab: &mut Lab) -> Outcome {
         fails!(WrongType, what.snapshot(slot(20)));
         fails!(WrongType, what.destroy());
         fails!(WrongType, what.morsel_info());
+        fails!(WrongType, what.count_pages(0, 1));
         fails!(WrongType, what.read_morsel(0, VA, 1));
     }
     fails!(WrongType, PT.map(0, 1, POOL, 0, R, slot(20)));
@@ -359,6 +395,11 @@ fn forged(lab: &mut Lab) -> Outcome {
         check!(step(
             libos::invoke(slot(0), op::WriteBackMorsel { first: a, count: b }).map(|_| ())
         ));
+        let until = random.u32(..4);
+        match libos::invoke(slot(0), op::SurveyMorsel { first: a, count: b, until }) {
+            Ok(seen) => check!(seen.pages == 0 && seen.next >= a && seen.next <= a + b),
+            Err(error) => check!(matches!(error, Status::OutOfRange | Status::Invalid)),
+        }
         if random.bool() && inside && b < 40 {
             good!(libos::invoke(
                 slot(0),

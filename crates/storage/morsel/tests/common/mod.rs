@@ -400,6 +400,22 @@ pub fn audit(world: &World) -> Result<Contents, String> {
     Ok(contents)
 }
 
+/// The pages of an object that are there, as its tables say one by one, up to its limit.
+pub fn there(world: &World, id: u32) -> BTreeSet<u64> {
+    let record = world.morsels().open(id).expect("it exists");
+    let limit = world.morsels().limit(record).div_ceil(4096);
+    let (anchor, image) = (world.morsels().anchor(record), world.image());
+    let mut pages = BTreeSet::new();
+    let table =
+        Table { frame: anchor.root().0, level: anchor.order(), first: 0, own: true, seen: true };
+    let read = Audit::new(&image).table(table, &mut |page, _| {
+        pages.insert(page);
+    });
+    read.expect("it was audited");
+    pages.split_off(&limit);
+    pages
+}
+
 struct Audit<'a> {
     image: &'a Image,
     /// How many entries and records lead to a frame.
