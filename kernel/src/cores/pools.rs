@@ -22,13 +22,36 @@ pub enum State {
     Closing = 3,
 }
 
+/// What of a pool survives when the power fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Survives {
+    /// All that was stored.
+    Stored,
+    /// What was written back.
+    WrittenBack,
+    /// Nothing is meant to.
+    Nothing,
+}
+
+impl Survives {
+    /// As an invocation says it.
+    pub fn of(domain: u32) -> Option<Survives> {
+        match domain {
+            0 => Some(Survives::Stored),
+            1 => Some(Survives::WrittenBack),
+            2 => Some(Survives::Nothing),
+            _ => None,
+        }
+    }
+}
+
 /// A pool. The words change on the core of its capability only, and are read by all.
 pub struct SharedPool {
     /// Physical address of its first page.
     base: AtomicU64,
     /// How many it has.
     frames: AtomicU64,
-    /// [`State`], and in bit 8 whether only what was written back survives.
+    /// [`State`], in bit 8 whether only what was written back survives, and in bit 9 whether nothing is meant to.
     state: AtomicU64,
     /// Where a free record is looked for next.
     pub cursor: AtomicU32,
@@ -42,6 +65,8 @@ pub struct SharedPool {
 }
 
 const WRITTEN_BACK: u64 = 1 << 8;
+const VOLATILE: u64 = 1 << 9;
+const MARKS: u64 = WRITTEN_BACK | VOLATILE;
 
 impl SharedPool {
     const fn new() -> SharedPool {
@@ -72,7 +97,7 @@ impl SharedPool {
     /// What became of it.
     #[inline]
     pub fn state(&self) -> State {
-        match self.state.load(Ordering::Acquire) & !WRITTEN_BACK {
+        match self.state.load(Ordering::Acquire) & !MARKS {
             1 => State::Forming,
             2 => State::Open,
             3 => State::Closing,
@@ -84,6 +109,12 @@ impl SharedPool {
     #[inline]
     pub fn is_written_back(&self) -> bool {
         self.state.load(Ordering::Relaxed) & WRITTEN_BACK != 0
+    }
+
+    /// Returns `true` if nothing in it is meant to survive.
+    #[inline]
+    pub fn is_volatile(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & VOLATILE != 0
     }
 
     /// How far pages of an object were taken away behind its limit; 0 if it was not that one last.
@@ -102,18 +133,22 @@ impl SharedPool {
 
     /// Changes its state.
     pub fn set_state(&self, state: State) {
-        let kept = self.state.load(Ordering::Relaxed) & WRITTEN_BACK;
+        let kept = self.state.load(Ordering::Relaxed) & MARKS;
         self.state.store(state as u64 | kept, Ordering::SeqCst);
     }
 
     /// Makes it the pool of this memory, which is being formed.
-    pub fn begin(&self, base: u64, frames: u64, written_back: bool) {
+    pub fn begin(&self, base: u64, frames: u64, survives: Survives) {
         self.base.store(base, Ordering::Relaxed);
         self.frames.store(frames, Ordering::Relaxed);
         self.cursor.store(0, Ordering::Relaxed);
         self.searched.store(0, Ordering::Relaxed);
         self.reaping.store(0, Ordering::Relaxed);
-        let mark = if written_back { WRITTEN_BACK } else { 0 };
+        let mark = match survives {
+            Survives::Stored => 0,
+            Survives::WrittenBack => WRITTEN_BACK,
+            Survives::Nothing => VOLATILE,
+        };
         self.state.store(State::Forming as u64 | mark, Ordering::SeqCst);
     }
 

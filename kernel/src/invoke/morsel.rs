@@ -2,6 +2,7 @@
 
 use super::{handlers, run, survived, Outcome};
 use crate::cap::lookup::{free_slot, used_slot};
+use crate::cores::Survives;
 use crate::driver::CpuDriver;
 use crate::morsels::forming::Forming;
 use crate::object::DcbRef;
@@ -49,14 +50,12 @@ pub(super) fn dispatch_morsel(local: &mut CpuDriver, dcb: DcbRef, op: MorselOp) 
 }
 
 fn form(local: &mut CpuDriver, pool: &RawCap, what: Forming, domain: u32) -> Result<(), Status> {
-    if domain > 1 {
-        return Err(Status::Invalid);
-    }
+    let survives = Survives::of(domain).ok_or(Status::Invalid)?;
     if pool.base & (captypes::place::POOL_BYTES - 1) != 0 {
         return Err(Status::OutOfRange);
     }
     let CpuDriver { core, forming, sched, .. } = local;
-    forming.step(*core, (pool.base, pool.word / PAGE), what, domain == 1, sched)
+    forming.step(*core, (pool.base, pool.word / PAGE), what, survives, sched)
 }
 
 /// The capability that is invoked, as the table says.

@@ -3,7 +3,7 @@
 use super::machine::{with, Waiting};
 use super::name::HEAD_FRAMES;
 use super::status;
-use crate::cores::{PoolState, ThisCore};
+use crate::cores::{PoolState, Survives, ThisCore};
 use crate::object::mem::PoolWord;
 use ::morsel::{Recovery, MAGIC};
 use captypes::Status;
@@ -50,10 +50,10 @@ impl PoolForming {
         core: ThisCore,
         (base, frames): (u64, u64),
         what: Forming,
-        written_back: bool,
+        survives: Survives,
         waiting: &mut impl Waiting,
     ) -> Result<(), Status> {
-        self.begin(core, (base, frames), what, written_back)?;
+        self.begin(core, (base, frames), what, survives)?;
         let Some(progress) = &mut self.0 else { return Err(Status::WrongState) };
         let number = progress.number;
         let done = with(core, number, waiting, None, |objects| {
@@ -93,7 +93,7 @@ impl PoolForming {
         core: ThisCore,
         (base, frames): (u64, u64),
         what: Forming,
-        written_back: bool,
+        survives: Survives,
     ) -> Result<(), Status> {
         let pools = core.cores.pools();
         if let Some(Progress { number, what: begun, .. }) = self.0 {
@@ -111,7 +111,7 @@ impl PoolForming {
             return Err(Status::Invalid);
         }
         let (number, shared) = pools.free().ok_or(Status::WrongState)?;
-        shared.begin(base, frames, written_back);
+        shared.begin(base, frames, survives);
         for (_, core) in core.cores.iter() {
             core.pool_use.forget(number);
         }

@@ -54,17 +54,32 @@ fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool
         return false;
     };
     let number = pool_of(wanted.object);
-    let is_open = morsels::open_pool(core, number).is_some();
+    let shared = morsels::open_pool(core, number);
+    let is_volatile = shared.is_some_and(|shared| shared.is_volatile());
+    let wanted = if is_volatile { for_program(dcb, wanted) } else { wanted };
     let mut hole = Hole::None;
-    if is_open && wanted.access == Access::Write {
+    if shared.is_some() && wanted.access == Access::Write {
         morsels::with(core, number, &mut cpu.sched, None, |objects| {
             if let Some(record) = morsels::recent(objects, record_of(wanted.object)) {
                 hole = objects.fill_hole(record, wanted.page);
+                if is_volatile && hole == Hole::Filled {
+                    objects.fill_ahead(record, wanted.page);
+                }
             }
         });
     }
     core.shared.pool_use.turn();
-    hole == Hole::Filled || is_open && show_slowly(cpu, wanted, hole)
+    hole == Hole::Filled || shared.is_some() && show_slowly(cpu, wanted, hole)
+}
+
+/// A program that reads a hole where it might write is given a page at once, as writing is what mostly comes next. Its library
+/// only copies.
+fn for_program(dcb: DcbRef, wanted: Wanted) -> Wanted {
+    let is_program = || !dcb.frame.get().is_disabled(dcb.ctx.rip.get());
+    match wanted.may_write && wanted.access == Access::Read && is_program() {
+        true => Wanted { access: Access::Write, ..wanted },
+        false => wanted,
+    }
 }
 
 /// Whatever else there may be to be done.
@@ -683,9 +698,24 @@ fn map_pages(
     if count > MOST_SHOWN {
         return Err(Status::OutOfRange);
     }
+    let cap = from.cap();
+    if args.offset & (PAGE - 1) != 0 {
+        return Err(Status::OutOfRange);
+    }
+    let (first, end) = pages(&cap, args.offset / PAGE, count as u64)?;
+    let mut frames = [Frame(0); MOST_SHOWN];
+    with_object(cpu, &cap, |objects, record| {
+        let mut page = first;
+        while page < end {
+            let rest = &mut frames[(page - first) as usize..count];
+            page += objects.own_pages(record, page, rest)? as u64;
+        }
+        Ok(())
+    })?;
     let mut shown = [const { Shown { base: 0, key: 0, is_table: false } }; MOST_SHOWN];
-    for (n, shown) in shown.iter_mut().enumerate().take(count) {
-        *shown = page(cpu, &from.cap(), args.offset + n as u64 * PAGE)?;
+    for (n, (shown, frame)) in shown.iter_mut().zip(frames).enumerate().take(count) {
+        let key = morsels::key(object_of(&cap), first + n as u64);
+        *shown = Shown { base: frame.0 * PAGE, key, is_table: false };
     }
     show_morsel(&mut cpu.vm, &mut cpu.caps, table, from, at, &shown[..count], dst);
     Ok(())

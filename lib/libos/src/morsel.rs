@@ -8,10 +8,12 @@ use captypes::{op, Place, Rights, Status};
 /// What survives when the power fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
-    /// Everything that was stored, or nothing is meant to.
+    /// Everything that was stored.
     Caches,
     /// What was written back.
     Memory,
+    /// Nothing is meant to.
+    Nothing,
 }
 
 /// A slot with a Pool.

@@ -211,12 +211,19 @@ impl Morsel {
 
     /// Of the pages between two bytes those that are there, from the first on up to a hole.
     pub fn next_data(&self, from: u64, to: u64) -> Result<Option<(u64, u64)>, Errno> {
-        Ok((from < to).then_some((from, to)))
+        let (first, end) = (from / PAGE, to.div_ceil(PAGE));
+        let there = self.cap().next_page(first, end.saturating_sub(first)).map_err(errno_of)?;
+        let Some(there) = there else { return Ok(None) };
+        let hole = self.cap().next_hole(there, end - there).map_err(errno_of)?;
+        Ok(Some((there * PAGE, hole.unwrap_or(end) * PAGE)))
     }
 
     /// Bytes of the pages that are there of so many bytes.
     pub fn allocated(&self, bytes: u64) -> Result<u64, Errno> {
-        Ok(bytes.next_multiple_of(PAGE))
+        match self.fate {
+            Fate::Goes { full, .. } if bytes <= full => Ok(bytes.next_multiple_of(PAGE)),
+            _ => Ok(self.cap().count_pages(0, bytes.div_ceil(PAGE)).map_err(errno_of)? * PAGE),
+        }
     }
 
     /// Clears bytes inside a page. One that is missing, or is cleared there already, stays as it is.

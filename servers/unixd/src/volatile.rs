@@ -25,7 +25,7 @@ impl VolatilePool {
         let made = RAM.retype(CapType::Pool, 0, bytes, 1, pool.first());
         RAM.discard();
         made?;
-        pool.first().format_pool(Persistence::Caches)?;
+        pool.first().format_pool(Persistence::Nothing)?;
         Ok(VolatilePool { pool })
     }
 

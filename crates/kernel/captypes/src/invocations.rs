@@ -208,7 +208,8 @@ invocations! {
         /// Makes an empty pool of its memory, which is aligned to 2 MiB, whatever was there. `Again` asks to be repeated. `WrongState`
         /// while it is in use, or if there are as many pools as there may be.
         120 FormatPool(
-            /// What survives when the power fails: 0: everything that was stored, or nothing is meant to; 1: what was written back.
+            /// What survives when the power fails: 0: everything that was stored; 1: what was written back; 2: nothing is meant to.
+            /// Then a fault on a hole makes a page whenever it might be stored to, and some behind it for who goes on.
             domain: u32
         ) -> (), needs WRITE;
         /// Finds out what is in use of a pool that was there before, and ends what was begun. `Again` asks to be repeated.

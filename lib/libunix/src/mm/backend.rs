@@ -387,7 +387,11 @@ impl Backend for Caps {
         let mapped = table_slot(table).map(entry, count, src, offset, flags(prot), mapping);
         mapped.map_err(|status| match status {
             // The pool has none for a page that was missing.
-            Status::NoMemory if is_morsel(src) => ObjectError::NoPage,
+            Status::NoMemory if is_morsel(src) && count == 1 => ObjectError::NoPage,
+            Status::NoMemory if is_morsel(src) => {
+                self.objects.narrow();
+                ObjectError::Gone
+            }
             status => gone_or_no_memory(status),
         })
     }
