@@ -19,6 +19,7 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: PoolOp) -> Outcom
         PoolOp::FormatPool => format(local, dcb),
         PoolOp::RecoverPool => recover(local, dcb),
         PoolOp::CreateMorsel => create(local, dcb),
+        PoolOp::MakeMorsel => make(local, dcb),
         PoolOp::CreateMeta => create_meta(local, dcb),
         PoolOp::OpenMorsel => open(local, dcb),
         PoolOp::NextMorsel => next(local, dcb),
@@ -73,6 +74,10 @@ handlers! {
     create(CreateMorsel) = |local, d, target, a| {
         let (pool, dst) = (of::<op::CreateMorsel>(d, target)?, free_slot(&local.caps, d, a.dst)?);
         morsels::create(local, &pool, a.order, dst).map(|value| Value { value })
+    };
+    make(MakeMorsel) = |local, d, target, a| {
+        let (pool, dst) = (of::<op::MakeMorsel>(d, target)?, free_slot(&local.caps, d, a.dst)?);
+        morsels::make(local, &pool, a.order, (a.limit, a.pages), dst)
     };
     create_meta(CreateMeta) = |local, d, target, a| {
         let pool = of::<op::CreateMeta>(d, target)?;

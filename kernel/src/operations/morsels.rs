@@ -19,7 +19,7 @@ use crate::vspace::{
     unmap_borrowed, MapArgs, Shown,
 };
 use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, Until, RECORDS};
-use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts, Surveyed};
+use captypes::invocations::{Copied, Made, MapFlags, MorselFacts, PoolFacts, Surveyed};
 use captypes::{CapType, Rights, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use mdb::{Class, RawCap};
@@ -139,10 +139,7 @@ fn number_of(cpu: &CpuDriver, pool: &RawCap) -> Result<(usize, &'static SharedPo
 /// Creates an object, and a capability to all of it in the empty slot `dst`; see [`captypes::op::CreateMorsel`].
 pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> Result<u64> {
     let (number, shared) = number_of(cpu, pool)?;
-    let order = u8::try_from(order).map_err(|_| Status::OutOfRange)?;
-    if order > 4 {
-        return Err(Status::OutOfRange);
-    }
+    let order = order_of(order)?;
     reap_some(cpu, number, shared)?;
     let record = at_home(cpu, number, |objects| {
         let id = free_record(objects, shared)?;
@@ -150,6 +147,29 @@ pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> R
     })?;
     insert_whole(cpu, pool, number, record.id, Rights::ALL, dst);
     Ok(u64::from(record.id))
+}
+
+fn order_of(order: u32) -> Result<u8> {
+    u8::try_from(order).ok().filter(|order| *order <= 4).ok_or(Status::OutOfRange)
+}
+
+/// Creates an object with a limit and its first pages; see [`captypes::op::MakeMorsel`].
+pub fn make(
+    cpu: &mut CpuDriver,
+    pool: &RawCap,
+    order: u32,
+    (limit, pages): (u64, u64),
+    dst: SlotRef,
+) -> Result<Made> {
+    let (number, shared) = number_of(cpu, pool)?;
+    let order = order_of(order)?;
+    reap_some(cpu, number, shared)?;
+    let (record, pages) = at_home(cpu, number, |objects| {
+        let id = free_record(objects, shared)?;
+        objects.create_filled(id, order, limit, pages)
+    })?;
+    insert_whole(cpu, pool, number, record.id, Rights::ALL, dst);
+    Ok(Made { record: record.id, pages })
 }
 
 /// Creates an object that belongs at an address; see [`captypes::op::CreateMeta`].

@@ -2,7 +2,7 @@
 
 use crate::cap::until_done;
 use crate::{invoke, Cap, PAGE};
-use captypes::invocations::{Copied, MorselFacts, PoolFacts, Value};
+use captypes::invocations::{Copied, Made, MorselFacts, PoolFacts, Value};
 use captypes::{op, Place, Rights, Status};
 
 /// What survives when the power fails.
@@ -32,6 +32,18 @@ pub trait PoolCap: Cap {
     fn create_morsel(self, order: u32, dst: impl Into<Place>) -> Result<u32, Status> {
         let dst = dst.into();
         until_done(|| invoke(self, op::CreateMorsel { order, dst })).map(record)
+    }
+
+    /// [`op::MakeMorsel`]
+    fn make_morsel(
+        self,
+        order: u32,
+        limit: u64,
+        pages: u64,
+        dst: impl Into<Place>,
+    ) -> Result<Made, Status> {
+        let dst = dst.into();
+        until_done(|| invoke(self, op::MakeMorsel { order, limit, pages, dst }))
     }
 
     /// [`op::CreateMeta`]: the number of the meta morsel's record.

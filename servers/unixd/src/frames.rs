@@ -8,9 +8,9 @@ use abi::boot::ARCHIVE_VA;
 use abi::layout::PAGE;
 use abi::slots::ARCHIVE;
 use files::Memory;
+use memfs::Cred;
 use libos::ephemeral::{FrameWriter, Window};
 use libos::morsel::MorselCap;
-use libos::vspace::R;
 use libos::{invoke, op, Cap, CapType, Place, Status};
 use unixproto::Errno;
 
@@ -71,16 +71,8 @@ impl Memory for Frames {
         Ok(frame)
     }
 
-    fn read(&mut self, from: &Slots, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
-        let (mut offset, mut rest) = (offset, data);
-        while !rest.is_empty() {
-            let skip = offset % PAGE;
-            let (part, behind) = rest.split_at_mut(rest.len().min((Window::BYTES - skip) as usize));
-            let bytes = (skip + part.len() as u64).next_multiple_of(PAGE);
-            let view = self.window.open(Place::own(from.first()), offset - skip, bytes, R);
-            view.and_then(|view| view.read(skip as usize, part)).map_err(errno)?;
-            (offset, rest) = (offset + part.len() as u64, behind);
-        }
+    fn read_archived(&self, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        data.copy_from_slice(archive(offset, data.len() as u64));
         Ok(())
     }
 
@@ -94,8 +86,8 @@ impl Memory for Frames {
         Err(Errno::EAGAIN)
     }
 
-    fn make_object(&mut self, bytes: u64, user: u32) -> Result<Morsel, Errno> {
-        self.volatile.make(bytes, user)
+    fn make_object(&mut self, bytes: u64, needed: u64, user: u32) -> Result<Morsel, Errno> {
+        self.volatile.make(bytes, needed, user)
     }
 
     fn create_object(&mut self) -> Result<(u32, Morsel), Errno> {
@@ -110,8 +102,11 @@ impl Memory for Frames {
         object.most()
     }
 
-    fn resize_object(&mut self, object: &mut Morsel, bytes: u64) -> Result<(), Errno> {
-        object.resize(bytes)
+    fn resize_object(&mut self, object: &mut Morsel, bytes: u64, user: u32) -> Result<(), Errno> {
+        match object.is_volatile() {
+            true => self.volatile.with_room(user, |_| object.resize(bytes)),
+            false => object.resize(bytes),
+        }
     }
 
     fn populate_object(
@@ -138,8 +133,16 @@ impl Memory for Frames {
         object.allocated(size)
     }
 
+    fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno> {
+        Morsel::open(self.pool()?.pool, number)?.allocated(size)
+    }
+
     fn discard_object(&mut self, object: &mut Morsel, from: u64, to: u64) -> Result<(), Errno> {
-        object.discard(from, to)
+        match object.is_volatile() {
+            // Of what is shared something may have to be copied.
+            true => self.volatile.with_room(Cred::ROOT.uid, |_| object.discard(from, to)),
+            false => object.discard(from, to),
+        }
     }
 
     fn clear_object(&mut self, object: &Morsel, from: u64, to: u64) -> Result<(), Errno> {
@@ -174,7 +177,10 @@ impl Memory for Frames {
     }
 
     fn clone_object(&mut self, object: &mut Morsel) -> Result<(u32, Morsel), Errno> {
-        object.snapshot()
+        match object.is_volatile() {
+            true => self.volatile.with_room(Cred::ROOT.uid, |_| object.snapshot()),
+            false => object.snapshot(),
+        }
     }
 
     fn destroy_object(&mut self, number: u32, object: Option<Morsel>) {

@@ -91,18 +91,15 @@ impl Morsel {
         Ok((number, Morsel { slot, order: FIRST_ORDER, fate: Fate::Stays }))
     }
 
-    /// An object of so many zeros that goes when this is dropped.
-    pub fn volatile(pool: CapAddr, bytes: u64) -> Result<Morsel, Errno> {
+    /// An object of so many zeros that goes when this is dropped, with some of its pages, if so many bytes are needed at once.
+    pub fn volatile(pool: CapAddr, bytes: u64, needed: u64) -> Result<Morsel, Errno> {
         let slot = Slots::new(1)?;
         let order = (FIRST_ORDER..LAST_ORDER).find(|order| bytes <= most(*order));
         let order = order.unwrap_or(LAST_ORDER);
-        pool.create_morsel(order, slot.first()).map_err(errno_of)?;
-        let limit = bytes.next_multiple_of(PAGE);
-        let morsel = Morsel { slot, order, fate: Fate::Goes { size: bytes, limit, full: 0 } };
-        if limit < morsel.most() {
-            morsel.cap().set_limit(limit).map_err(errno_of)?;
-        }
-        Ok(morsel)
+        let (limit, pages) = (bytes.next_multiple_of(PAGE), needed.div_ceil(PAGE));
+        let made = pool.make_morsel(order, limit, pages, slot.first()).map_err(errno_of)?;
+        let fate = Fate::Goes { size: bytes, limit, full: made.pages * PAGE };
+        Ok(Morsel { slot, order, fate })
     }
 
     /// Does it go when it is dropped?

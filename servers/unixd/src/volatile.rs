@@ -33,19 +33,47 @@ impl VolatilePool {
         self.pool.first()
     }
 
-    /// An object of so many zeros.
-    pub fn make(&mut self, bytes: u64, _user: u32) -> Result<Morsel, Errno> {
-        Morsel::volatile(self.cap(), bytes)
+    /// Does what may need memory of the pool, which grows for a user.
+    pub fn with_room<R>(
+        &mut self,
+        user: u32,
+        mut work: impl FnMut(CapAddr) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        loop {
+            match work(self.cap()) {
+                Err(Errno::ENOSPC) => self.grow(user)?,
+                result => return result,
+            }
+        }
     }
 
-    /// Makes pages of an object, as far as there is memory.
+    /// Somebody has found no memory in the pool.
+    pub fn make_room(&mut self, user: u32) -> Result<(), Errno> {
+        match self.space()? {
+            (FEW.., _) => Ok(()),
+            _ => self.grow(user),
+        }
+    }
+
+    /// An object of so many zeros, of which there is to be memory for the first bytes, if possible.
+    pub fn make(&mut self, bytes: u64, needed: u64, user: u32) -> Result<Morsel, Errno> {
+        self.with_room(user, |pool| Morsel::volatile(pool, bytes, needed))
+    }
+
+    /// Makes pages of an object, as far as there is memory for a user.
     pub fn populate(
         &mut self,
         object: &mut Morsel,
         (from, to): (u64, u64),
-        _user: u32,
+        user: u32,
     ) -> Result<u64, Errno> {
-        object.populate(from, to)
+        let mut at = from;
+        loop {
+            at = object.populate(at, to)?;
+            if at >= to || self.grow(user).is_err() {
+                return Ok(at);
+            }
+        }
     }
 
     /// Bytes that are free in it, and that are used.

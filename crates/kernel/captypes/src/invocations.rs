@@ -248,6 +248,17 @@ invocations! {
         ) -> MorselFacts, needs READ;
         /// How much there is.
         126 PoolInfo() -> PoolFacts;
+        /// Creates an object that is so large, with its first pages, as far as there is memory for them. `Again` asks to be repeated.
+        144 MakeMorsel(
+            /// 0 to 4.
+            order: u32,
+            /// Its limit, in bytes, no more than its order allows (`OutOfRange`).
+            limit: u64,
+            /// How many pages are to be there; 64 are made at most.
+            pages: u64,
+            /// An empty slot for the capability to all of it.
+            dst: Place
+        ) -> Made, needs WRITE;
     }
 
     /// A page is counted from the object's first. What changes the object needs a capability to all of it, with `REVOKE`.

@@ -245,7 +245,7 @@ impl<M: Memory> Files<M> {
         let keep = keep.min(bytes);
         let mut stored = Content::<M::Frame, M::Object>::volatile().stored;
         if let (Some(stored), 1..) = (&mut stored, keep) {
-            let mut object = self.memory.make_object(keep, user)?;
+            let mut object = self.memory.make_object(keep, keep, user)?;
             if self.memory.populate_object(&mut object, (0, pages(keep)), user)? < keep {
                 return Err(Errno::ENOSPC);
             }
@@ -331,43 +331,17 @@ impl<M: Memory> Files<M> {
             return Ok(None);
         }
         if file.boot.is_some() {
-            self.materialise(ino, Cred::ROOT.uid)?;
             return Ok(Some((offset, size)));
         }
         self.next_of_object(ino, offset)
     }
 
-    /// Copies bytes of a file, of those that [`Files::next_data`] names.
-    pub fn load(&mut self, ino: Ino, mut offset: u64, mut data: &mut [u8]) -> Result<(), Errno> {
-        if self.look(ino)?.1.boot.is_none() {
-            return self.load_from_object(ino, offset, data);
+    /// Copies bytes of a file that lie before its end; where there is no memory for them they are zeros.
+    pub fn load(&mut self, ino: Ino, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        match self.look(ino)?.1.boot {
+            None => self.load_from_object(ino, offset, data),
+            Some((start, _)) => self.memory.read_archived(start + offset, data),
         }
-        let Node::File { content, .. } = &self.names.get(ino)?.node else {
-            return Err(Errno::EINVAL);
-        };
-        while !data.is_empty() {
-            let extent = content.extents.find(offset).map_err(|_| Errno::EIO)?;
-            let inside = offset - extent.start;
-            let bytes = (data.len() as u64).min(extent.bytes - inside);
-            let (part, rest) = data.split_at_mut(bytes as usize);
-            self.memory.read(&extent.handle, inside, part)?;
-            (offset, data) = (offset + bytes, rest);
-        }
-        Ok(())
-    }
-
-    /// Copies bytes of a file that lie before its end, also such as there is no memory for.
-    pub fn load_all(&mut self, ino: Ino, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
-        let (mut at, end) = (offset, offset + data.len() as u64);
-        while at < end {
-            let found = self.next_data(ino, at)?.filter(|(from, _)| *from < end);
-            let (from, to) = found.map_or((end, end), |(from, to)| (from, to.min(end)));
-            let place = |at: u64| (at - offset) as usize;
-            data[place(at)..place(from)].fill(0);
-            self.load(ino, from, &mut data[place(from)..place(to)])?;
-            at = to;
-        }
-        Ok(())
     }
 
     /// The part of a file around `offset`, if it can be mapped as it is, for reading or also for writing.

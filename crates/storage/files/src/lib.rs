@@ -40,14 +40,15 @@ pub trait Memory {
     /// A page that begins with a copy of a part of the boot archive, on a user's account; `ENOSPC` if there is none.
     fn archived_end(&mut self, offset: u64, bytes: u64, user: u32) -> Result<Self::Frame, Errno>;
 
-    /// Copies bytes out of a piece.
-    fn read(&mut self, from: &Self::Frame, offset: u64, data: &mut [u8]) -> Result<(), Errno>;
+    /// Copies bytes out of the boot archive.
+    fn read_archived(&self, offset: u64, data: &mut [u8]) -> Result<(), Errno>;
 
     /// Takes a piece away from everybody to whom it was given to be mapped. They may ask for it again.
     fn revoke(&mut self, frame: &Self::Frame) -> Result<(), Errno>;
 
-    /// Makes an object of so many zeros for a user's file that does not survive.
-    fn make_object(&mut self, bytes: u64, user: u32) -> Result<Self::Object, Errno>;
+    /// Makes an object of so many zeros for a user's file that does not survive. So many bytes of it are
+    /// [needed](Memory::populate_object) at once.
+    fn make_object(&mut self, bytes: u64, needed: u64, user: u32) -> Result<Self::Object, Errno>;
 
     /// Makes an object of the size 0 that survives, and answers its number.
     fn create_object(&mut self) -> Result<(u32, Self::Object), Errno>;
@@ -58,8 +59,13 @@ pub trait Memory {
     /// How many bytes an object can have, before it is made to be able to have more.
     fn most(object: &Self::Object) -> u64;
 
-    /// Sets the size of an object. `ENOSPC`: it needs memory for that, and there is none.
-    fn resize_object(&mut self, object: &mut Self::Object, bytes: u64) -> Result<(), Errno>;
+    /// Sets the size of an object. `ENOSPC`: it needs memory for that, and there is none for the user.
+    fn resize_object(
+        &mut self,
+        object: &mut Self::Object,
+        bytes: u64,
+        user: u32,
+    ) -> Result<(), Errno>;
 
     /// Makes the pages of an object that are missing between two bytes, on a user's account. Answers how far it came: no
     /// farther when there is no memory left for that user.
@@ -76,6 +82,9 @@ pub trait Memory {
 
     /// Bytes of the pages of an object that are there, of those up to its size.
     fn allocated(&self, object: &Self::Object, size: u64) -> Result<u64, Errno>;
+
+    /// The same of an object with a number that nobody has open.
+    fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno>;
 
     /// Takes pages of an object away: there are zeros then.
     fn discard_object(

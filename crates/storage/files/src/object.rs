@@ -107,7 +107,7 @@ impl<M: Memory> Files<M> {
 
     /// Does a file survive?
     #[inline]
-    pub(crate) fn survives(&self, ino: Ino) -> bool {
+    pub fn survives(&self, ino: Ino) -> bool {
         let stored = self.look(ino).ok().and_then(|(_, file)| file.stored.as_ref());
         stored.is_some_and(Stored::survives)
     }
@@ -137,16 +137,16 @@ impl<M: Memory> Files<M> {
         let stored = file.stored.as_ref().ok_or(Errno::EIO)?;
         match stored.object {
             Some(_) => Ok(()),
-            None => self.make_object_of(ino, size, user),
+            None => self.make_object_of(ino, (size, 0), user),
         }
     }
 
-    /// The same; a new one that does not survive is of this size.
-    fn make_object_of(&mut self, ino: Ino, bytes: u64, user: u32) -> Result<(), Errno> {
+    /// The same; a new one that does not survive is of this size, and so much of it is needed at once.
+    fn make_object_of(&mut self, ino: Ino, (bytes, needed): (u64, u64), user: u32) -> Result<(), Errno> {
         let (_, file) = self.look(ino)?;
         let fate = file.stored.as_ref().ok_or(Errno::EIO)?.fate;
         let (fate, object) = match fate {
-            Fate::Goes => (fate, self.memory.make_object(bytes, user)?),
+            Fate::Goes => (fate, self.memory.make_object(bytes, needed, user)?),
             Fate::Survives { number: Some(number), .. } => (fate, self.memory.open_object(number)?),
             Fate::Survives { number: None, is_atomic } => {
                 // If it cannot be noted, it belongs to no file: the next start of the system destroys it.
@@ -178,7 +178,7 @@ impl<M: Memory> Files<M> {
         }
         self.make_object(ino, user)?;
         let (_, object, memory) = self.object(ino)?;
-        memory.resize_object(object, size)?;
+        memory.resize_object(object, size, user)?;
         let most = M::most(object);
         let (place, file) = self.file(ino)?;
         *place = size;
@@ -198,7 +198,8 @@ impl<M: Memory> Files<M> {
         let old = self.look(ino)?.0;
         if end > old {
             if !self.has_any(ino) && !self.survives(ino) {
-                self.make_object_of(ino, end, user)?;
+                let needed = if offset == 0 { end } else { 0 };
+                self.make_object_of(ino, (end, needed), user)?;
                 *self.file(ino)?.0 = end;
             } else {
                 self.resize_object(ino, end, user)?;
@@ -273,9 +274,10 @@ impl<M: Memory> Files<M> {
         match &file.stored {
             None => Ok(pages(size)),
             Some(Stored { object: Some(object), .. }) => self.memory.allocated(object, size),
-            // It is not opened for that.
-            Some(stored) if stored.has_any() => Ok(pages(size)),
-            Some(_) => Ok(0),
+            Some(stored) => match stored.number() {
+                Some(number) => self.memory.allocated_in(number, size),
+                None => Ok(0),
+            },
         }
     }
 

@@ -223,6 +223,37 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         self.create_of(id, order, 0, 0, owner)
     }
 
+    /// The same with a limit, and with its first pages (at most 64), as far as there is memory for them. Returns how many are there.
+    ///
+    /// # Errors
+    /// [`Refused::Beyond`] too, if the order does not allow that.
+    pub fn create_filled(
+        &self,
+        id: u32,
+        order: u8,
+        limit: u64,
+        pages: u64,
+    ) -> Result<(Record, u64), Refused> {
+        if limit > link::pages_of(order) << 12 {
+            return Err(Refused::Beyond);
+        }
+        let record = self.prepare(id, order)?;
+        let root = self.empty_root(record).map_err(|refused| self.abandon(record, refused))?;
+        self.publish(record, root, order, 0, limit, 0, [0; 4]);
+        let end = pages.min(64).min(limit.div_ceil(4096));
+        let mut page = 0;
+        while page < end {
+            self.cores.enter();
+            let next = self.fill_run(record, page, end);
+            self.cores.leave();
+            if next == page && self.fault(record, page, Access::Write).is_err() {
+                break;
+            }
+            page = next.max(page + 1);
+        }
+        Ok((record, page))
+    }
+
     /// The same for what has flags, and perhaps a meta morsel.
     pub(crate) fn create_of(
         &self,

@@ -230,6 +230,10 @@ pub trait Backend {
     fn object_is_whole(&self, _object: ObjectId) -> bool {
         false
     }
+    /// Such an entry shows no memory for this page. Makes some, if the object has the page; `true`: it is to be tried again.
+    fn object_make(&mut self, _object: ObjectId, _page: u64) -> bool {
+        false
+    }
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.

@@ -269,18 +269,32 @@ impl Space {
         let key = page >> 9;
         let first = key << 9;
         if self.pmap.is_whole(key) {
-            // Another thread has mapped it, or the object has nothing there.
-            return match b.touch(page * PAGE, access) {
-                true => Ok(()),
-                false => Err(FaultError::NoPage),
-            };
+            // Another thread has mapped it, or the object has nothing there, or there was no memory.
+            let object_page = entry.object_page(page);
+            for _ in 0..TRIES {
+                if b.touch(page * PAGE, access) {
+                    return Ok(());
+                }
+                if !b.object_make(object, object_page) {
+                    break;
+                }
+            }
+            return Err(FaultError::NoPage);
         }
         let is_alone = entry.start <= first && first + REGION_PAGES <= entry.end;
         if is_alone && entry.object_page(first).is_multiple_of(REGION_PAGES) {
-            let extent = b.object_extent(object, entry.object_page(page))?;
-            if b.object_is_whole(object) {
+            let mut tries = TRIES;
+            loop {
+                let extent = b.object_extent(object, entry.object_page(page))?;
+                if !b.object_is_whole(object) {
+                    break;
+                }
                 let object_page = entry.object_page(first);
-                return Ok(self.pmap.enter_whole(b, key, &extent, object_page, entry.prot)?);
+                match self.pmap.enter_whole(b, key, &extent, object_page, entry.prot) {
+                    Err(ObjectError::Gone) if tries > 0 => b.object_forget(object, object_page),
+                    result => return Ok(result?),
+                }
+                tries -= 1;
             }
         }
         self.map_object(b, entry, object, page, entry.prot)

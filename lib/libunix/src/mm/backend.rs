@@ -387,7 +387,7 @@ impl Backend for Caps {
         let mapped = table_slot(table).map(entry, count, src, offset, flags(prot), mapping);
         mapped.map_err(|status| match status {
             // The pool has none for a page that was missing.
-            Status::NoMemory if is_morsel(src) && count == 1 => ObjectError::NoPage,
+            Status::NoMemory if is_morsel(src) && count == 1 => self.objects.no_page(src),
             Status::NoMemory if is_morsel(src) => {
                 self.objects.narrow();
                 ObjectError::Gone
@@ -469,7 +469,7 @@ impl Backend for Caps {
         }
         made.map(|()| table).map_err(|status| match status {
             // The pool has none for the tables of this part.
-            Status::NoMemory => ObjectError::NoPage,
+            Status::NoMemory => self.objects.no_page(Place(extent.frame)),
             status => gone_or_no_memory(status),
         })
     }
@@ -505,6 +505,9 @@ impl Backend for Caps {
     }
     fn object_is_whole(&self, object: ObjectId) -> bool {
         self.objects.is_morsel(object)
+    }
+    fn object_make(&mut self, object: ObjectId, page: u64) -> bool {
+        self.objects.make_room(object, page)
     }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);

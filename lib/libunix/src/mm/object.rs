@@ -342,6 +342,37 @@ impl Objects {
         seen.only(first, behind - first)
     }
 
+    /// There is no memory for a page of a Morsel that was to be made. [`Gone`](ObjectError::Gone): now there may be.
+    #[cold]
+    pub fn no_page(&mut self, morsel: Place) -> ObjectError {
+        let mut place = self.extents.first();
+        let mut found = None;
+        while let Some(seen) = self.extents.get(place) {
+            if seen.frame == morsel {
+                found = Some(ObjectId::new((seen.start / OBJECT_PAGES) as u32));
+                break;
+            }
+            place = self.extents.next(place);
+        }
+        match found {
+            Some(id) if self.ask_for_room(id) => ObjectError::Gone,
+            _ => ObjectError::NoPage,
+        }
+    }
+
+    /// Asks for memory for a page of an object, if it is one of its pages. Returns `true` if there may be some now.
+    #[cold]
+    pub fn make_room(&mut self, id: ObjectId, page: u64) -> bool {
+        let place = self.extents.seek(at(id, page));
+        let seen = self.extents.get(place).filter(|seen| seen.start <= at(id, page)).copied();
+        let has_page = |seen: Seen| seen.frame.morsel_info().is_ok_and(|facts| page * PAGE < facts.limit);
+        seen.is_some_and(has_page) && self.ask_for_room(id)
+    }
+
+    fn ask_for_room(&self, id: ObjectId) -> bool {
+        self.get(id).is_some_and(|object| server::call(op::MakeRoom { desc: object.desc }).is_ok())
+    }
+
     /// There is no memory for pages of a Morsel that were to be made: the next time only one is.
     #[cold]
     pub fn narrow(&mut self) {
