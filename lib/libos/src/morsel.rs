@@ -50,6 +50,26 @@ pub trait PoolCap: Cap {
         }
     }
 
+    /// [`op::FormatVolatile`]
+    fn format_volatile(self, first: u64, pages: u64) -> Result<(), Status> {
+        until_done(|| invoke(self, op::FormatVolatile { first, pages }))
+    }
+
+    /// [`op::AddChunk`]: the first address of the memory, by which [`remove_chunk`](Self::remove_chunk) names it.
+    fn add_chunk(self, memory: impl Into<Place>) -> Result<u64, Status> {
+        let memory = memory.into();
+        until_done(|| invoke(self, op::AddChunk { memory })).map(|value| value.value)
+    }
+
+    /// [`op::RemoveChunk`]: the first address of the memory. The slot with which it was [added](Self::add_chunk) holds RAM again. `None` if
+    /// nothing is free as a whole.
+    fn remove_chunk(self) -> Result<Option<u64>, Status> {
+        match until_done(|| invoke(self, op::RemoveChunk {})) {
+            Err(Status::Empty) => Ok(None),
+            found => found.map(|value| Some(value.value)),
+        }
+    }
+
     /// [`op::PoolInfo`]
     fn pool_info(self) -> Result<PoolFacts, Status> {
         invoke(self, op::PoolInfo {})
