@@ -159,9 +159,12 @@ fn check_map(local: &CpuDriver) -> Result<(), Broken> {
             return;
         }
         let all = local.caps.db.overlapping(MEMORY, page, paging::PAGE, Class::All);
-        let mut programs = all
-            .map(|slot| slot.cap())
-            .filter(|cap| cap.is_frame() || cap.is(CapType::Loan) || cap.is(CapType::Pool));
+        let mut programs = all.map(|slot| slot.cap()).filter(|cap| {
+            cap.is_frame()
+                || cap.is(CapType::Loan)
+                || cap.is(CapType::Pool)
+                || cap.is(CapType::Chunk)
+        });
         // What other cores know may be shared by dispatchers of theirs.
         let shares = |cap: &RawCap| cap.attrs & (attr::FOREIGN | attr::REMOTE) != 0;
         let excused =

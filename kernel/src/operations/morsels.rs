@@ -55,7 +55,7 @@ fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool
     };
     let number = pool_of(wanted.object);
     let shared = morsels::open_pool(core, number);
-    let is_volatile = shared.is_some_and(|shared| shared.is_volatile());
+    let is_volatile = shared.is_some_and(|shared| shared.is_apart());
     let wanted = if is_volatile { for_program(dcb, wanted) } else { wanted };
     let mut hole = Hole::None;
     if shared.is_some() && wanted.access == Access::Write {
@@ -131,8 +131,7 @@ fn with_object<R>(
 
 /// The number of the pool of a capability, if it is used.
 fn number_of(cpu: &CpuDriver, pool: &RawCap) -> Result<(usize, &'static SharedPool)> {
-    let found = cpu.core.cores.pools().around(pool.base);
-    let found = found.filter(|(_, shared)| shared.base() == pool.base);
+    let found = cpu.core.cores.pools().headed(pool.base);
     found.filter(|(_, shared)| shared.state() == PoolState::Open).ok_or(Status::WrongState)
 }
 
@@ -299,10 +298,14 @@ pub fn pool_info(cpu: &mut CpuDriver, pool: &RawCap) -> Result<PoolFacts> {
     let (number, shared) = number_of(cpu, pool)?;
     at_home(cpu, number, |objects| {
         let allocator = objects.pages.pool();
+        let (pages, own) = match shared.is_apart() {
+            true => (pool.word / PAGE + shared.present(), pool.word / PAGE),
+            false => (shared.frames(), allocator.geometry.own_frames() as u64),
+        };
         Ok(PoolFacts {
-            pages: shared.frames(),
+            pages,
             free: allocator.free() as u64,
-            own: allocator.geometry.own_frames() as u64,
+            own,
             records: pages_of(objects.anchor(objects.directory()).order()) * u64::from(RECORDS),
         })
     })
@@ -836,11 +839,15 @@ fn copy(
 
 /// Before the last capability to a pool goes: there are no objects of it any more.
 pub(super) fn close_pool(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
-    let pools = cpu.core.cores.pools();
-    let Some((number, shared)) = pools.around(cap.base).filter(|(_, p)| p.base() == cap.base)
-    else {
-        return Ok(());
-    };
+    match cpu.core.cores.pools().headed(cap.base) {
+        Some((number, _)) => close(cpu, number),
+        None => Ok(()),
+    }
+}
+
+/// All capabilities to objects of a pool go, and it is none any more.
+pub(super) fn close(cpu: &mut CpuDriver, number: usize) -> Progress {
+    let Some(shared) = cpu.core.cores.pools().get(number) else { return Ok(()) };
     shared.set_state(PoolState::Closing);
     cpu.forming.forget(number);
     let (base, end) = (morsels::key(morsels::object(number, 0), 0), morsels::object(number + 1, 0));

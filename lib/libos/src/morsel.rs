@@ -8,12 +8,10 @@ use captypes::{op, Place, Rights, Status};
 /// What survives when the power fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
-    /// Everything that was stored.
+    /// Everything that was stored, or nothing is meant to.
     Caches,
     /// What was written back.
     Memory,
-    /// Nothing is meant to.
-    Nothing,
 }
 
 /// A slot with a Pool.
@@ -61,6 +59,26 @@ pub trait PoolCap: Cap {
         match until_done(|| invoke(self, op::NextMorsel { record })) {
             Err(Status::Empty) => Ok(None),
             found => found.map(Some),
+        }
+    }
+
+    /// [`op::FormatVolatile`]
+    fn format_volatile(self, first: u64, pages: u64) -> Result<(), Status> {
+        until_done(|| invoke(self, op::FormatVolatile { first, pages }))
+    }
+
+    /// [`op::AddChunk`]: the first address of the memory, by which [`remove_chunk`](Self::remove_chunk) names it.
+    fn add_chunk(self, memory: impl Into<Place>) -> Result<u64, Status> {
+        let memory = memory.into();
+        until_done(|| invoke(self, op::AddChunk { memory })).map(|value| value.value)
+    }
+
+    /// [`op::RemoveChunk`]: the first address of the memory. The slot with which it was [added](Self::add_chunk) holds RAM again. `None` if
+    /// nothing is free as a whole.
+    fn remove_chunk(self) -> Result<Option<u64>, Status> {
+        match until_done(|| invoke(self, op::RemoveChunk {})) {
+            Err(Status::Empty) => Ok(None),
+            found => found.map(|value| Some(value.value)),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Contents of files: objects of a Pool.
 
 use crate::caps::Slots;
+use crate::volatile::freed;
 use abi::layout::PAGE;
 use alloc::vec;
 use libos::morsel::{MorselCap, PoolCap};
@@ -54,7 +55,8 @@ enum Fate {
 
 impl Drop for Morsel {
     fn drop(&mut self) {
-        if let Fate::Goes { .. } = self.fate {
+        if let Fate::Goes { size, .. } = self.fate {
+            freed(size);
             let slot = core::mem::replace(&mut self.slot, Slots::none());
             match destroy_all(slot.first()) {
                 Ok(()) => slot.emptied(),
@@ -161,6 +163,7 @@ impl Morsel {
         }
         self.cap().set_limit(new).map_err(errno_of)?;
         if let Fate::Goes { size, limit, full } = &mut self.fate {
+            freed(size.saturating_sub(bytes));
             (*size, *limit, *full) = (bytes, new, (*full).min(bytes.next_multiple_of(PAGE)));
         }
         Ok(())
@@ -202,6 +205,7 @@ impl Morsel {
     pub fn discard(&mut self, from: u64, to: u64) -> Result<(), Errno> {
         if let Fate::Goes { full, .. } = &mut self.fate {
             *full = from.min(*full);
+            freed(to - from);
         }
         self.cap().discard_pages(from / PAGE, (to - from) / PAGE).map_err(errno_of)
     }

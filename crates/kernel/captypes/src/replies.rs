@@ -134,7 +134,7 @@ replies! {
     }
     /// How much a pool has.
     PoolFacts {
-        /// Pages in all.
+        /// Pages in all that it has now.
         pages: u64,
         /// Pages that are free.
         free: u64,

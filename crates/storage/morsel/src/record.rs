@@ -47,16 +47,16 @@ pub struct Record {
 }
 
 impl Record {
-    /// In which cache line of which frame it is, counted from frame `head` on. It stays there as long as there is the pool.
+    /// In which cache line of which frame it is, counted from the pool's first frame on. It stays there as long as there is the pool.
     #[inline]
-    pub fn line(self, head: Frame) -> u64 {
-        (self.at.frame.0 - head.0) * LINES as u64 + self.at.line() as u64
+    pub fn line(self, first: Frame) -> u64 {
+        (self.at.frame.0 - first.0) * LINES as u64 + self.at.line() as u64
     }
     /// The one in that line, which was found to be there.
     #[inline]
-    pub fn in_line(id: u32, head: Frame, line: u64) -> Record {
+    pub fn in_line(id: u32, first: Frame, line: u64) -> Record {
         let (frame, index) = (line / LINES as u64, line as usize % LINES * WORDS);
-        Record { id, at: At::new(Frame(head.0 + frame), index) }
+        Record { id, at: At::new(Frame(first.0 + frame), index) }
     }
     pub(crate) fn word(self, n: usize) -> At {
         At::new(self.at.frame, self.at.index + n)
