@@ -55,6 +55,9 @@ pub fn add(cpu: &mut CpuDriver, pool: &RawCap, slot: SlotRef) -> Result<u64> {
     let (number, shared) = growing(cpu, pool)?;
     cpu.caps.check_lock(slot)?;
     let cap = slot.cap();
+    if slot.is_empty() {
+        return Err(Status::Empty);
+    }
     if cap.is(CapType::Chunk) {
         check_begun(cpu, number, shared, &cap)?;
     } else {
