@@ -10,15 +10,18 @@
 //! 7. Without a direct map of user memory (invariant 7 of the design): no page that a Frame or Loan covers is in the
 //!    kernel's map, but for those that dispatchers share with it; all objects are; and the windows show what their
 //!    cache says.
+//! 8. Of a pool whose pages come and go, what it has is covered by Chunks, which say how much of it is there.
 
 use crate::arch;
 use crate::cap::alone::is_alone_kind;
 use crate::cap::{attr, CapExt, HOME_RAM, MEMORY, MORSELS};
+use crate::cores::MOST_POOLS;
 use crate::driver::CpuDriver;
 use crate::morsels::{self, MORSEL};
 use crate::object::dcb::{CSPACE, FRAME, VSPACE};
 use crate::object::{Dcb, Obj, SlotRef, Table};
 use crate::vspace::{self, Mapping};
+use captypes::place::POOL_BYTES;
 use captypes::{CapType, Rights, Status};
 use mdb::{Class, RawCap};
 use paging::{Entry, Flags};
@@ -54,6 +57,8 @@ pub enum Broken {
     ShownPage { page: u64, cap: u64 },
     /// The kernel's map does not show an object, or a dispatcher's frame.
     HiddenObject { base: u64 },
+    /// A pool has pages that no Chunk covers, or counts them wrongly.
+    WrongChunk { base: u64 },
     /// A window shows what nobody asked for.
     WrongWindow,
 }
@@ -84,7 +89,41 @@ pub fn check(local: &CpuDriver) -> Result<(), Broken> {
         check_morsel(local, slot)?;
     }
     check_reclaimed(local)?;
+    check_chunks(local)?;
     check_map(local)
+}
+
+/// What pools have whose pages come and go.
+fn check_chunks(local: &CpuDriver) -> Result<(), Broken> {
+    let pools = local.core.cores.pools();
+    let surrounding = |base, bytes, ty: CapType| {
+        let found = local.caps.db.surrounding(MEMORY, base, bytes, ty.rank());
+        found.map(|slot| slot.cap()).filter(|cap| cap.is(ty))
+    };
+    for number in 0..MOST_POOLS {
+        let Some(shared) = pools.get(number).filter(|shared| shared.is_apart()) else { continue };
+        // Another core may have its capabilities.
+        if surrounding(shared.head(), paging::PAGE, CapType::Pool).is_none() {
+            continue;
+        }
+        let mut pages = 0;
+        let bases = (0..shared.frames() * paging::PAGE).step_by(POOL_BYTES as usize);
+        for base in bases.map(|offset| shared.base() + offset) {
+            if pools.around(base).is_none_or(|(around, _)| around != number) {
+                continue;
+            }
+            pages += POOL_BYTES / paging::PAGE;
+            let chunk = surrounding(base, POOL_BYTES, CapType::Chunk);
+            let is_there = |cap: &RawCap| (base - cap.base) / POOL_BYTES < u64::from(cap.aux);
+            if !chunk.is_some_and(|cap| is_there(&cap)) {
+                return Err(Broken::WrongChunk { base });
+            }
+        }
+        if pages != shared.present() {
+            return Err(Broken::WrongChunk { base: shared.head() });
+        }
+    }
+    Ok(())
 }
 
 /// What shows an object has it, and shows no more than its capability lets.
@@ -159,9 +198,12 @@ fn check_map(local: &CpuDriver) -> Result<(), Broken> {
             return;
         }
         let all = local.caps.db.overlapping(MEMORY, page, paging::PAGE, Class::All);
-        let mut programs = all
-            .map(|slot| slot.cap())
-            .filter(|cap| cap.is_frame() || cap.is(CapType::Loan) || cap.is(CapType::Pool));
+        let mut programs = all.map(|slot| slot.cap()).filter(|cap| {
+            cap.is_frame()
+                || cap.is(CapType::Loan)
+                || cap.is(CapType::Pool)
+                || cap.is(CapType::Chunk)
+        });
         // What other cores know may be shared by dispatchers of theirs.
         let shares = |cap: &RawCap| cap.attrs & (attr::FOREIGN | attr::REMOTE) != 0;
         let excused =

@@ -27,6 +27,7 @@ pub(super) fn slots_of(container: &RawCap) -> SlotRun {
         | Finaliser::Close
         | Finaliser::Unbind
         | Finaliser::ClosePool
+        | Finaliser::LeavePool
         | Finaliser::UnmapMorsel
         | Finaliser::CloseDeviceSpace
         | Finaliser::Return => SlotRun::new(container.base, 0, 0),

@@ -1,6 +1,9 @@
 //! What the cores share of pools: which there are, and who may be looking at their tables.
 
+use crate::object::mem::PoolWord;
+use ::pool::{Child, Geometry, CHILD};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use paging::PAGE;
 
 /// Most pools of a machine: their numbers are four bits of the addresses of capabilities.
 pub const MOST_POOLS: usize = 15;
@@ -20,16 +23,25 @@ pub enum State {
     Open = 2,
     /// Its objects' capabilities are being deleted.
     Closing = 3,
+    /// It has no pages yet: they are to come and go.
+    Empty = 4,
 }
 
 /// A pool. The words change on the core of its capability only, and are read by all.
 pub struct SharedPool {
-    /// Physical address of its first page.
+    /// Physical address of its first page, or of the range in which pages come and go.
     base: AtomicU64,
-    /// How many it has.
+    /// How many there are from there on.
     frames: AtomicU64,
-    /// [`State`], and in bit 8 whether only what was written back survives.
+    /// Physical address of the allocator's words, behind the page that names all others.
+    words: AtomicU64,
+    /// [`State`], in bit 8 whether only what was written back survives, and in bit 9 whether its pages come and go.
     state: AtomicU64,
+    /// Of one whose pages come and go: how many are there.
+    present: AtomicU64,
+    /// And where those that are free are looked for next, and how many were looked at in vain.
+    pub free_cursor: AtomicU64,
+    pub free_searched: AtomicU64,
     /// Where a free record is looked for next.
     pub cursor: AtomicU32,
     /// How many pages of records were looked at in vain since one was found.
@@ -42,12 +54,30 @@ pub struct SharedPool {
 }
 
 const WRITTEN_BACK: u64 = 1 << 8;
+const APART: u64 = 1 << 9;
+
+/// The memory of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Physical address of the page that names all others; behind it are the allocator's words.
+    pub head: u64,
+    /// As [`SharedPool::base`].
+    pub base: u64,
+    /// As [`SharedPool::frames`].
+    pub frames: u64,
+    /// Do its pages come and go?
+    pub is_apart: bool,
+}
 
 impl SharedPool {
     const fn new() -> SharedPool {
         SharedPool {
             base: AtomicU64::new(0),
             frames: AtomicU64::new(0),
+            words: AtomicU64::new(0),
+            present: AtomicU64::new(0),
+            free_cursor: AtomicU64::new(0),
+            free_searched: AtomicU64::new(0),
             state: AtomicU64::new(0),
             cursor: AtomicU32::new(0),
             searched: AtomicU32::new(0),
@@ -57,25 +87,60 @@ impl SharedPool {
         }
     }
 
-    /// Physical address of its first page.
+    /// Physical address of its first page, or of the range in which pages come and go.
     #[inline]
     pub fn base(&self) -> u64 {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// How many pages it has.
+    /// How many pages it has, or may have.
     #[inline]
     pub fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
     }
 
+    /// Physical address of the allocator's words.
+    #[inline]
+    pub fn words(&self) -> u64 {
+        self.words.load(Ordering::Relaxed)
+    }
+
+    /// That of the page that names all others, and of its capability.
+    #[inline]
+    pub fn head(&self) -> u64 {
+        self.words().wrapping_sub(PAGE)
+    }
+
+    /// Is this its memory?
+    pub fn has_extent(&self, extent: Extent) -> bool {
+        let own = (self.head(), self.base(), self.frames(), self.is_apart());
+        own == (extent.head, extent.base, extent.frames, extent.is_apart)
+    }
+
+    /// Do its pages come and go?
+    #[inline]
+    pub fn is_apart(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & APART != 0
+    }
+
+    /// How many of those are there.
+    pub fn present(&self) -> u64 {
+        self.present.load(Ordering::Relaxed)
+    }
+
+    /// So many have come, or gone.
+    pub fn set_present(&self, pages: u64) {
+        self.present.store(pages, Ordering::Relaxed);
+    }
+
     /// What became of it.
     #[inline]
     pub fn state(&self) -> State {
-        match self.state.load(Ordering::Acquire) & !WRITTEN_BACK {
+        match self.state.load(Ordering::Acquire) & !(WRITTEN_BACK | APART) {
             1 => State::Forming,
             2 => State::Open,
             3 => State::Closing,
+            4 => State::Empty,
             _ => State::None,
         }
     }
@@ -102,25 +167,50 @@ impl SharedPool {
 
     /// Changes its state.
     pub fn set_state(&self, state: State) {
-        let kept = self.state.load(Ordering::Relaxed) & WRITTEN_BACK;
+        let kept = match state {
+            State::None => 0,
+            _ => self.state.load(Ordering::Relaxed) & (WRITTEN_BACK | APART),
+        };
         self.state.store(state as u64 | kept, Ordering::SeqCst);
     }
 
     /// Makes it the pool of this memory, which is being formed.
-    pub fn begin(&self, base: u64, frames: u64, written_back: bool) {
-        self.base.store(base, Ordering::Relaxed);
-        self.frames.store(frames, Ordering::Relaxed);
+    pub fn begin(&self, extent: Extent, written_back: bool) {
+        self.base.store(extent.base, Ordering::Relaxed);
+        self.frames.store(extent.frames, Ordering::Relaxed);
+        self.words.store(extent.head + PAGE, Ordering::Relaxed);
+        self.present.store(0, Ordering::Relaxed);
+        self.free_cursor.store(0, Ordering::Relaxed);
+        self.free_searched.store(0, Ordering::Relaxed);
         self.cursor.store(0, Ordering::Relaxed);
         self.searched.store(0, Ordering::Relaxed);
         self.reaping.store(0, Ordering::Relaxed);
         let mark = if written_back { WRITTEN_BACK } else { 0 };
-        self.state.store(State::Forming as u64 | mark, Ordering::SeqCst);
+        let apart = if extent.is_apart { APART } else { 0 };
+        self.state.store(State::Forming as u64 | mark | apart, Ordering::SeqCst);
     }
 
     /// Returns `true` if the byte at `pa` is its.
     #[inline]
     fn has(&self, pa: u64) -> bool {
-        pa.wrapping_sub(self.base()) < self.frames() << 12
+        let inside = pa.wrapping_sub(self.base()) < self.frames() << 12;
+        inside && {
+            let state = self.state.load(Ordering::Acquire) & !WRITTEN_BACK;
+            // One with all of its pages, or one that has these.
+            state.wrapping_sub(1) < State::Closing as u64 || state & APART != 0 && self.has_got(pa)
+        }
+    }
+
+    /// Has a pool whose pages come and go got the one at `pa`? Ranges of such pools overlap.
+    #[inline(never)]
+    fn has_got(&self, pa: u64) -> bool {
+        if matches!(self.state(), State::None | State::Forming) {
+            return false;
+        }
+        let geometry = Geometry::known(self.frames() as usize, 0, true);
+        let child = (pa - self.base()) as usize / (CHILD * PAGE as usize);
+        let word = PoolWord::at(self.words() + 8 * geometry.child(child) as u64);
+        !Child(word.cell().load(Ordering::Acquire)).is_absent()
     }
 }
 
@@ -151,7 +241,13 @@ impl Pools {
     /// The one to which the byte at `pa` belongs, with its number.
     #[inline]
     pub fn around(&self, pa: u64) -> Option<(usize, &SharedPool)> {
-        self.pools.iter().enumerate().find(|(_, pool)| pool.has(pa) && pool.state() != State::None)
+        self.pools.iter().enumerate().find(|(_, pool)| pool.has(pa))
+    }
+
+    /// The one of the capability to the memory that begins at `pa`.
+    pub fn headed(&self, pa: u64) -> Option<(usize, &SharedPool)> {
+        let mut pools = self.pools.iter().enumerate();
+        pools.find(|(_, pool)| pool.head() == pa && pool.state() != State::None)
     }
 
     /// A number that is free.

@@ -1,11 +1,12 @@
 //! Invocations of Pools and Morsels.
 
 use super::{handlers, run, survived, Outcome};
-use crate::cap::lookup::{free_slot, used_slot};
+use crate::cap::lookup::{free_slot, slot_to_change, used_slot};
+use crate::cores::Extent;
 use crate::driver::CpuDriver;
 use crate::morsels::forming::Forming;
 use crate::object::DcbRef;
-use crate::operations::morsels;
+use crate::operations::{chunks, morsels};
 use captypes::invocations::{MorselOp, PoolOp, Value};
 use captypes::{op, Place, Status};
 use mdb::RawCap;
@@ -18,10 +19,14 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: PoolOp) -> Outcom
         PoolOp::FormatPool => format(local, dcb),
         PoolOp::RecoverPool => recover(local, dcb),
         PoolOp::CreateMorsel => create(local, dcb),
+        PoolOp::MakeMorsel => make(local, dcb),
         PoolOp::CreateMeta => create_meta(local, dcb),
         PoolOp::OpenMorsel => open(local, dcb),
         PoolOp::NextMorsel => next(local, dcb),
         PoolOp::PoolInfo => pool_info(local, dcb),
+        PoolOp::FormatVolatile => format_volatile(local, dcb),
+        PoolOp::AddChunk => add_chunk(local, dcb),
+        PoolOp::RemoveChunk => remove_chunk(local, dcb),
     }
 }
 
@@ -57,7 +62,21 @@ fn form(local: &mut CpuDriver, pool: &RawCap, what: Forming, domain: u32) -> Res
         return Err(Status::OutOfRange);
     }
     let CpuDriver { core, forming, sched, .. } = local;
-    forming.step(*core, (pool.base, pool.word / PAGE), what, domain == 1, sched)
+    let (head, frames) = (pool.base, pool.word / PAGE);
+    let extent = Extent { head, base: head, frames, is_apart: false };
+    forming.step(*core, extent, what, domain == 1, sched)
+}
+
+/// A pool whose pages come and go.
+fn form_volatile(
+    local: &mut CpuDriver,
+    pool: &RawCap,
+    first: u64,
+    pages: u64,
+) -> Result<(), Status> {
+    let extent = crate::morsels::apart(pool.base, pool.word, first, pages)?;
+    let CpuDriver { core, forming, sched, .. } = local;
+    forming.step(*core, extent, Forming::Volatile, false, sched)
 }
 
 /// The capability that is invoked, as the table says.
@@ -76,6 +95,10 @@ handlers! {
         let (pool, dst) = (of::<op::CreateMorsel>(d, target)?, free_slot(&local.caps, d, a.dst)?);
         morsels::create(local, &pool, a.order, dst).map(|value| Value { value })
     };
+    make(MakeMorsel) = |local, d, target, a| {
+        let (pool, dst) = (of::<op::MakeMorsel>(d, target)?, free_slot(&local.caps, d, a.dst)?);
+        morsels::make(local, &pool, a.order, (a.limit, a.pages), dst)
+    };
     create_meta(CreateMeta) = |local, d, target, a| {
         let pool = of::<op::CreateMeta>(d, target)?;
         morsels::create_meta(local, &pool, a.order, a.address).map(|value| Value { value })
@@ -89,6 +112,17 @@ handlers! {
     };
     pool_info(PoolInfo) = |local, d, target, _| {
         morsels::pool_info(local, &of::<op::PoolInfo>(d, target)?)
+    };
+    format_volatile(FormatVolatile) = |local, d, target, a| {
+        form_volatile(local, &of::<op::FormatVolatile>(d, target)?, a.first, a.pages)
+    };
+    add_chunk(AddChunk) = |local, d, target, a| {
+        let pool = of::<op::AddChunk>(d, target)?;
+        let memory = slot_to_change(&local.caps, d, a.memory)?;
+        chunks::add(local, &pool, memory).map(|value| Value { value })
+    };
+    remove_chunk(RemoveChunk) = |local, d, target, _| {
+        chunks::remove(local, &of::<op::RemoveChunk>(d, target)?).map(|value| Value { value })
     };
     populate(PopulateMorsel) = |local, d, target, a| {
         let cap = of::<op::PopulateMorsel>(d, target)?;
@@ -124,7 +158,7 @@ handlers! {
     };
     destroy(DestroyMorsel) = |local, d, target, _| {
         of::<op::DestroyMorsel>(d, target)?;
-        morsels::destroy(local, crate::cap::lookup::slot_to_change(&local.caps, d, target)?)
+        morsels::destroy(local, slot_to_change(&local.caps, d, target)?)
     };
     info(MorselInfo) = |local, d, target, _| {
         morsels::info(local, &of::<op::MorselInfo>(d, target)?)

@@ -19,6 +19,8 @@ pub struct Wanted {
     pub object: u64,
     pub page: u64,
     pub access: Access,
+    /// The entries above let it be stored to.
+    pub may_write: bool,
 }
 
 /// The page that a program wants by an access that has failed with `error` at `address`, if that is below an entry that
@@ -48,14 +50,15 @@ pub fn find(pools: &Pools, root: u64, error: u64, address: u64) -> Option<Wanted
         (all, any) = (all & entry, any | entry);
         let below = Entry::from_bits(entry).address();
         if entry & MORSEL != 0 {
-            let may = access == Access::Read || all & Flags::WRITE.bits() != 0;
+            let may_write = all & Flags::WRITE.bits() != 0;
+            let may = access == Access::Read || may_write;
             let may_fetch = error & FETCH == 0 || any & Flags::NO_EXECUTE.bits() == 0;
             if !may || !may_fetch {
                 return None;
             }
             let (object, first) = name::shown_by(pools, below)?;
             let page = first + ((address & ((1 << shift) - 1)) >> 12);
-            return Some(Wanted { object, page, access });
+            return Some(Wanted { object, page, access, may_write });
         }
         // A large page; in upper levels this bit is never set.
         if entry & Flags::HUGE.bits() != 0 {

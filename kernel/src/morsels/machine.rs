@@ -31,6 +31,7 @@ pub struct View {
     core: ThisCore,
     number: usize,
     base: u64,
+    words: u64,
     geometry: Geometry,
 }
 
@@ -68,7 +69,7 @@ pub fn with<'m, W: Waiting, R>(
         memory: &machine,
         pages: &machine,
         cores: &machine,
-        head: Frame(machine.view.base >> 12),
+        head: Frame((machine.view.words >> 12) - 1),
         zeros: [level(0), level(1), level(2), level(3)],
     };
     Some(work(&objects))
@@ -77,16 +78,16 @@ pub fn with<'m, W: Waiting, R>(
 /// The record at which this core has looked last, if it is this one.
 #[inline(always)]
 pub fn recent<W: Waiting>(objects: &Objects<'_, '_, W>, id: u32) -> Option<Record> {
-    let View { core, number, .. } = objects.memory.view;
+    let View { core, number, base, .. } = objects.memory.view;
     let known = PoolUse::of(&core.shared.pool_use.recent, number).load(Relaxed);
     let is_known = known & RECORD == u64::from(id) && known != 0;
-    is_known.then(|| Record::in_line(id, objects.head, known >> RECORD_BITS))
+    is_known.then(|| Record::in_line(id, Frame(base >> 12), known >> RECORD_BITS))
 }
 
 /// This core has looked at a record. (A pool in which its place has more bits than there are has more memory than there is.)
 pub fn note<W: Waiting>(objects: &Objects<'_, '_, W>, record: Record) {
-    let View { core, number, .. } = objects.memory.view;
-    let known = record.line(objects.head) << RECORD_BITS | u64::from(record.id);
+    let View { core, number, base, .. } = objects.memory.view;
+    let known = record.line(Frame(base >> 12)) << RECORD_BITS | u64::from(record.id);
     PoolUse::of(&core.shared.pool_use.recent, number).store(known, Relaxed);
 }
 
@@ -108,8 +109,8 @@ impl<'a, W: Waiting> Machine<'a, W> {
         unmap: Option<Unmap<'a>>,
     ) -> Option<Self> {
         let shared = core.cores.pools().get(number)?;
-        let (base, geometry) = (shared.base(), name::geometry(shared));
-        let view = View { core, number, base, geometry };
+        let (base, words, geometry) = (shared.base(), shared.words(), name::geometry(shared));
+        let view = View { core, number, base, words, geometry };
         let (waiting, unmap) = (RefCell::new(waiting), RefCell::new(unmap));
         Some(Machine { view, shared, waiting, unmap })
     }
@@ -199,7 +200,7 @@ impl<W: Waiting> Memory for Machine<'_, W> {
 impl View {
     #[inline(always)]
     fn word(&self, word: usize) -> PoolWord {
-        PoolWord::at(allocator_word(self.base, word))
+        PoolWord::at(allocator_word(self.words, word))
     }
 
     /// Somebody else has changed a word: counted where it costs nobody anything who is alone.

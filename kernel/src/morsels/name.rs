@@ -9,14 +9,15 @@
 //! entries of other Mappings do not use; the descriptor of the table says which part of which object it is.
 
 use crate::cap::CapExt;
-use crate::cores::{Pools, SharedPool};
+use crate::cores::{Extent, Pools, SharedPool};
 use crate::object::mem::PoolWord;
 use ::morsel::State;
-use captypes::CapType;
+use captypes::place::POOL_BYTES;
+use captypes::{CapType, Status};
 use core::sync::atomic::Ordering;
 use mdb::RawCap;
 use paging::PAGE;
-use pool::Geometry;
+use pool::{Geometry, CHILD};
 
 const PAGE_BITS: u32 = 36;
 const RECORD_BITS: u32 = 24;
@@ -81,20 +82,35 @@ pub fn shown_by(pools: &Pools, pa: u64) -> Option<(u64, u64)> {
     let (number, shared) = pools.around(pa)?;
     let geometry = geometry(shared);
     let frame = ((pa - shared.base()) >> 12) as usize;
-    let at = allocator_word(shared.base(), geometry.descriptor(frame));
+    let at = allocator_word(shared.words(), geometry.descriptor(frame));
     let word = PoolWord::at(at).cell().load(Ordering::Acquire);
     let (record, first) = State(word).entered()?;
     Some((object(number, record), first))
 }
 
+/// The memory of a pool whose pages come and go, in `pages` from `first` on; 0: as many as its own memory can describe.
+///
+/// # Errors
+/// [`Status::OutOfRange`].
+pub fn apart(head: u64, bytes: u64, first: u64, pages: u64) -> Result<Extent, Status> {
+    let most = Geometry::most_apart((bytes / PAGE) as usize - HEAD_FRAMES) as u64;
+    let frames = if pages == 0 { most } else { pages & !(CHILD as u64 - 1) };
+    let end = first.checked_add(frames.min(most) * PAGE);
+    let inside = end.is_some_and(|end| end <= 1 << 52);
+    if first & (POOL_BYTES - 1) != 0 || frames == 0 || frames > most || !inside {
+        return Err(Status::OutOfRange);
+    }
+    Ok(Extent { head, base: first, frames, is_apart: true })
+}
+
 /// Where the words of the allocator of a pool are, which was found to be large enough when it was formed.
 #[inline(always)]
 pub(super) fn geometry(shared: &SharedPool) -> Geometry {
-    Geometry::known(shared.frames() as usize, HEAD_FRAMES)
+    Geometry::known(shared.frames() as usize, HEAD_FRAMES, shared.is_apart())
 }
 
-/// Physical address of a word of the allocator of a pool.
+/// Physical address of a word of the allocator of a pool whose words begin at `words`.
 #[inline(always)]
-pub(super) fn allocator_word(base: u64, word: usize) -> u64 {
-    base + HEAD_FRAMES as u64 * PAGE + 8 * word as u64
+pub(super) fn allocator_word(words: u64, word: usize) -> u64 {
+    words + 8 * word as u64
 }

@@ -17,6 +17,7 @@
 //!   which it was invoked holds what it held, or nothing. So a repetition that finds it empty, or does
 //!   not find it, as it was reached through what is parked, has the rest of the queue left to do.
 
+use super::chunks;
 use super::endpoints::close_endpoint;
 use super::leave::{drop_foreign, leave_memory, leave_slot};
 use super::morsels::{close_pool, unmap_morsel};
@@ -59,7 +60,7 @@ const STEPS_OF_CONTAINER: u32 = 2;
 /// Does something else keep a part of the memory of what `slot` holds? Of a page only Loans do, which may
 /// begin before it.
 #[inline(always)]
-fn has_parts(caps: &CapSpace, slot: SlotRef, cap: &RawCap) -> bool {
+pub(super) fn has_parts(caps: &CapSpace, slot: SlotRef, cap: &RawCap) -> bool {
     if cap.is(CapType::Frame) && cap.word == PAGE && !caps.db.may_be_lent(cap) {
         return false;
     }
@@ -234,6 +235,7 @@ fn delete_last(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
             | Finaliser::Close
             | Finaliser::Unbind
             | Finaliser::ClosePool
+            | Finaliser::LeavePool
             | Finaliser::UnmapMorsel
             | Finaliser::CloseDeviceSpace
             | Finaliser::Return => return destroy(cpu, slot, &cap),
@@ -271,6 +273,7 @@ fn destroy(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
         Finaliser::Return => return return_loan(cpu, slot, cap, above.as_ref()),
         Finaliser::Forget if arch::SPARSE && cap.is(CapType::Blank) => hide_blank(cpu, slot)?,
         Finaliser::ClosePool => close_pool(cpu, cap)?,
+        Finaliser::LeavePool => chunks::leave(cpu, slot, cap)?,
         Finaliser::UnmapMorsel => unmap_morsel(cpu, slot, cap)?,
         Finaliser::CloseDeviceSpace => close_device_space(&mut cpu.vm, &mut cpu.caps, cap)?,
         Finaliser::Forget => {}

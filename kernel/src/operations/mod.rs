@@ -16,6 +16,7 @@
 //! | `configure` | what dispatchers are given |
 
 pub mod calls;
+pub mod chunks;
 pub mod configure;
 pub mod copy;
 pub mod cycles;

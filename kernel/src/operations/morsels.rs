@@ -19,7 +19,7 @@ use crate::vspace::{
     unmap_borrowed, MapArgs, Shown,
 };
 use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, Until, RECORDS};
-use captypes::invocations::{Copied, MapFlags, MorselFacts, PoolFacts, Surveyed};
+use captypes::invocations::{Copied, Made, MapFlags, MorselFacts, PoolFacts, Surveyed};
 use captypes::{CapType, Rights, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use mdb::{Class, RawCap};
@@ -54,17 +54,32 @@ fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool
         return false;
     };
     let number = pool_of(wanted.object);
-    let is_open = morsels::open_pool(core, number).is_some();
+    let shared = morsels::open_pool(core, number);
+    let is_volatile = shared.is_some_and(|shared| shared.is_apart());
+    let wanted = if is_volatile { for_program(dcb, wanted) } else { wanted };
     let mut hole = Hole::None;
-    if is_open && wanted.access == Access::Write {
+    if shared.is_some() && wanted.access == Access::Write {
         morsels::with(core, number, &mut cpu.sched, None, |objects| {
             if let Some(record) = morsels::recent(objects, record_of(wanted.object)) {
                 hole = objects.fill_hole(record, wanted.page);
+                if is_volatile && hole == Hole::Filled {
+                    objects.fill_ahead(record, wanted.page);
+                }
             }
         });
     }
     core.shared.pool_use.turn();
-    hole == Hole::Filled || is_open && show_slowly(cpu, wanted, hole)
+    hole == Hole::Filled || shared.is_some() && show_slowly(cpu, wanted, hole)
+}
+
+/// A program that reads a hole where it might write is given a page at once, as writing is what mostly comes next. Its library
+/// only copies.
+fn for_program(dcb: DcbRef, wanted: Wanted) -> Wanted {
+    let is_program = || !dcb.frame.get().is_disabled(dcb.ctx.rip.get());
+    match wanted.may_write && wanted.access == Access::Read && is_program() {
+        true => Wanted { access: Access::Write, ..wanted },
+        false => wanted,
+    }
 }
 
 /// Whatever else there may be to be done.
@@ -116,18 +131,14 @@ fn with_object<R>(
 
 /// The number of the pool of a capability, if it is used.
 fn number_of(cpu: &CpuDriver, pool: &RawCap) -> Result<(usize, &'static SharedPool)> {
-    let found = cpu.core.cores.pools().around(pool.base);
-    let found = found.filter(|(_, shared)| shared.base() == pool.base);
+    let found = cpu.core.cores.pools().headed(pool.base);
     found.filter(|(_, shared)| shared.state() == PoolState::Open).ok_or(Status::WrongState)
 }
 
 /// Creates an object, and a capability to all of it in the empty slot `dst`; see [`captypes::op::CreateMorsel`].
 pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> Result<u64> {
     let (number, shared) = number_of(cpu, pool)?;
-    let order = u8::try_from(order).map_err(|_| Status::OutOfRange)?;
-    if order > 4 {
-        return Err(Status::OutOfRange);
-    }
+    let order = order_of(order)?;
     reap_some(cpu, number, shared)?;
     let record = at_home(cpu, number, |objects| {
         let id = free_record(objects, shared)?;
@@ -135,6 +146,29 @@ pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> R
     })?;
     insert_whole(cpu, pool, number, record.id, Rights::ALL, dst);
     Ok(u64::from(record.id))
+}
+
+fn order_of(order: u32) -> Result<u8> {
+    u8::try_from(order).ok().filter(|order| *order <= 4).ok_or(Status::OutOfRange)
+}
+
+/// Creates an object with a limit and its first pages; see [`captypes::op::MakeMorsel`].
+pub fn make(
+    cpu: &mut CpuDriver,
+    pool: &RawCap,
+    order: u32,
+    (limit, pages): (u64, u64),
+    dst: SlotRef,
+) -> Result<Made> {
+    let (number, shared) = number_of(cpu, pool)?;
+    let order = order_of(order)?;
+    reap_some(cpu, number, shared)?;
+    let (record, pages) = at_home(cpu, number, |objects| {
+        let id = free_record(objects, shared)?;
+        objects.create_filled(id, order, limit, pages)
+    })?;
+    insert_whole(cpu, pool, number, record.id, Rights::ALL, dst);
+    Ok(Made { record: record.id, pages })
 }
 
 /// Creates an object that belongs at an address; see [`captypes::op::CreateMeta`].
@@ -267,10 +301,14 @@ pub fn pool_info(cpu: &mut CpuDriver, pool: &RawCap) -> Result<PoolFacts> {
     let (number, shared) = number_of(cpu, pool)?;
     at_home(cpu, number, |objects| {
         let allocator = objects.pages.pool();
+        let (pages, own) = match shared.is_apart() {
+            true => (pool.word / PAGE + shared.present(), pool.word / PAGE),
+            false => (shared.frames(), allocator.geometry.own_frames() as u64),
+        };
         Ok(PoolFacts {
-            pages: shared.frames(),
+            pages,
             free: allocator.free() as u64,
-            own: allocator.geometry.own_frames() as u64,
+            own,
             records: pages_of(objects.anchor(objects.directory()).order()) * u64::from(RECORDS),
         })
     })
@@ -692,9 +730,24 @@ fn map_pages(
     if count > MOST_SHOWN {
         return Err(Status::OutOfRange);
     }
+    let cap = from.cap();
+    if args.offset & (PAGE - 1) != 0 {
+        return Err(Status::OutOfRange);
+    }
+    let (first, end) = pages(&cap, args.offset / PAGE, count as u64)?;
+    let mut frames = [Frame(0); MOST_SHOWN];
+    with_object(cpu, &cap, |objects, record| {
+        let mut page = first;
+        while page < end {
+            let rest = &mut frames[(page - first) as usize..count];
+            page += objects.own_pages(record, page, rest)? as u64;
+        }
+        Ok(())
+    })?;
     let mut shown = [const { Shown { base: 0, key: 0, is_table: false } }; MOST_SHOWN];
-    for (n, shown) in shown.iter_mut().enumerate().take(count) {
-        *shown = page(cpu, &from.cap(), args.offset + n as u64 * PAGE)?;
+    for (n, (shown, frame)) in shown.iter_mut().zip(frames).enumerate().take(count) {
+        let key = morsels::key(object_of(&cap), first + n as u64);
+        *shown = Shown { base: frame.0 * PAGE, key, is_table: false };
     }
     show_morsel(&mut cpu.vm, &mut cpu.caps, table, from, at, &shown[..count], dst);
     Ok(())
@@ -795,11 +848,15 @@ fn copy(
 
 /// Before the last capability to a pool goes: there are no objects of it any more.
 pub(super) fn close_pool(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
-    let pools = cpu.core.cores.pools();
-    let Some((number, shared)) = pools.around(cap.base).filter(|(_, p)| p.base() == cap.base)
-    else {
-        return Ok(());
-    };
+    match cpu.core.cores.pools().headed(cap.base) {
+        Some((number, _)) => close(cpu, number),
+        None => Ok(()),
+    }
+}
+
+/// All capabilities to objects of a pool go, and it is none any more.
+pub(super) fn close(cpu: &mut CpuDriver, number: usize) -> Progress {
+    let Some(shared) = cpu.core.cores.pools().get(number) else { return Ok(()) };
     shared.set_state(PoolState::Closing);
     cpu.forming.forget(number);
     let (base, end) = (morsels::key(morsels::object(number, 0), 0), morsels::object(number + 1, 0));

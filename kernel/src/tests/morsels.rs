@@ -44,7 +44,7 @@ fn create(m: &mut Machine, order: u32, slot: u32) -> u32 {
     m.to_the_end(POOL, op::CreateMorsel { order, dst }).unwrap().value as u32
 }
 
-fn free(m: &mut Machine) -> u64 {
+pub(super) fn free(m: &mut Machine) -> u64 {
     m.call(POOL, op::PoolInfo {}).unwrap().free
 }
 

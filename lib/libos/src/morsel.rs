@@ -2,7 +2,7 @@
 
 use crate::cap::until_done;
 use crate::{invoke, Cap, PAGE};
-use captypes::invocations::{Copied, MorselFacts, PoolFacts, Value};
+use captypes::invocations::{Copied, Made, MorselFacts, PoolFacts, Value};
 use captypes::{op, Place, Rights, Status};
 
 /// What survives when the power fails.
@@ -32,6 +32,18 @@ pub trait PoolCap: Cap {
         until_done(|| invoke(self, op::CreateMorsel { order, dst })).map(record)
     }
 
+    /// [`op::MakeMorsel`]
+    fn make_morsel(
+        self,
+        order: u32,
+        limit: u64,
+        pages: u64,
+        dst: impl Into<Place>,
+    ) -> Result<Made, Status> {
+        let dst = dst.into();
+        until_done(|| invoke(self, op::MakeMorsel { order, limit, pages, dst }))
+    }
+
     /// [`op::CreateMeta`]: the number of the meta morsel's record.
     fn create_meta(self, order: u32, address: u64) -> Result<u32, Status> {
         until_done(|| invoke(self, op::CreateMeta { order, address })).map(record)
@@ -47,6 +59,26 @@ pub trait PoolCap: Cap {
         match until_done(|| invoke(self, op::NextMorsel { record })) {
             Err(Status::Empty) => Ok(None),
             found => found.map(Some),
+        }
+    }
+
+    /// [`op::FormatVolatile`]
+    fn format_volatile(self, first: u64, pages: u64) -> Result<(), Status> {
+        until_done(|| invoke(self, op::FormatVolatile { first, pages }))
+    }
+
+    /// [`op::AddChunk`]: the first address of the memory, by which [`remove_chunk`](Self::remove_chunk) names it.
+    fn add_chunk(self, memory: impl Into<Place>) -> Result<u64, Status> {
+        let memory = memory.into();
+        until_done(|| invoke(self, op::AddChunk { memory })).map(|value| value.value)
+    }
+
+    /// [`op::RemoveChunk`]: the first address of the memory. The slot with which it was [added](Self::add_chunk) holds RAM again. `None` if
+    /// nothing is free as a whole.
+    fn remove_chunk(self) -> Result<Option<u64>, Status> {
+        match until_done(|| invoke(self, op::RemoveChunk {})) {
+            Err(Status::Empty) => Ok(None),
+            found => found.map(|value| Some(value.value)),
         }
     }
 

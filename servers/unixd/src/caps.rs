@@ -103,7 +103,8 @@ pub fn memory_stats() -> memd::Stats {
     crate::stock::tidy_all();
     // What is not given back counts as used.
     let _ = domain::with(|domain| domain.arena.release());
-    memd::stats(MEMD).unwrap_or_default()
+    let stats = memd::stats(MEMD).unwrap_or_default();
+    memd::Stats { free: stats.free + crate::volatile::free(), ..stats }
 }
 
 /// Free bytes, and bytes that there are in all.

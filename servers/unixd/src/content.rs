@@ -12,6 +12,7 @@ use crate::server::SCRATCH;
 use crate::signals::from_kernel;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
+use alloc::vec;
 use files::{Allocation, Backing, Piece, Refusal, Writer};
 use libos::ipc::Caps;
 use libos::Rights;
@@ -20,6 +21,7 @@ use unixproto::files::{
     AT_OFFSET, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE, O_APPEND,
 };
 use unixproto::ops::{self, Part};
+use unixproto::session::DATA_BYTES;
 use unixproto::signals::SIGXFSZ;
 use unixproto::{op, Errno, Reply};
 
@@ -69,6 +71,17 @@ impl Contents<'_> {
     /// What may be read.
     pub fn read_begin(&mut self, op: op::ReadBegin) -> Tried {
         done(self.read_part(op)?)
+    }
+
+    /// What may be read, and the bytes.
+    pub fn read_at(&mut self, op: op::ReadAt) -> Tried {
+        let bytes = op.bytes.min(DATA_BYTES as u64);
+        let part = self.read_part(op::ReadBegin { desc: op.desc, offset: op.offset, bytes })?;
+        let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
+        let mut data = vec![0; part.bytes as usize];
+        self.files.load(ino, part.offset, &mut data)?;
+        self.procs.put(self.caller, &data)?;
+        done(part)
     }
 
     fn read_part(&mut self, op: op::ReadBegin) -> Result<Part, Errno> {
@@ -126,7 +139,7 @@ impl Contents<'_> {
         let mut done = 0;
         for to in to {
             let n = (to.len() as u64).min(part.bytes - done);
-            self.files.load_all(ino, part.offset + done, &mut to[..n as usize])?;
+            self.files.load(ino, part.offset + done, &mut to[..n as usize])?;
             done += n;
         }
         Ok(part.bytes as usize)
@@ -196,6 +209,18 @@ impl Contents<'_> {
         done(())
     }
 
+    /// Somebody has found no memory for a page of a file that is mapped.
+    #[inline(never)]
+    pub fn make_room(&mut self, op: op::MakeRoom) -> Tried {
+        let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
+        if self.files.survives(ino) {
+            return Err(Errno::ENOSPC);
+        }
+        let user = self.procs.cred(self.caller.pid).uid;
+        self.files.memory().volatile.make_room(user)?;
+        done(())
+    }
+
     /// Makes a file atomic, or not so any more.
     pub fn make_atomic(&mut self, op: op::MakeAtomic) -> Tried {
         let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
@@ -217,7 +242,7 @@ impl Contents<'_> {
             return share(piece, op.write);
         }
         let user = self.procs.cred(self.caller.pid).uid;
-        self.files.make_piece(ino, op.offset, op.write, user)?;
+        self.files.make_piece(ino, op.write, user)?;
         share(self.files.piece(ino, op.offset)?, op.write)
     }
 }
@@ -227,7 +252,6 @@ impl Contents<'_> {
 fn share(piece: Piece<Slots, Morsel>, write: bool) -> Tried {
     let Piece { layout, start, bytes, size, backing } = piece;
     let (cap, is_morsel) = match backing {
-        Backing::Hole => return done(ops::Extent { layout, start, bytes, size, is_morsel: false }),
         Backing::Frame(frame) => (frame.first(), false),
         Backing::Object(morsel) => (morsel.cap(), true),
     };

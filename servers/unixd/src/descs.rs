@@ -427,8 +427,19 @@ impl Handles<'_> {
     }
 }
 
+/// Where the next data or the next hole of a file is, from an offset before its end on. There is a hole at the end.
+fn sought(tree: &mut Tree, ino: Ino, op: op::Seek) -> Result<i64, Errno> {
+    let found = tree.files_mut().next_data(ino, op.offset as u64)?;
+    match (op.whence, found) {
+        (SEEK_DATA, Some((from, _))) => Ok(from as i64),
+        (SEEK_DATA, None) => Err(Errno::ENXIO),
+        (_, Some((from, to))) if from as i64 == op.offset => Ok(to as i64),
+        _ => Ok(op.offset),
+    }
+}
+
 /// What a request to move an offset works on.
-pub fn seek(descs: &mut Descs, tree: &Tree, caller: Speaker, op: op::Seek) -> Tried {
+pub fn seek(descs: &mut Descs, tree: &mut Tree, caller: Speaker, op: op::Seek) -> Tried {
     let desc = descs.of(caller.pid, op.desc)?;
     let size = match &desc.object {
         Object::File(ino) => tree.files().names().get(*ino)?.size(),
@@ -451,8 +462,11 @@ pub fn seek(descs: &mut Descs, tree: &Tree, caller: Speaker, op: op::Seek) -> Tr
         }
         SEEK_END => Some(0),
         SEEK_DATA | SEEK_HOLE if !(0..size).contains(&offset) => return Err(Errno::ENXIO),
-        SEEK_DATA => Some(offset),
-        SEEK_HOLE => Some(size),
+        SEEK_DATA | SEEK_HOLE => Some(match desc.object {
+            Object::File(ino) => sought(tree, ino, op)?,
+            _ if op.whence == SEEK_DATA => offset,
+            _ => size,
+        }),
         _ => return Err(Errno::EINVAL),
     };
     let new = new.ok_or(Errno::EINVAL)?;

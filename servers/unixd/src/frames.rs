@@ -1,38 +1,42 @@
-//! What contents of files are made of: Frames, and morsels where they survive.
+//! What contents of files are made of: morsels, and Frames of the boot archive.
 
 use crate::caps::{errno, file_frame, Slots};
 use crate::morsels::{destroy, errno_of, Morsel};
 use crate::pmem::PoolHandle;
+use crate::volatile::VolatilePool;
 use abi::boot::ARCHIVE_VA;
 use abi::layout::PAGE;
 use abi::slots::ARCHIVE;
 use files::Memory;
 use libos::ephemeral::{FrameWriter, Window};
 use libos::morsel::MorselCap;
-use libos::vspace::{R, RW};
 use libos::{invoke, op, Cap, CapType, Place, Status};
+use memfs::Cred;
 use unixproto::Errno;
 
 /// How often a revoke may be continued: others prolong it, but only by what they have memory for.
 const REVOKES: u32 = 1 << 16;
 
-/// All files, with contents in Frames.
+/// All files, with contents in memory of the machine.
 pub type Files = files::Files<Frames>;
 
 /// What has the contents of a file.
 pub type Contents = files::Contents<Frames>;
 
-/// Frames with contents of files, seen through a window.
+/// Memory with contents of files.
 pub struct Frames {
+    /// Frames are seen through it.
     window: Window,
+    /// What does not survive.
+    pub volatile: VolatilePool,
     /// Where contents survive, if anywhere.
     pub pool: Option<PoolHandle>,
 }
 
 impl Frames {
     /// Looks through this window.
-    pub fn new(window: Window) -> Frames {
-        Frames { window, pool: None }
+    pub fn new(window: Window, volatile: VolatilePool) -> Frames {
+        Frames { window, volatile, pool: None }
     }
     fn pool(&self) -> Result<PoolHandle, Errno> {
         self.pool.ok_or(Errno::EROFS)
@@ -41,31 +45,17 @@ impl Frames {
     pub fn window(&mut self) -> &mut Window {
         &mut self.window
     }
+}
 
-    fn clear_pages(&mut self, frame: Place, from: u64, to: u64) -> Result<(), Status> {
-        let mut at = from;
-        while at < to {
-            let base = at & !(PAGE - 1);
-            let bytes = (to.next_multiple_of(PAGE) - base).min(Window::BYTES);
-            let end = to.min(base + bytes);
-            let mut view = self.window.open(frame, base, bytes, RW)?;
-            for offset in (at - base..end - base).step_by(PAGE as usize) {
-                let count = (end - base - offset).min(PAGE) as usize;
-                view.write(offset as usize, &[0; PAGE as usize][..count])?;
-            }
-            at = end;
-        }
-        Ok(())
-    }
+/// A part of the boot archive.
+fn archive(offset: u64, bytes: u64) -> &'static [u8] {
+    // SAFETY: `init` maps the archive read-only for good and nobody writes it; its files lie inside.
+    unsafe { core::slice::from_raw_parts((ARCHIVE_VA + offset) as *const u8, bytes as usize) }
 }
 
 impl Memory for Frames {
     type Frame = Slots;
     type Object = Morsel;
-
-    fn allocate(&mut self, bytes: u64, user: u32) -> Result<Slots, Errno> {
-        file_frame(bytes, user)
-    }
 
     fn archived(&mut self, offset: u64, bytes: u64) -> Result<Slots, Errno> {
         let slot = Slots::new(1)?;
@@ -74,29 +64,15 @@ impl Memory for Frames {
         Ok(slot)
     }
 
-    fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Slots) -> Result<(), Errno> {
-        // SAFETY: `init` maps the archive read-only for good and nobody writes it; its files lie
-        // inside.
-        let data = unsafe {
-            core::slice::from_raw_parts((ARCHIVE_VA + offset) as *const u8, bytes as usize)
-        };
-        self.write(to, 0, data)
+    fn archived_end(&mut self, offset: u64, bytes: u64, user: u32) -> Result<Slots, Errno> {
+        let frame = file_frame(PAGE, user)?;
+        let written = self.window.write(Place::own(frame.first()), 0, archive(offset, bytes));
+        written.map_err(errno)?;
+        Ok(frame)
     }
 
-    fn write(&mut self, to: &Slots, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        self.window.write(Place::own(to.first()), offset, data).map_err(errno)
-    }
-
-    fn read(&mut self, from: &Slots, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
-        let (mut offset, mut rest) = (offset, data);
-        while !rest.is_empty() {
-            let skip = offset % PAGE;
-            let (part, behind) = rest.split_at_mut(rest.len().min((Window::BYTES - skip) as usize));
-            let bytes = (skip + part.len() as u64).next_multiple_of(PAGE);
-            let view = self.window.open(Place::own(from.first()), offset - skip, bytes, R);
-            view.and_then(|view| view.read(skip as usize, part)).map_err(errno)?;
-            (offset, rest) = (offset + part.len() as u64, behind);
-        }
+    fn read_archived(&self, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        data.copy_from_slice(archive(offset, data.len() as u64));
         Ok(())
     }
 
@@ -110,8 +86,8 @@ impl Memory for Frames {
         Err(Errno::EAGAIN)
     }
 
-    fn clear(&mut self, frame: &Slots, from: u64, to: u64) -> Result<(), Errno> {
-        self.clear_pages(Place::own(frame.first()), from, to).map_err(errno)
+    fn make_object(&mut self, bytes: u64, needed: u64, user: u32) -> Result<Morsel, Errno> {
+        self.volatile.make(bytes, needed, user)
     }
 
     fn create_object(&mut self) -> Result<(u32, Morsel), Errno> {
@@ -126,16 +102,47 @@ impl Memory for Frames {
         object.most()
     }
 
-    fn resize_object(&mut self, object: &mut Morsel, bytes: u64) -> Result<(), Errno> {
-        object.resize(bytes)
+    fn resize_object(&mut self, object: &mut Morsel, bytes: u64, user: u32) -> Result<(), Errno> {
+        match object.is_volatile() {
+            true => self.volatile.with_room(user, |_| object.resize(bytes)),
+            false => object.resize(bytes),
+        }
     }
 
-    fn populate_object(&mut self, object: &Morsel, from: u64, to: u64) -> Result<u64, Errno> {
-        object.populate(from, to)
+    fn populate_object(
+        &mut self,
+        object: &mut Morsel,
+        (from, to): (u64, u64),
+        user: u32,
+    ) -> Result<u64, Errno> {
+        match object.is_volatile() {
+            true => self.volatile.populate(object, (from, to), user),
+            false => object.populate(from, to),
+        }
     }
 
-    fn discard_object(&mut self, object: &Morsel, from: u64, to: u64) -> Result<(), Errno> {
-        object.discard(from, to)
+    fn next_data(
+        &self,
+        object: &Morsel,
+        (from, to): (u64, u64),
+    ) -> Result<Option<(u64, u64)>, Errno> {
+        object.next_data(from, to)
+    }
+
+    fn allocated(&self, object: &Morsel, size: u64) -> Result<u64, Errno> {
+        object.allocated(size)
+    }
+
+    fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno> {
+        Morsel::open(self.pool()?.pool, number)?.allocated(size)
+    }
+
+    fn discard_object(&mut self, object: &mut Morsel, from: u64, to: u64) -> Result<(), Errno> {
+        match object.is_volatile() {
+            // Of what is shared something may have to be copied.
+            true => self.volatile.with_room(Cred::ROOT.uid, |_| object.discard(from, to)),
+            false => object.discard(from, to),
+        }
     }
 
     fn clear_object(&mut self, object: &Morsel, from: u64, to: u64) -> Result<(), Errno> {
@@ -144,6 +151,10 @@ impl Memory for Frames {
 
     fn write_object(&mut self, to: &Morsel, offset: u64, data: &[u8]) -> Result<(), Errno> {
         to.write(offset, data)
+    }
+
+    fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Morsel) -> Result<(), Errno> {
+        to.write(0, archive(offset, bytes))
     }
 
     fn read_object(&mut self, from: &Morsel, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
@@ -165,8 +176,11 @@ impl Memory for Frames {
         object.cap().release_commit().map_err(errno_of)
     }
 
-    fn clone_object(&mut self, object: &Morsel) -> Result<(u32, Morsel), Errno> {
-        object.snapshot()
+    fn clone_object(&mut self, object: &mut Morsel) -> Result<(u32, Morsel), Errno> {
+        match object.is_volatile() {
+            true => self.volatile.with_room(Cred::ROOT.uid, |_| object.snapshot()),
+            false => object.snapshot(),
+        }
     }
 
     fn destroy_object(&mut self, number: u32, object: Option<Morsel>) {

@@ -72,6 +72,7 @@ mod trace;
 mod tracees;
 mod unclaimed;
 mod voices;
+mod volatile;
 mod wait;
 mod watches;
 mod who;

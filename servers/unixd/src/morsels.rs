@@ -1,6 +1,7 @@
-//! Contents of persistent files: objects of a Pool.
+//! Contents of files: objects of a Pool.
 
 use crate::caps::Slots;
+use crate::volatile::freed;
 use abi::layout::PAGE;
 use alloc::vec;
 use libos::morsel::{MorselCap, PoolCap};
@@ -33,10 +34,52 @@ pub fn errno_of(status: Status) -> Errno {
 pub struct Morsel {
     slot: Slots,
     order: u32,
+    fate: Fate,
+}
+
+/// What becomes of an object when nobody here has it.
+#[derive(Debug)]
+enum Fate {
+    /// It stays.
+    Stays,
+    /// It goes.
+    Goes {
+        /// Its size.
+        size: u64,
+        /// Its limit, never less than its size, and mostly a whole number of pages: so it is not set for every byte.
+        limit: u64,
+        /// All pages before this byte are there, and its own.
+        full: u64,
+    },
+}
+
+impl Drop for Morsel {
+    fn drop(&mut self) {
+        if let Fate::Goes { size, .. } = self.fate {
+            freed(size);
+            let slot = core::mem::replace(&mut self.slot, Slots::none());
+            match destroy_all(slot.first()) {
+                Ok(()) => slot.emptied(),
+                // Its memory is lost as long as the pool is used.
+                Err(status) => libos::log!("unixd: contents of a file stay: {status:?}"),
+            }
+        }
+    }
+}
+
+/// Destroys an object, whoever has it mapped, and empties the slot.
+fn destroy_all(slot: CapAddr) -> Result<(), Status> {
+    match slot.destroy() {
+        Err(Status::HasDescendants) => {
+            slot.revoke()?;
+            slot.destroy()
+        }
+        destroyed => destroyed,
+    }
 }
 
 impl Morsel {
-    /// An object without a page. Answers the number of its record.
+    /// An object without a page.
     pub fn create(pool: CapAddr) -> Result<(u32, Morsel), Errno> {
         let slot = Slots::new(1)?;
         let number = pool.create_morsel(FIRST_ORDER, slot.first()).map_err(errno_of)?;
@@ -47,7 +90,23 @@ impl Morsel {
             let _ = destroy(pool, number);
             return Err(errno_of(status));
         }
-        Ok((number, Morsel { slot, order: FIRST_ORDER }))
+        Ok((number, Morsel { slot, order: FIRST_ORDER, fate: Fate::Stays }))
+    }
+
+    /// An object of so many zeros that goes when this is dropped, with some of its pages, if so many bytes are needed at once.
+    pub fn volatile(pool: CapAddr, bytes: u64, needed: u64) -> Result<Morsel, Errno> {
+        let slot = Slots::new(1)?;
+        let order = (FIRST_ORDER..LAST_ORDER).find(|order| bytes <= most(*order));
+        let order = order.unwrap_or(LAST_ORDER);
+        let (limit, pages) = (bytes.next_multiple_of(PAGE), needed.div_ceil(PAGE));
+        let made = pool.make_morsel(order, limit, pages, slot.first()).map_err(errno_of)?;
+        let fate = Fate::Goes { size: bytes, limit, full: made.pages * PAGE };
+        Ok(Morsel { slot, order, fate })
+    }
+
+    /// Does it go when it is dropped?
+    pub fn is_volatile(&self) -> bool {
+        matches!(self.fate, Fate::Goes { .. })
     }
 
     /// The object of a record.
@@ -55,14 +114,22 @@ impl Morsel {
         let slot = Slots::new(1)?;
         pool.open_morsel(number, ALL, slot.first()).map_err(errno_of)?;
         let order = slot.first().morsel_info().map_err(errno_of)?.order;
-        Ok(Morsel { slot, order })
+        Ok(Morsel { slot, order, fate: Fate::Stays })
     }
 
     /// Another object with the same contents, and its number.
-    pub fn snapshot(&self) -> Result<(u32, Morsel), Errno> {
+    pub fn snapshot(&mut self) -> Result<(u32, Morsel), Errno> {
         let slot = Slots::new(1)?;
         let number = self.cap().snapshot(slot.first()).map_err(errno_of)?;
-        Ok((number, Morsel { slot, order: self.order }))
+        let fate = match &mut self.fate {
+            Fate::Stays => Fate::Stays,
+            Fate::Goes { size, limit, full } => {
+                // Who writes first copies.
+                *full = 0;
+                Fate::Goes { size: *size, limit: *limit, full: 0 }
+            }
+        };
+        Ok((number, Morsel { slot, order: self.order, fate }))
     }
 
     /// The capability.
@@ -72,23 +139,53 @@ impl Morsel {
 
     /// Bytes that it can have without growing.
     pub fn most(&self) -> u64 {
-        PAGE * ENTRIES.pow(self.order)
+        most(self.order)
     }
 
     /// Sets its size.
     pub fn resize(&mut self, bytes: u64) -> Result<(), Errno> {
-        while self.most() < bytes {
+        let mut new = bytes;
+        if let Fate::Goes { size, limit, .. } = &mut self.fate {
+            if bytes >= *size {
+                if bytes <= *limit {
+                    *size = bytes;
+                    return Ok(());
+                }
+                new = bytes.next_multiple_of(PAGE);
+            }
+        }
+        while self.most() < new {
             if self.order == LAST_ORDER {
                 return Err(Errno::EFBIG);
             }
             self.cap().grow().map_err(errno_of)?;
             self.order += 1;
         }
-        self.cap().set_limit(bytes).map_err(errno_of)
+        self.cap().set_limit(new).map_err(errno_of)?;
+        if let Fate::Goes { size, limit, full } = &mut self.fate {
+            freed(size.saturating_sub(bytes));
+            (*size, *limit, *full) = (bytes, new, (*full).min(bytes.next_multiple_of(PAGE)));
+        }
+        Ok(())
     }
 
     /// Makes pages, as far as there is memory. Answers the byte up to which they are there.
-    pub fn populate(&self, from: u64, to: u64) -> Result<u64, Errno> {
+    pub fn populate(&mut self, from: u64, to: u64) -> Result<u64, Errno> {
+        if let Fate::Goes { full, .. } = self.fate {
+            if to <= full {
+                return Ok(to);
+            }
+        }
+        let done = self.make_pages(from, to)?;
+        if let Fate::Goes { full, .. } = &mut self.fate {
+            if from <= *full {
+                *full = done.max(*full);
+            }
+        }
+        Ok(done)
+    }
+
+    fn make_pages(&self, from: u64, to: u64) -> Result<u64, Errno> {
         let (mut at, end, mut step) = (from / PAGE, to.div_ceil(PAGE), STEP);
         while at < end {
             let (first, count) = (at, step.min(end - at));
@@ -105,8 +202,29 @@ impl Morsel {
     }
 
     /// Takes pages away.
-    pub fn discard(&self, from: u64, to: u64) -> Result<(), Errno> {
+    pub fn discard(&mut self, from: u64, to: u64) -> Result<(), Errno> {
+        if let Fate::Goes { full, .. } = &mut self.fate {
+            *full = from.min(*full);
+            freed(to - from);
+        }
         self.cap().discard_pages(from / PAGE, (to - from) / PAGE).map_err(errno_of)
+    }
+
+    /// Of the pages between two bytes those that are there, from the first on up to a hole.
+    pub fn next_data(&self, from: u64, to: u64) -> Result<Option<(u64, u64)>, Errno> {
+        let (first, end) = (from / PAGE, to.div_ceil(PAGE));
+        let there = self.cap().next_page(first, end.saturating_sub(first)).map_err(errno_of)?;
+        let Some(there) = there else { return Ok(None) };
+        let hole = self.cap().next_hole(there, end - there).map_err(errno_of)?;
+        Ok(Some((there * PAGE, hole.unwrap_or(end) * PAGE)))
+    }
+
+    /// Bytes of the pages that are there of so many bytes.
+    pub fn allocated(&self, bytes: u64) -> Result<u64, Errno> {
+        match self.fate {
+            Fate::Goes { full, .. } if bytes <= full => Ok(bytes.next_multiple_of(PAGE)),
+            _ => Ok(self.cap().count_pages(0, bytes.div_ceil(PAGE)).map_err(errno_of)? * PAGE),
+        }
     }
 
     /// Clears bytes inside a page. One that is missing, or is cleared there already, stays as it is.
@@ -155,6 +273,11 @@ impl Morsel {
         let first = from / PAGE;
         self.cap().write_back(first, to.div_ceil(PAGE) - first).map_err(errno_of)
     }
+}
+
+/// Bytes that an object of an order can have.
+fn most(order: u32) -> u64 {
+    PAGE * ENTRIES.pow(order)
 }
 
 /// Destroys the object of a record, whoever has it mapped.

@@ -80,7 +80,7 @@ impl PathOps<'_> {
     fn inode_stat(&self, ino: Ino) -> Result<Stat, Errno> {
         let inode = self.tree.files().names().get(ino)?;
         let allocated = match &inode.node {
-            memfs::Node::File { size, content } => content.allocated(*size),
+            memfs::Node::File { .. } => self.tree.files().allocated(ino)?,
             memfs::Node::Dir(_) => inode.size(),
             _ => 0,
         };

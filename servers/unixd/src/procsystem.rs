@@ -46,11 +46,12 @@ impl Texts<'_> {
         let (free, _) = crate::caps::memory();
         let files = self.tree.files().names().iter();
         let cached = files.map(|(_, inode)| match &inode.node {
-            memfs::Node::File { content, .. } => content.taken(),
+            memfs::Node::File { content, .. } => content.extents().allocated(),
             _ => 0,
         });
-        let (total, free, cached) =
-            (self.system.ram() >> 10, free >> 10, cached.sum::<u64>() >> 10);
+        let (_, used) = self.tree.files().memory_ref().volatile.space().unwrap_or_default();
+        let cached = used + cached.sum::<u64>();
+        let (total, free, cached) = (self.system.ram() >> 10, free >> 10, cached >> 10);
         let in_all = |of: fn(&Usage) -> u64| -> u64 {
             let pages = self.procs.iter().map(|proc| of(&usage(proc)) * PAGE_KIB).sum::<u64>();
             pages.min(total)

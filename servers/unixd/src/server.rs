@@ -115,7 +115,7 @@ impl Unixd {
                 self.run_retries();
             }
             self.console.output(&mut self.terminal, &mut self.clock, &mut self.fx);
-            self.stock.tidy_later(&mut self.clock);
+            self.stock.tidy_later(&mut self.clock, self.tree.files_mut());
             self.clock.arm();
             if answer.is_none() && !self.voices.is_idle() && !self.was_notified {
                 self.life().work_off_endings();
@@ -296,7 +296,7 @@ impl Unixd {
                 Some(Due::Cpu(pid)) => self.life().look_at_cpu(pid),
                 Some(Due::Console) => self.console.resume(),
                 Some(Due::Load) => self.load.look(&self.procs, &mut self.clock),
-                Some(Due::Tidy) => self.stock.tidy(&mut self.clock),
+                Some(Due::Tidy) => self.stock.tidy(&mut self.clock, self.tree.files_mut()),
                 None => break,
             }
             self.perform();

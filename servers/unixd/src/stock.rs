@@ -10,6 +10,8 @@
 
 use crate::caps::errno;
 use crate::clock::{Clock, Due};
+use crate::frames::Files;
+use crate::volatile::to_give_back;
 use abi::slots::MEMD;
 use libos::{domain, heap, memd, Status};
 use unixproto::{Any, Errno};
@@ -40,6 +42,8 @@ const NODES_LEFT: u64 = 8;
 /// How long after a request empty pieces of the heap are looked for, and for the next ones.
 const TIDY_AFTER_NS: u64 = 500_000_000;
 const TIDY_MORE_NS: u64 = 1_000_000;
+/// So much memory of files is given back at once.
+const MUCH: u64 = 2 << 20;
 /// How many pieces go back in one event.
 const TIDY_MAX: usize = 8;
 
@@ -129,17 +133,22 @@ impl Stock {
         slots_are_scarce() || self.is_scarce(uid)
     }
 
-    /// Has the heap looked at in a while, if it is larger than what is kept.
+    /// Has the heap looked at in a while, if it is larger than what is kept, and memory of files given back: much at once.
     #[inline]
-    pub fn tidy_later(&mut self, clock: &mut Clock) {
-        if !self.tidies && heap::bytes() > HEAP_KEPT {
+    pub fn tidy_later(&mut self, clock: &mut Clock, files: &mut Files) {
+        let of_files = to_give_back();
+        if of_files >= MUCH {
+            files.memory().volatile.give_back();
+        }
+        if !self.tidies && (heap::bytes() > HEAP_KEPT || of_files > 0) {
             self.tidies = true;
             clock.add(clock.now() + TIDY_AFTER_NS, Due::Tidy);
         }
     }
 
     /// Gives memory back that nothing is in.
-    pub fn tidy(&mut self, clock: &mut Clock) {
+    pub fn tidy(&mut self, clock: &mut Clock, files: &mut Files) {
+        files.memory().volatile.give_back();
         let more = heap::release(HEAP_KEPT, TIDY_MAX) || release_nodes(TIDY_MAX);
         self.tidies = more;
         if more {

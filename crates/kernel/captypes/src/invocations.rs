@@ -247,6 +247,38 @@ invocations! {
         ) -> MorselFacts, needs READ;
         /// How much there is.
         126 PoolInfo() -> PoolFacts;
+        /// Makes a pool without pages, which `AddChunk` gives it: they may lie anywhere in a range of physical memory, of which its
+        /// own memory describes 2 MiB by 521 words and every 16 MiB by one more. Nothing of it survives, and a fault on a hole makes a
+        /// page if it might be stored to, and some behind it for who goes on. `Again` asks to be repeated;
+        /// `WrongState` as `FormatPool`. Before it has got pages it can do nothing else.
+        127 FormatVolatile(
+            /// First physical address of the range, a multiple of 2 MiB.
+            first: u64,
+            /// Pages from there, rounded down to 2 MiB; 0: as many as its memory can describe. `OutOfRange` if that are fewer.
+            pages: u64
+        ) -> (), needs WRITE;
+        /// Gives RAM to a pool without pages of its own, and answers its first address. The capability is one to a Chunk from then on. Whoever
+        /// deletes it while pages are in use closes the pool: all capabilities to its objects go. `Again` asks to be repeated.
+        /// `OutOfRange` outside of the pool's range, and for other RAM than 1 to 512 times 2 MiB, aligned; `HasDescendants` for RAM of
+        /// which there is another capability, or something made; `WrongType` for persistent RAM.
+        128 AddChunk(
+            /// The RAM.
+            memory: Place
+        ) -> Value, needs WRITE;
+        /// Takes back a Chunk of which all pages are free, and answers its first address: the capability is one to RAM again. `Empty` if
+        /// there is none now. `Again` asks to be repeated.
+        129 RemoveChunk() -> Value, needs WRITE;
+        /// Creates an object that is so large, with its first pages, as far as there is memory for them. `Again` asks to be repeated.
+        144 MakeMorsel(
+            /// 0 to 4.
+            order: u32,
+            /// Its limit, in bytes, no more than its order allows (`OutOfRange`).
+            limit: u64,
+            /// How many pages are to be there; 64 are made at most.
+            pages: u64,
+            /// An empty slot for the capability to all of it.
+            dst: Place
+        ) -> Made, needs WRITE;
     }
 
     /// A page is counted from the object's first. What changes the object needs a capability to all of it, with `REVOKE`.

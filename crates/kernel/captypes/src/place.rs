@@ -11,6 +11,8 @@ pub const L2_SLOTS: u32 = 256;
 pub const L2_BYTES: u64 = 16 * 1024;
 /// Pools are multiples of so many bytes, and aligned to them.
 pub const POOL_BYTES: u64 = 2 << 20;
+/// Most bytes of a Chunk of a pool.
+pub const CHUNK_BYTES: u64 = 1 << 30;
 /// Bytes of one slot.
 pub const SLOT_BYTES: u64 = 64;
 

@@ -116,6 +116,13 @@ replies! {
         /// The address at which what a meta morsel describes belongs.
         address: u64,
     }
+    /// An object that was made.
+    Made {
+        /// The number of its record.
+        record: u32,
+        /// How many of its first pages are there.
+        pages: u64,
+    }
     /// Which pages of a morsel are there.
     Surveyed {
         /// The page that was looked for, or the first that was not looked at.
@@ -127,7 +134,7 @@ replies! {
     }
     /// How much a pool has.
     PoolFacts {
-        /// Pages in all.
+        /// Pages in all that it has now.
         pages: u64,
         /// Pages that are free.
         free: u64,

@@ -110,6 +110,8 @@ pub enum Finaliser {
     Return,
     /// All capabilities to its objects are deleted, and it is no pool any more.
     ClosePool,
+    /// It is the pool's no more, which is closed if anything of it is in use.
+    LeavePool,
     /// What is mapped of it is unmapped.
     UnmapMorsel,
     /// Devices that are attached to it reach nothing any more, and what it maps is forgotten.

@@ -185,6 +185,11 @@ capability_types! {
         tree Function, rank 0, size NOTHING, from [PciFunction], rights [READ WRITE], is [Copyable],
         identity None, wire Local, born Kept, last Forget
     }
+    /// RAM that a pool has been given: pages of it are its objects', until it is taken back, free, or the pool goes.
+    27 Chunk {
+        tree Memory, rank 2, size NOTHING, from [], rights [], is [],
+        identity None, wire Local, born Kept, last LeavePool
+    }
     /// The home of RAM, with which the memory server begins: it keeps no memory alive, and what is
     /// made of it of the same size descends from it. Shown as `Ram` with the attribute `HOME`.
     31 HomeRam {

@@ -729,6 +729,16 @@ requests! {
         /// How many bytes are wanted.
         bytes: u64
     ) -> Part;
+    /// `ReadBegin`, and the bytes are in the data area, no more than fit there: for few bytes of a file at which nobody looks
+    /// through a window.
+    138 ReadAt(
+        /// Description.
+        desc: u32,
+        /// As for `ReadBegin`.
+        offset: u64,
+        /// How many bytes are wanted.
+        bytes: u64
+    ) -> Part;
     /// Makes room in a regular file: allocates, sets size and times, moves the offset. The
     /// library copies afterwards.
     54 WriteBegin(
@@ -739,17 +749,22 @@ requests! {
         /// How many bytes are to be written; less may be granted.
         bytes: u64
     ) -> Part;
-    /// The extent of a regular file that holds `offset`. Answers a Frame capability, with
-    /// `WRITE` if `write`; or none for a hole. `EACCES`: the description is not readable.
+    /// What has the contents of a regular file around `offset`. Answers a Morsel of all of it, or the Frame of a part of the
+    /// boot archive, with `WRITE` if `write`. `EACCES`: the description is not readable.
     55 FileExtent(
         /// Description.
         desc: u32,
         /// Any byte in the file, or in its last page.
         offset: u64,
-        /// The description is writable and the Frame must be: holes and pages of the boot
-        /// archive get memory of their own first.
+        /// The description is writable and the memory must be.
         write: bool
     ) -> Extent;
+    /// Memory for a page of a regular file that is mapped, of which the library has found that there is none. `ENOSPC`: there
+    /// is none for this user.
+    137 MakeRoom(
+        /// Description.
+        desc: u32
+    ) -> ();
     /// `fallocate`.
     129 Allocate(
         /// Description.

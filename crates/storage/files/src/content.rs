@@ -1,4 +1,4 @@
-//! Contents of files: extents, each a piece of memory; or an [object](crate::object).
+//! Contents of files: an [object](crate::object); or, of a file of the boot archive that was not changed, what lies there.
 
 use crate::object::Stored;
 use crate::{Files, Memory, PAGE};
@@ -6,10 +6,6 @@ use memfs::{Cred, Extent, Extents, Ino, Node, SIZE_MAX};
 use unixproto::ops::Part;
 use unixproto::Errno;
 
-/// Largest piece that a file grows by.
-const GROW_MAX: u64 = 1 << 20;
-/// Most bytes that a file gets at once because a page of it is written through a mapping.
-const MAPPED_MAX: u64 = 1 << 20;
 /// Most bytes that one [`Files::begin_write`] grants.
 pub const GRANT_MAX: u64 = 4 << 20;
 /// Nanoseconds after which a read is noted though no change came since the last one.
@@ -20,14 +16,14 @@ pub type Contents<M> = Content<<M as Memory>::Frame, <M as Memory>::Object>;
 
 /// The contents of a file.
 pub struct Content<F, O> {
-    /// Where its bytes are, unless they are in an object.
-    extents: Extents<F>,
-    /// What has its bytes, if that survives.
+    /// What has its bytes, unless it is as in the boot archive.
     pub(crate) stored: Option<Stored<O>>,
-    /// Changes whenever extents are replaced.
-    layout: u32,
+    /// What of the boot archive was asked for.
+    extents: Extents<F>,
     /// Where it lies in the boot archive (offset and bytes), until it is changed.
     boot: Option<(u64, u64)>,
+    /// Changes whenever what was mapped is replaced.
+    layout: u32,
     /// Descriptions that are writable.
     writers: u32,
     /// Descriptions through which it is executed.
@@ -36,27 +32,23 @@ pub struct Content<F, O> {
 
 impl<F, O> Default for Content<F, O> {
     fn default() -> Self {
-        let extents = Extents::default();
-        Content { extents, stored: None, layout: 0, boot: None, writers: 0, texts: 0 }
+        Content::volatile()
     }
 }
 
 impl<F, O> Content<F, O> {
+    pub(crate) fn of(stored: Stored<O>) -> Self {
+        let extents = Extents::default();
+        let stored = Some(stored);
+        Content { stored, extents, boot: None, layout: 0, writers: 0, texts: 0 }
+    }
     /// A part of the boot archive.
     pub(crate) fn archived(offset: u64, bytes: u64) -> Self {
-        Content { boot: (bytes > 0).then_some((offset, bytes)), ..Content::default() }
-    }
-    /// Bytes of memory that a file of `size` bytes takes, as `st_blocks` shows them.
-    pub fn allocated(&self, size: u64) -> u64 {
-        match self.boot {
-            Some((_, bytes)) => pages(bytes),
-            None if self.stored.is_some() => pages(size),
-            None => self.extents.allocated().min(pages(size)),
+        let empty = Content::volatile();
+        match bytes {
+            0 => empty,
+            _ => Content { stored: None, boot: Some((offset, bytes)), ..empty },
         }
-    }
-    /// Bytes of memory in all, behind the end too; none of an object's.
-    pub fn taken(&self) -> u64 {
-        self.extents.allocated()
     }
     /// Descriptions that are writable.
     pub fn writers(&self) -> u32 {
@@ -72,7 +64,7 @@ impl<F, O> Content<F, O> {
         Piece { layout: self.layout, start, bytes, size, backing: Backing::Frame(handle) }
     }
     /// The whole object, if it is at hand.
-    #[cold]
+    #[inline]
     fn whole(&self, size: u64) -> Option<Piece<'_, F, O>> {
         let stored = self.stored.as_ref()?;
         let backing = Backing::Object(stored.object.as_ref()?);
@@ -143,9 +135,7 @@ pub type PieceOf<'a, M> = Piece<'a, <M as Memory>::Frame, <M as Memory>::Object>
 /// What a part of a file is made of.
 #[derive(Debug)]
 pub enum Backing<'a, F, O> {
-    /// Nothing: it is a hole.
-    Hole,
-    /// A piece of memory.
+    /// A part of the boot archive.
     Frame(&'a F),
     /// An object: the part is all that it can have.
     Object(&'a O),
@@ -229,101 +219,52 @@ impl<M: Memory> Files<M> {
             self.file(ino)?.1.extents.insert(extent).map_err(|_| Errno::ENOSPC)?;
         }
         if bytes > whole {
-            let handle = self.copy_of_archive(offset + whole, bytes - whole, user)?;
+            let handle = self.memory.archived_end(offset + whole, bytes - whole, user)?;
             let extent = Extent { start: whole, bytes: PAGE, writable: false, handle };
             self.file(ino)?.1.extents.insert(extent).map_err(|_| Errno::ENOSPC)?;
         }
         Ok(())
     }
 
-    /// Memory with a copy of a part of the archive.
-    fn copy_of_archive(&mut self, offset: u64, bytes: u64, user: u32) -> Result<M::Frame, Errno> {
-        let frame = self.memory.allocate(pages(bytes), user)?;
-        self.memory.copy_archived(offset, bytes, &frame)?;
-        Ok(frame)
+    /// Gives a file of the archive an object of its own, which has at most its first `keep` bytes.
+    #[inline]
+    pub(crate) fn own(&mut self, ino: Ino, keep: u64, user: u32) -> Result<(), Errno> {
+        match self.look(ino)?.1.boot {
+            None => Ok(()),
+            Some(place) => self.own_copy(ino, place, keep, user),
+        }
     }
 
-    /// Gives a file of the archive memory of its own.
-    fn own(&mut self, ino: Ino, user: u32) -> Result<(), Errno> {
-        let (size, file) = self.file(ino)?;
-        let Some((offset, bytes)) = file.boot else { return Ok(()) };
-        let keep = bytes.min(*size);
-        let copy = match keep {
-            0 => None,
-            _ => Some(self.copy_of_archive(offset, keep, user)?),
+    fn own_copy(
+        &mut self,
+        ino: Ino,
+        (offset, bytes): (u64, u64),
+        keep: u64,
+        user: u32,
+    ) -> Result<(), Errno> {
+        let keep = keep.min(bytes);
+        let mut stored = Content::<M::Frame, M::Object>::volatile().stored;
+        if let (Some(stored), 1..) = (&mut stored, keep) {
+            let mut object = self.memory.make_object(keep, keep, user)?;
+            if self.memory.populate_object(&mut object, (0, pages(keep)), user)? < keep {
+                return Err(Errno::ENOSPC);
+            }
+            self.memory.copy_archived(offset, keep, &object)?;
+            let most = M::most(&object);
+            stored.set_object(object, most);
+        }
+        let Node::File { content, .. } = &self.names.get(ino)?.node else {
+            return Err(Errno::EINVAL);
         };
-        self.revoke_behind(ino, 0)?;
+        for extent in content.extents.iter() {
+            self.memory.revoke(&extent.handle)?;
+        }
         let layout = self.new_layout();
-        let (_, file) = self.file(ino)?;
-        file.boot = None;
-        file.extents.truncate(0);
-        file.layout = layout;
-        if let Some(handle) = copy {
-            let extent = Extent { start: 0, bytes: pages(keep), writable: true, handle };
-            file.extents.insert(extent).map_err(|_| Errno::ENOSPC)?;
-        }
-        Ok(())
-    }
-
-    /// Allocates what is missing in `[start, end)`. Returns how far it came, if it came anywhere.
-    fn allocate(&mut self, ino: Ino, start: u64, end: u64, user: u32) -> Result<u64, Errno> {
-        let mut at = start;
-        while at < end {
-            let (size, file) = self.file(ino)?;
-            let size = *size;
-            let (hole_start, hole_end) = match file.extents.find(at) {
-                Ok(extent) => {
-                    at = extent.end();
-                    continue;
-                }
-                Err(hole) => hole,
-            };
-            let first = (at & !(PAGE - 1)).max(hole_start);
-            let needed = pages(end).min(hole_end) - first;
-            let generous = size.next_power_of_two().clamp(PAGE, GROW_MAX);
-            let appending = hole_end > SIZE_MAX && first >= size & !(PAGE - 1);
-            let mut bytes = needed.min(GROW_MAX);
-            if appending {
-                bytes = bytes.max(generous).min(hole_end - first);
-            }
-            let Some(handle) = self.some_memory(&mut bytes, user)? else {
-                return if at > start { Ok(at) } else { Err(Errno::ENOSPC) };
-            };
-            let (_, file) = self.file(ino)?;
-            let extent = Extent { start: first, bytes, writable: true, handle };
-            file.extents.insert(extent).map_err(|_| Errno::ENOSPC)?;
-            at = first + bytes;
-        }
-        Ok(end)
-    }
-
-    /// Memory for a user's file of `bytes`, or of half of it, and so on. None if there is not even a page.
-    fn some_memory(&mut self, bytes: &mut u64, user: u32) -> Result<Option<M::Frame>, Errno> {
-        loop {
-            match self.memory.allocate(*bytes, user) {
-                Err(Errno::ENOSPC) if *bytes > PAGE => *bytes = pages(*bytes / 2),
-                Err(Errno::ENOSPC) => return Ok(None),
-                result => return result.map(Some),
-            }
-        }
-    }
-
-    /// Allocates a page that is to be written through a mapping, unless it is there, and as many of
-    /// its neighbours as the file has pages already: a mapping that is filled gets few extents, one
-    /// that is touched here and there at most twice the memory that it needs.
-    fn allocate_around(&mut self, ino: Ino, page: u64, user: u32) -> Result<(), Errno> {
         let (size, file) = self.file(ino)?;
-        if file.extents.find(page).is_ok() {
-            return Ok(());
-        }
-        let end = pages(*size).max(page + PAGE);
-        let window = (2 * file.extents.allocated()).next_power_of_two().clamp(PAGE, MAPPED_MAX);
-        let start = page & !(window - 1);
-        // Not all of that need be there; the page itself must.
-        match self.allocate(ino, start, end.min(start + window), user) {
-            Ok(end) if end > page => Ok(()),
-            _ => self.allocate(ino, page, page + PAGE, user).map(|_| ()),
-        }
+        *size = keep;
+        (file.boot, file.layout, file.stored) = (None, layout, stored);
+        file.extents.truncate(0);
+        Ok(())
     }
 
     /// What may be read from `offset` on, up to `bytes`.
@@ -364,11 +305,10 @@ impl<M: Memory> Files<M> {
             return Err(Refusal::Limit);
         }
         let user = writer.cred.uid;
-        self.own(ino, user)?;
+        self.own(ino, u64::MAX, user)?;
         let end = match bytes {
             0 => offset,
-            _ if self.is_stored(ino) => self.extend(ino, offset, offset + bytes)?,
-            _ => self.allocate(ino, offset, offset + bytes, user)?,
+            _ => self.extend(ino, (offset, offset + bytes), user)?,
         };
         self.names.written(ino, writer.cred, writer.now)?;
         let (size, file) = self.file(ino)?;
@@ -379,71 +319,29 @@ impl<M: Memory> Files<M> {
     }
 
     /// Copies bytes to a file that has room for them.
-    pub fn store(&mut self, ino: Ino, mut offset: u64, mut data: &[u8]) -> Result<(), Errno> {
-        if self.is_stored(ino) {
-            return self.store_in_object(ino, offset, data);
-        }
-        let Node::File { content, .. } = &self.names.get(ino)?.node else {
-            return Err(Errno::EINVAL);
-        };
-        while !data.is_empty() {
-            let extent = content.extents.find(offset).map_err(|_| Errno::EIO)?;
-            let inside = offset - extent.start;
-            let bytes = (data.len() as u64).min(extent.bytes - inside);
-            let (part, rest) = data.split_at(bytes as usize);
-            self.memory.write(&extent.handle, inside, part)?;
-            (offset, data) = (offset + bytes, rest);
-        }
-        Ok(())
+    pub fn store(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.store_in_object(ino, offset, data)
     }
 
     /// The first bytes at or behind `offset` that there is memory for, `[from, to)`, up to the size; all others are
     /// zeros. `None`: there are no more.
     pub fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<(u64, u64)>, Errno> {
-        self.materialise(ino, Cred::ROOT.uid)?;
         let (size, file) = self.look(ino)?;
-        if file.stored.is_some() {
-            return Ok((offset < size).then_some((offset, size)));
+        if offset >= size {
+            return Ok(None);
         }
-        let (mut from, mut found) = (offset, file.extents.find(offset));
-        if let Err((_, end)) = found {
-            (from, found) = (end, file.extents.find(end));
+        if file.boot.is_some() {
+            return Ok(Some((offset, size)));
         }
-        let to = found.map_or(0, |extent| extent.end().min(size));
-        Ok((from < to).then_some((from, to)))
+        self.next_of_object(ino, offset)
     }
 
-    /// Copies bytes of a file, of those that [`Files::next_data`] names.
-    pub fn load(&mut self, ino: Ino, mut offset: u64, mut data: &mut [u8]) -> Result<(), Errno> {
-        if self.is_stored(ino) {
-            return self.load_from_object(ino, offset, data);
+    /// Copies bytes of a file that lie before its end; where there is no memory for them they are zeros.
+    pub fn load(&mut self, ino: Ino, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        match self.look(ino)?.1.boot {
+            None => self.load_from_object(ino, offset, data),
+            Some((start, _)) => self.memory.read_archived(start + offset, data),
         }
-        let Node::File { content, .. } = &self.names.get(ino)?.node else {
-            return Err(Errno::EINVAL);
-        };
-        while !data.is_empty() {
-            let extent = content.extents.find(offset).map_err(|_| Errno::EIO)?;
-            let inside = offset - extent.start;
-            let bytes = (data.len() as u64).min(extent.bytes - inside);
-            let (part, rest) = data.split_at_mut(bytes as usize);
-            self.memory.read(&extent.handle, inside, part)?;
-            (offset, data) = (offset + bytes, rest);
-        }
-        Ok(())
-    }
-
-    /// Copies bytes of a file that lie before its end, also such as there is no memory for.
-    pub fn load_all(&mut self, ino: Ino, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
-        let (mut at, end) = (offset, offset + data.len() as u64);
-        while at < end {
-            let found = self.next_data(ino, at)?.filter(|(from, _)| *from < end);
-            let (from, to) = found.map_or((end, end), |(from, to)| (from, to.min(end)));
-            let place = |at: u64| (at - offset) as usize;
-            data[place(at)..place(from)].fill(0);
-            self.load(ino, from, &mut data[place(from)..place(to)])?;
-            at = to;
-        }
-        Ok(())
     }
 
     /// The part of a file around `offset`, if it can be mapped as it is, for reading or also for writing.
@@ -461,42 +359,27 @@ impl<M: Memory> Files<M> {
         if file.stored.is_some() {
             return Ok(file.whole(size));
         }
-        let found = file.extents.find(offset).ok().filter(|_| !write || file.boot.is_none());
+        let found = file.extents.find(offset).ok().filter(|_| !write);
         Ok(found.map(|extent| file.piece(size, extent)))
     }
 
-    /// Makes what is missing to map the part of a file around `offset`: for writing memory, for reading
-    /// only what it is that lies in the boot archive.
-    pub fn make_piece(
-        &mut self,
-        ino: Ino,
-        offset: u64,
-        write: bool,
-        user: u32,
-    ) -> Result<(), Errno> {
-        if self.is_stored(ino) {
-            return self.make_object(ino);
-        }
-        if !write {
+    /// Makes what is missing to map a file: its object, or for reading only what it is that lies in the boot archive.
+    pub fn make_piece(&mut self, ino: Ino, write: bool, user: u32) -> Result<(), Errno> {
+        if !write && self.look(ino)?.1.boot.is_some() {
             return self.materialise(ino, user);
         }
-        self.own(ino, user)?;
-        self.allocate_around(ino, offset & !(PAGE - 1), user)
+        self.own(ino, u64::MAX, user)?;
+        self.make_object(ino, user)
     }
 
-    /// The part of a file around `offset`, or the hole there.
+    /// The part of a file around `offset`, which was [made](Files::make_piece).
     pub fn piece(&self, ino: Ino, offset: u64) -> Result<PieceOf<'_, M>, Errno> {
         let (size, file) = self.look(ino)?;
         if file.stored.is_some() {
             return file.whole(size).ok_or(Errno::EIO);
         }
-        Ok(match file.extents.find(offset) {
-            Err((start, end)) => {
-                let bytes = end.min(pages(size)) - start;
-                Piece { layout: file.layout, start, bytes, size, backing: Backing::Hole }
-            }
-            Ok(extent) => file.piece(size, extent),
-        })
+        let extent = file.extents.find(offset).map_err(|_| Errno::EIO)?;
+        Ok(file.piece(size, extent))
     }
 
     /// Sets the size of a file.
@@ -508,49 +391,15 @@ impl<M: Memory> Files<M> {
         if new > writer.limit.max(old) {
             return Err(Refusal::Limit);
         }
-        if self.is_stored(ino) {
-            self.resize_object(ino, new)?;
-        } else if new == 0 {
-            self.revoke_behind(ino, 0)?;
-            let (_, file) = self.file(ino)?;
-            file.boot = None;
-            file.extents.truncate(0);
-            self.renew_layout(ino)?;
-        } else if new < old {
-            self.own(ino, writer.cred.uid)?;
-            self.cut(ino, new, old)?;
+        let user = writer.cred.uid;
+        if new != old {
+            self.own(ino, new, user)?;
         }
-        *self.file(ino)?.0 = new;
+        if self.look(ino)?.1.stored.is_some() {
+            self.resize_object(ino, new, user)?;
+        }
         self.names.get_mut(ino)?.modified(writer.now);
         Ok(())
-    }
-
-    /// Takes the memory of all pages that begin at or behind `end` away from everybody, with what shares a piece
-    /// with it. Returns `true` if there was any.
-    fn revoke_behind(&mut self, ino: Ino, end: u64) -> Result<bool, Errno> {
-        let Node::File { content, .. } = &self.names.get(ino)?.node else { return Ok(false) };
-        let behind = content.extents.iter().filter(|extent| extent.end() > pages(end));
-        let mut any = false;
-        for extent in behind {
-            self.memory.revoke(&extent.handle)?;
-            any = true;
-        }
-        Ok(any)
-    }
-
-    /// Drops extents behind a new end, and clears what is left of the last one behind it.
-    fn cut(&mut self, ino: Ino, new: u64, old: u64) -> Result<(), Errno> {
-        // Within a page, nothing goes away.
-        let is_revoked = pages(new) < pages(old) && self.revoke_behind(ino, new)?;
-        let layout = self.new_layout();
-        let (_, file) = self.file(ino)?;
-        if file.extents.truncate(new) || is_revoked {
-            file.layout = layout;
-        }
-        let Node::File { content, .. } = &self.names.get(ino)?.node else { return Ok(()) };
-        let Ok(extent) = content.extents.find(new) else { return Ok(()) };
-        let (start, end) = (extent.start, extent.end().min(pages(old)));
-        self.memory.clear(&extent.handle, new - start, end - start)
     }
 }
 

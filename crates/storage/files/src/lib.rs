@@ -1,16 +1,16 @@
 //! Files: names, attributes (crate `memfs`) and contents.
 //!
-//! Contents are extents, each a piece of memory that processes map. Where memory comes from and how
+//! Contents are objects ([`Memory::Object`]), which processes map. Where memory comes from and how
 //! it is written is the server's business: what must happen there and then it does through
 //! [`Memory`]; what may happen later, or concerns others, is returned: what to map
 //! ([`Files::piece`]), that an inode is gone ([`Files::release`]), that a writer is to be told of its
 //! limit ([`Refusal::Limit`]). So everything here runs, and is tested, on the host.
 //!
-//! A file of the boot archive is a read-only part of the archive's own memory, made an extent when
-//! somebody first asks for it. The first change gives the file memory of its own.
+//! In a part of the tree that somebody keeps ([`memfs::Keeper`]) the object of a file survives, and has a number by which it is
+//! found again; elsewhere it goes with the file.
 //!
-//! In a part of the tree that somebody keeps ([`memfs::Keeper`]) a file has an object ([`Memory::Object`]) instead of
-//! extents, which survives, too.
+//! A file of the boot archive is a read-only part of the archive's own memory, made an extent when
+//! somebody first asks for it. The first change gives the file an object.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -27,35 +27,30 @@ use unixproto::Errno;
 
 /// What contents of files are made of.
 pub trait Memory {
-    /// A piece of memory. It is given back when it is dropped.
+    /// A piece of memory that is only read. It is given back when it is dropped.
     type Frame;
 
-    /// All bytes of a file that survives, of whose pages some may be missing, with a size behind which there is nothing. It
-    /// stays when this is dropped.
+    /// All bytes of a file, of whose pages some may be missing, with a size behind which there is nothing. One that survives
+    /// stays when this is dropped; any other is gone then, whoever has it mapped.
     type Object;
-
-    /// Zeroed memory for a file of a user, in bytes; `ENOSPC` if there is not as much.
-    fn allocate(&mut self, bytes: u64, user: u32) -> Result<Self::Frame, Errno>;
 
     /// A part of the boot archive, as it lies, to be read only.
     fn archived(&mut self, offset: u64, bytes: u64) -> Result<Self::Frame, Errno>;
 
-    /// Copies a part of the boot archive to the start of a piece.
-    fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Self::Frame) -> Result<(), Errno>;
+    /// A page that begins with a copy of a part of the boot archive, on a user's account; `ENOSPC` if there is none.
+    fn archived_end(&mut self, offset: u64, bytes: u64, user: u32) -> Result<Self::Frame, Errno>;
 
-    /// Copies bytes into a piece.
-    fn write(&mut self, to: &Self::Frame, offset: u64, data: &[u8]) -> Result<(), Errno>;
-
-    /// Copies bytes out of a piece.
-    fn read(&mut self, from: &Self::Frame, offset: u64, data: &mut [u8]) -> Result<(), Errno>;
-
-    /// Clears the bytes of a piece from `from` up to `to`.
-    fn clear(&mut self, frame: &Self::Frame, from: u64, to: u64) -> Result<(), Errno>;
+    /// Copies bytes out of the boot archive.
+    fn read_archived(&self, offset: u64, data: &mut [u8]) -> Result<(), Errno>;
 
     /// Takes a piece away from everybody to whom it was given to be mapped. They may ask for it again.
     fn revoke(&mut self, frame: &Self::Frame) -> Result<(), Errno>;
 
-    /// Makes an object of the size 0, and answers its number.
+    /// Makes an object of so many zeros for a user's file that does not survive. So many bytes of it are
+    /// [needed](Memory::populate_object) at once.
+    fn make_object(&mut self, bytes: u64, needed: u64, user: u32) -> Result<Self::Object, Errno>;
+
+    /// Makes an object of the size 0 that survives, and answers its number.
     fn create_object(&mut self) -> Result<(u32, Self::Object), Errno>;
 
     /// The object with a number.
@@ -64,21 +59,52 @@ pub trait Memory {
     /// How many bytes an object can have, before it is made to be able to have more.
     fn most(object: &Self::Object) -> u64;
 
-    /// Sets the size of an object. `ENOSPC`: it needs memory for that, and there is none.
-    fn resize_object(&mut self, object: &mut Self::Object, bytes: u64) -> Result<(), Errno>;
+    /// Sets the size of an object. `ENOSPC`: it needs memory for that, and there is none for the user.
+    fn resize_object(
+        &mut self,
+        object: &mut Self::Object,
+        bytes: u64,
+        user: u32,
+    ) -> Result<(), Errno>;
 
-    /// Makes the pages of an object that are missing between two bytes. Answers how far it came: no farther when there is no
-    /// memory left.
-    fn populate_object(&mut self, object: &Self::Object, from: u64, to: u64) -> Result<u64, Errno>;
+    /// Makes the pages of an object that are missing between two bytes, on a user's account. Answers how far it came: no
+    /// farther when there is no memory left for that user.
+    fn populate_object(
+        &mut self,
+        object: &mut Self::Object,
+        part: (u64, u64),
+        user: u32,
+    ) -> Result<u64, Errno>;
+
+    /// Of the pages of an object that are there, the first ones between two bytes, up to a hole.
+    fn next_data(
+        &self,
+        object: &Self::Object,
+        part: (u64, u64),
+    ) -> Result<Option<(u64, u64)>, Errno>;
+
+    /// Bytes of the pages of an object that are there, of those up to its size.
+    fn allocated(&self, object: &Self::Object, size: u64) -> Result<u64, Errno>;
+
+    /// The same of an object with a number that nobody has open.
+    fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno>;
 
     /// Takes pages of an object away: there are zeros then.
-    fn discard_object(&mut self, object: &Self::Object, from: u64, to: u64) -> Result<(), Errno>;
+    fn discard_object(
+        &mut self,
+        object: &mut Self::Object,
+        from: u64,
+        to: u64,
+    ) -> Result<(), Errno>;
 
     /// Clears bytes of an object inside a page, unless the page is missing.
     fn clear_object(&mut self, object: &Self::Object, from: u64, to: u64) -> Result<(), Errno>;
 
     /// Copies bytes into an object, inside its size.
     fn write_object(&mut self, to: &Self::Object, offset: u64, data: &[u8]) -> Result<(), Errno>;
+
+    /// Copies a part of the boot archive to the start of an object, inside its size.
+    fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Self::Object) -> Result<(), Errno>;
 
     /// Copies bytes out of an object, inside its size.
     fn read_object(
@@ -92,16 +118,16 @@ pub trait Memory {
     fn write_back_object(&mut self, object: &Self::Object, from: u64, to: u64)
         -> Result<(), Errno>;
 
-    /// What an object has now it has after a power failure, whatever is stored later.
+    /// What an object that survives has now it has after a power failure, whatever is stored later.
     fn commit_object(&mut self, object: &Self::Object) -> Result<(), Errno>;
 
     /// No more: what was written back counts.
     fn release_object(&mut self, object: &Self::Object) -> Result<(), Errno>;
 
-    /// Another object that has what this one has, with its number.
-    fn clone_object(&mut self, object: &Self::Object) -> Result<(u32, Self::Object), Errno>;
+    /// Another object of the same kind that has what this one has, with its number.
+    fn clone_object(&mut self, object: &mut Self::Object) -> Result<(u32, Self::Object), Errno>;
 
-    /// An object that no file has any more; with it, if it is at hand.
+    /// An object that survived and that no file has any more; with it, if it is at hand.
     fn destroy_object(&mut self, number: u32, object: Option<Self::Object>);
 }
 
@@ -109,7 +135,7 @@ pub trait Memory {
 pub struct Files<M: Memory> {
     names: Fs<Contents<M>>,
     memory: M,
-    /// Layout number of the last change of extents.
+    /// Layout number of the last file whose contents were replaced.
     layout: u32,
 }
 
@@ -146,7 +172,7 @@ impl<M: Memory> Files<M> {
         self.names.release(ino);
         let Ok(inode) = self.names.get(ino) else { return true };
         if let Node::File { content, .. } = &inode.node {
-            if content.has_object() && !self.names.is_held(ino) {
+            if content.may_be_closed() && !self.names.is_held(ino) {
                 self.close_object(ino);
             }
         }
@@ -163,7 +189,7 @@ impl<M: Memory> Files<M> {
 
     /// Makes a regular file without a name that is all zeros, held once.
     pub fn create_unnamed(&mut self, size: u64, attr: Attr) -> Result<Ino, Errno> {
-        let node = Node::File { size, content: Content::default() };
+        let node = Node::File { size, content: Content::volatile() };
         let ino = self.names.create_unnamed(node, attr)?;
         self.renew_layout(ino)?;
         Ok(ino)

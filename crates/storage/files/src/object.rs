@@ -1,26 +1,62 @@
-//! Contents that survive: one object for each file, made when the file first gets a size.
+//! Objects: one for each file, made when there is first something in it.
 
 use crate::content::pages;
 use crate::{Content, Contents, Files, Memory, Refusal, Writer, PAGE};
-use memfs::{Ino, SIZE_MAX};
+use memfs::{Cred, Ino, SIZE_MAX};
 use unixproto::Errno;
 
-/// What has the bytes of a file that survives.
+/// What has the bytes of a file.
 #[derive(Debug)]
 pub struct Stored<O> {
-    /// The number of the object; none if the file never had a size.
-    number: Option<u32>,
-    /// The object, if somebody has needed it since the file was opened.
+    /// The object: of a file that does not survive, if there is anything in it; of one that does, if somebody has needed it
+    /// since the file was opened.
     pub(crate) object: Option<O>,
     /// How many bytes it can have.
     most: u64,
-    /// After a power failure it is as at the last `fsync`, whatever was written since.
-    is_atomic: bool,
+    /// Does it survive?
+    fate: Fate,
+}
+
+/// What becomes of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// It goes with its file.
+    Goes,
+    /// It survives.
+    Survives {
+        /// Its number; none if the file never had a size.
+        number: Option<u32>,
+        /// After a power failure it is as at the last `fsync`, whatever was written since.
+        is_atomic: bool,
+    },
 }
 
 impl<O> Stored<O> {
+    fn new(fate: Fate) -> Self {
+        Stored { object: None, most: 0, fate }
+    }
     pub(crate) fn most(&self) -> u64 {
         self.most
+    }
+    fn survives(&self) -> bool {
+        self.fate != Fate::Goes
+    }
+    fn number(&self) -> Option<u32> {
+        match self.fate {
+            Fate::Goes => None,
+            Fate::Survives { number, .. } => number,
+        }
+    }
+    fn is_atomic(&self) -> bool {
+        matches!(self.fate, Fate::Survives { is_atomic: true, .. })
+    }
+    /// It has an object from now on, which can have so many bytes.
+    pub(crate) fn set_object(&mut self, object: O, most: u64) {
+        (self.object, self.most) = (Some(object), most);
+    }
+    /// Is there an object, at hand or not?
+    fn has_any(&self) -> bool {
+        self.object.is_some() || self.number().is_some()
     }
 }
 
@@ -40,17 +76,23 @@ pub enum Allocation {
 impl<F, O> Content<F, O> {
     /// Of a file that survives, with its object if it has one.
     pub fn stored(number: Option<u32>) -> Self {
-        let mut content = Content::default();
-        content.stored = Some(Stored { number, object: None, most: 0, is_atomic: false });
-        content
+        Content::of(Stored::new(Fate::Survives { number, is_atomic: false }))
+    }
+    /// Of a file that does not: nothing but zeros.
+    pub(crate) fn volatile() -> Self {
+        Content::of(Stored::new(Fate::Goes))
     }
     /// The number of the object, if it has one.
     pub fn stored_number(&self) -> Option<u32> {
-        self.stored.as_ref()?.number
+        self.stored.as_ref()?.number()
     }
-    /// Is its object at hand?
-    pub(crate) fn has_object(&self) -> bool {
-        self.stored.as_ref().is_some_and(|stored| stored.object.is_some())
+    /// Its object, if it is at hand.
+    pub fn object(&self) -> Option<&O> {
+        self.stored.as_ref()?.object.as_ref()
+    }
+    /// Is its object at hand, and can be found again?
+    pub(crate) fn may_be_closed(&self) -> bool {
+        self.stored.as_ref().is_some_and(|stored| stored.object.is_some() && stored.survives())
     }
 }
 
@@ -59,14 +101,21 @@ impl<M: Memory> Files<M> {
     pub(crate) fn empty_in(&self, dir: Ino) -> Result<Contents<M>, Errno> {
         Ok(match self.names.get(dir)?.kept() {
             Some(_) => Content::stored(None),
-            None => Content::default(),
+            None => Content::volatile(),
         })
     }
 
     /// Does a file survive?
     #[inline]
-    pub(crate) fn is_stored(&self, ino: Ino) -> bool {
-        self.look(ino).is_ok_and(|(_, file)| file.stored.is_some())
+    pub fn survives(&self, ino: Ino) -> bool {
+        let stored = self.look(ino).ok().and_then(|(_, file)| file.stored.as_ref());
+        stored.is_some_and(Stored::survives)
+    }
+
+    /// Is there anything in a file, as far as is known without asking for its object?
+    fn has_any(&self, ino: Ino) -> bool {
+        let stored = self.look(ino).ok().and_then(|(_, file)| file.stored.as_ref());
+        stored.is_some_and(Stored::has_any)
     }
 
     /// Size and object of a file, and the memory. The object was [made](Files::make_object).
@@ -82,29 +131,41 @@ impl<M: Memory> Files<M> {
     }
 
     /// Gives a file its object, or finds it.
-    pub(crate) fn make_object(&mut self, ino: Ino) -> Result<(), Errno> {
-        let (_, file) = self.look(ino)?;
+    #[inline]
+    pub(crate) fn make_object(&mut self, ino: Ino, user: u32) -> Result<(), Errno> {
+        let (size, file) = self.look(ino)?;
         let stored = file.stored.as_ref().ok_or(Errno::EIO)?;
-        if stored.object.is_some() {
-            return Ok(());
+        match stored.object {
+            Some(_) => Ok(()),
+            None => self.make_object_of(ino, (size, 0), user),
         }
-        let (number, object) = match stored.number {
-            Some(number) => (number, self.memory.open_object(number)?),
-            None => {
+    }
+
+    /// The same; a new one that does not survive is of this size, and so much of it is needed at once.
+    fn make_object_of(
+        &mut self,
+        ino: Ino,
+        (bytes, needed): (u64, u64),
+        user: u32,
+    ) -> Result<(), Errno> {
+        let (_, file) = self.look(ino)?;
+        let fate = file.stored.as_ref().ok_or(Errno::EIO)?.fate;
+        let (fate, object) = match fate {
+            Fate::Goes => (fate, self.memory.make_object(bytes, needed, user)?),
+            Fate::Survives { number: Some(number), .. } => (fate, self.memory.open_object(number)?),
+            Fate::Survives { number: None, is_atomic } => {
                 // If it cannot be noted, it belongs to no file: the next start of the system destroys it.
                 let (number, object) = self.memory.create_object()?;
                 self.names.set_content(ino, number)?;
-                (number, object)
+                (Fate::Survives { number: Some(number), is_atomic }, object)
             }
         };
         let most = M::most(&object);
-        if let Some(stored) = &mut self.file(ino)?.1.stored {
-            (stored.number, stored.object, stored.most) = (Some(number), Some(object), most);
-        }
+        self.file(ino)?.1.stored = Some(Stored { object: Some(object), most, fate });
         Ok(())
     }
 
-    /// Nobody needs the object of a file any more. Who does later finds it by its number.
+    /// Nobody needs the object of a file any more that survives. Who does later finds it by its number.
     pub(crate) fn close_object(&mut self, ino: Ino) {
         if let Ok((_, Content { stored: Some(stored), .. })) = self.file(ino) {
             stored.object = None;
@@ -112,14 +173,17 @@ impl<M: Memory> Files<M> {
     }
 
     /// Makes the object as large as the file is to be.
-    pub(crate) fn resize_object(&mut self, ino: Ino, size: u64) -> Result<(), Errno> {
+    pub(crate) fn resize_object(&mut self, ino: Ino, size: u64, user: u32) -> Result<(), Errno> {
         let (old, file) = self.look(ino)?;
-        if size == old && file.stored.as_ref().is_none_or(|stored| stored.number.is_none()) {
+        let stored = file.stored.as_ref().ok_or(Errno::EIO)?;
+        if !stored.has_any() && (size == old || !stored.survives()) {
+            // Its zeros need no object.
+            *self.file(ino)?.0 = size;
             return Ok(());
         }
-        self.make_object(ino)?;
+        self.make_object(ino, user)?;
         let (_, object, memory) = self.object(ino)?;
-        memory.resize_object(object, size)?;
+        memory.resize_object(object, size, user)?;
         let most = M::most(object);
         let (place, file) = self.file(ino)?;
         *place = size;
@@ -130,18 +194,30 @@ impl<M: Memory> Files<M> {
     }
 
     /// Makes room between `offset` and `end`, and the file larger if need be. Answers how far it came, if it came anywhere.
-    pub(crate) fn extend(&mut self, ino: Ino, offset: u64, end: u64) -> Result<u64, Errno> {
-        self.make_object(ino)?;
+    pub(crate) fn extend(
+        &mut self,
+        ino: Ino,
+        (offset, end): (u64, u64),
+        user: u32,
+    ) -> Result<u64, Errno> {
         let old = self.look(ino)?.0;
         if end > old {
-            self.resize_object(ino, end)?;
+            if !self.has_any(ino) && !self.survives(ino) {
+                let needed = if offset == 0 { end } else { 0 };
+                self.make_object_of(ino, (end, needed), user)?;
+                *self.file(ino)?.0 = end;
+            } else {
+                self.resize_object(ino, end, user)?;
+            }
+        } else {
+            self.make_object(ino, user)?;
         }
         let (_, object, memory) = self.object(ino)?;
-        let populated = memory.populate_object(object, offset & !(PAGE - 1), pages(end));
+        let populated = memory.populate_object(object, (offset & !(PAGE - 1), pages(end)), user);
         let done = populated.as_ref().map_or(0, |done| (*done).min(end));
         let done = if done > offset { done } else { 0 };
         if done < end && end > old {
-            self.resize_object(ino, old.max(done))?;
+            self.resize_object(ino, old.max(done), user)?;
         }
         populated?;
         match done {
@@ -159,7 +235,6 @@ impl<M: Memory> Files<M> {
         if data.is_empty() {
             return Ok(());
         }
-        self.make_object(ino)?;
         let (_, object, memory) = self.object(ino)?;
         memory.write_object(object, offset, data)
     }
@@ -173,12 +248,45 @@ impl<M: Memory> Files<M> {
         if data.is_empty() {
             return Ok(());
         }
-        self.make_object(ino)?;
+        if !self.has_any(ino) {
+            data.fill(0);
+            return Ok(());
+        }
+        self.make_object(ino, Cred::ROOT.uid)?;
         let (_, object, memory) = self.object(ino)?;
         memory.read_object(object, offset, data)
     }
 
-    /// `fallocate`. `EOPNOTSUPP`: that is not done with files that do not survive, of which the holes stay holes.
+    /// The next part of a file that has an object, or may have one, for which there is memory, from a byte before its end on.
+    pub(crate) fn next_of_object(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+    ) -> Result<Option<(u64, u64)>, Errno> {
+        if !self.has_any(ino) {
+            return Ok(None);
+        }
+        self.make_object(ino, Cred::ROOT.uid)?;
+        let (size, object, memory) = self.object(ino)?;
+        let found = memory.next_data(object, (offset & !(PAGE - 1), pages(size)))?;
+        let found = found.map(|(from, to)| (from.max(offset), to.min(size)));
+        Ok(found.filter(|(from, to)| from < to))
+    }
+
+    /// Bytes of memory that a file takes, as `st_blocks` shows them.
+    pub fn allocated(&self, ino: Ino) -> Result<u64, Errno> {
+        let (size, file) = self.look(ino)?;
+        match &file.stored {
+            None => Ok(pages(size)),
+            Some(Stored { object: Some(object), .. }) => self.memory.allocated(object, size),
+            Some(stored) => match stored.number() {
+                Some(number) => self.memory.allocated_in(number, size),
+                None => Ok(0),
+            },
+        }
+    }
+
+    /// `fallocate`.
     pub fn allocate_range(
         &mut self,
         ino: Ino,
@@ -195,46 +303,45 @@ impl<M: Memory> Files<M> {
         if grows && end > writer.limit {
             return Err(Refusal::Limit);
         }
+        let user = writer.cred.uid;
+        // There are no pages behind the end.
+        if how == Allocation::Keep && end > pages(old) {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        self.own(ino, u64::MAX, user)?;
         match how {
-            _ if !self.is_stored(ino) => match how {
-                Allocation::Extend if grows => return self.resize(ino, end, writer),
-                Allocation::Extend | Allocation::Keep => return Ok(()),
-                Allocation::Punch | Allocation::Zero => return Err(Errno::EOPNOTSUPP.into()),
-            },
-            // There are no pages behind the end.
-            Allocation::Keep if end > pages(old) => return Err(Errno::EOPNOTSUPP.into()),
             Allocation::Punch => self.punch(ino, offset, end.min(old))?,
             Allocation::Zero => {
                 self.punch(ino, offset, end.min(old))?;
-                self.fill(ino, offset, end)?;
+                self.fill(ino, (offset, end), user)?;
             }
-            Allocation::Extend => self.fill(ino, offset, end)?,
-            Allocation::Keep => self.fill(ino, offset, end.min(old))?,
+            Allocation::Extend => self.fill(ino, (offset, end), user)?,
+            Allocation::Keep => self.fill(ino, (offset, end.min(old)), user)?,
         }
         self.names.written(ino, writer.cred, writer.now)?;
         Ok(())
     }
 
     /// Makes all pages that are missing, or leaves the file as large as it was.
-    fn fill(&mut self, ino: Ino, offset: u64, end: u64) -> Result<(), Errno> {
+    fn fill(&mut self, ino: Ino, (offset, end): (u64, u64), user: u32) -> Result<(), Errno> {
         if offset >= end {
             return Ok(());
         }
         let old = self.look(ino)?.0;
-        match self.extend(ino, offset, end) {
+        match self.extend(ino, (offset, end), user) {
             Ok(done) if done >= end => Ok(()),
             failed => {
-                self.resize_object(ino, old)?;
+                self.resize_object(ino, old, user)?;
                 failed.and(Err(Errno::ENOSPC))
             }
         }
     }
 
     fn punch(&mut self, ino: Ino, from: u64, to: u64) -> Result<(), Errno> {
-        if from >= to {
+        if from >= to || !self.has_any(ino) {
             return Ok(());
         }
-        self.make_object(ino)?;
+        self.make_object(ino, Cred::ROOT.uid)?;
         let (size, object, memory) = self.object(ino)?;
         // What is behind the end of the file in its last page is zeros already.
         let to = if to == size { pages(to) } else { to };
@@ -261,14 +368,14 @@ impl<M: Memory> Files<M> {
             Err(_) => return Ok(()),
         };
         let to = to.min(size);
-        let Some(stored) = file.stored.as_ref().filter(|stored| stored.number.is_some()) else {
+        let Some(stored) = file.stored.as_ref().filter(|stored| stored.number().is_some()) else {
             return Ok(());
         };
-        let is_atomic = stored.is_atomic;
+        let is_atomic = stored.is_atomic();
         if !is_atomic && from >= to {
             return Ok(());
         }
-        self.make_object(ino)?;
+        self.make_object(ino, Cred::ROOT.uid)?;
         let (_, object, memory) = self.object(ino)?;
         match is_atomic {
             true => memory.commit_object(object),
@@ -282,17 +389,19 @@ impl<M: Memory> Files<M> {
     /// # Errors
     /// `EOPNOTSUPP`: it does not survive at all.
     pub fn make_atomic(&mut self, ino: Ino, is_atomic: bool) -> Result<(), Errno> {
-        if !self.is_stored(ino) {
+        if !self.survives(ino) {
             return Err(Errno::EOPNOTSUPP);
         }
-        self.make_object(ino)?;
+        self.make_object(ino, Cred::ROOT.uid)?;
         let (_, object, memory) = self.object(ino)?;
         match is_atomic {
             true => memory.commit_object(object)?,
             false => memory.release_object(object)?,
         }
-        if let Some(stored) = &mut self.file(ino)?.1.stored {
-            stored.is_atomic = is_atomic;
+        if let Some(Stored { fate: Fate::Survives { is_atomic: now, .. }, .. }) =
+            &mut self.file(ino)?.1.stored
+        {
+            *now = is_atomic;
         }
         Ok(())
     }
@@ -300,14 +409,13 @@ impl<M: Memory> Files<M> {
     /// Has a file have what another has, without copying it. What it had is gone; who has either mapped sees what it has now.
     ///
     /// # Errors
-    /// `EXDEV`: only one of them survives; `EOPNOTSUPP`: none does; `EINVAL`: they are one file.
+    /// `EXDEV`: only one of them survives; `EINVAL`: they are one file.
     pub fn clone_contents(&mut self, from: Ino, to: Ino, writer: Writer) -> Result<(), Refusal> {
         let size = self.look(from)?.0;
         let old = self.look(to)?.0;
-        match (self.is_stored(from), self.is_stored(to)) {
-            (true, true) => {}
-            (false, false) => return Err(Errno::EOPNOTSUPP.into()),
-            _ => return Err(Errno::EXDEV.into()),
+        let survives = self.survives(to);
+        if self.survives(from) != survives {
+            return Err(Errno::EXDEV.into());
         }
         if from == to {
             return Err(Errno::EINVAL.into());
@@ -315,19 +423,28 @@ impl<M: Memory> Files<M> {
         if size > writer.limit.max(old) {
             return Err(Refusal::Limit);
         }
-        self.make_object(from)?;
-        let (_, object, memory) = self.object(from)?;
-        let (number, object) = memory.clone_object(object)?;
-        if let Err(error) = self.names.set_content(to, number) {
-            self.memory.destroy_object(number, Some(object));
-            return Err(error.into());
+        let user = writer.cred.uid;
+        self.own(from, u64::MAX, user)?;
+        self.own(to, 0, user)?;
+        let mut new = Stored::new(Fate::Goes);
+        if survives || self.has_any(from) {
+            self.make_object(from, user)?;
+            let (_, object, memory) = self.object(from)?;
+            let (number, object) = memory.clone_object(object)?;
+            if survives {
+                if let Err(error) = self.names.set_content(to, number) {
+                    self.memory.destroy_object(number, Some(object));
+                    return Err(error.into());
+                }
+                new.fate = Fate::Survives { number: Some(number), is_atomic: false };
+            }
+            (new.most, new.object) = (M::most(&object), Some(object));
         }
-        let most = M::most(&object);
         let (place, file) = self.file(to)?;
         *place = size;
-        let new = Stored { number: Some(number), object: Some(object), most, is_atomic: false };
-        if let Some(Stored { number: Some(number), object, .. }) = file.stored.replace(new) {
-            self.memory.destroy_object(number, object);
+        let gone = file.stored.replace(new);
+        if let Some((number, stored)) = gone.and_then(|old| Some((old.number()?, old))) {
+            self.memory.destroy_object(number, stored.object);
         }
         self.renew_layout(to)?;
         self.names.written(to, writer.cred, writer.now)?;

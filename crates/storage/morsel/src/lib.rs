@@ -27,6 +27,7 @@
 //! | [`create_meta`](Morsels::create_meta) | a page that says where another object is to be mapped | `meta` |
 //! | [`commit`](Morsels::commit) | what is found after a power failure, whatever was stored since | `commit` |
 //! | [`own_page`](Morsels::own_page), [`look_at`](Morsels::look_at), [`write_back_pages`](Morsels::write_back_pages) | pages by themselves | `pages` |
+//! | [`own_pages`](Morsels::own_pages), [`fill_ahead`](Morsels::fill_ahead) | many pages of one table | `run` |
 //! | [`survey`](Morsels::survey) | which pages are there | `survey` |
 //! | [`Recovery`] | finds out what is in use, and ends what was begun | `recover` |
 //!
@@ -62,6 +63,7 @@ mod meta;
 mod pages;
 mod record;
 mod recover;
+mod run;
 mod shape;
 mod survey;
 mod take;

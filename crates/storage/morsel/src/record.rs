@@ -47,16 +47,16 @@ pub struct Record {
 }
 
 impl Record {
-    /// In which cache line of which frame it is, counted from frame `head` on. It stays there as long as there is the pool.
+    /// In which cache line of which frame it is, counted from the pool's first frame on. It stays there as long as there is the pool.
     #[inline]
-    pub fn line(self, head: Frame) -> u64 {
-        (self.at.frame.0 - head.0) * LINES as u64 + self.at.line() as u64
+    pub fn line(self, first: Frame) -> u64 {
+        (self.at.frame.0 - first.0) * LINES as u64 + self.at.line() as u64
     }
     /// The one in that line, which was found to be there.
     #[inline]
-    pub fn in_line(id: u32, head: Frame, line: u64) -> Record {
+    pub fn in_line(id: u32, first: Frame, line: u64) -> Record {
         let (frame, index) = (line / LINES as u64, line as usize % LINES * WORDS);
-        Record { id, at: At::new(Frame(head.0 + frame), index) }
+        Record { id, at: At::new(Frame(first.0 + frame), index) }
     }
     pub(crate) fn word(self, n: usize) -> At {
         At::new(self.at.frame, self.at.index + n)
@@ -222,6 +222,37 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// [`Refused::NoMemory`].
     pub fn create(&self, id: u32, order: u8, owner: [u64; 4]) -> Result<Record, Refused> {
         self.create_of(id, order, 0, 0, owner)
+    }
+
+    /// The same with a limit, and with its first pages (at most 64), as far as there is memory for them. Returns how many are there.
+    ///
+    /// # Errors
+    /// [`Refused::Beyond`] too, if the order does not allow that.
+    pub fn create_filled(
+        &self,
+        id: u32,
+        order: u8,
+        limit: u64,
+        pages: u64,
+    ) -> Result<(Record, u64), Refused> {
+        if limit > link::pages_of(order) << 12 {
+            return Err(Refused::Beyond);
+        }
+        let record = self.prepare(id, order)?;
+        let root = self.empty_root(record).map_err(|refused| self.abandon(record, refused))?;
+        self.publish(record, root, order, 0, limit, 0, [0; 4]);
+        let end = pages.min(64).min(limit.div_ceil(4096));
+        let mut page = 0;
+        while page < end {
+            self.cores.enter();
+            let next = self.fill_run(record, page, end);
+            self.cores.leave();
+            if next == page && self.fault(record, page, Access::Write).is_err() {
+                break;
+            }
+            page = next.max(page + 1);
+        }
+        Ok((record, page))
     }
 
     /// The same for what has flags, and perhaps a meta morsel.

@@ -270,7 +270,12 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if !self.reap_committed(record)? {
             return Ok(false);
         }
-        if anchor.order() > 0 && self.reap_below(anchor.root(), anchor.order()) {
+        // Behind the limit nothing is left, unless it was being taken away. Of larger objects that is not worth while.
+        let entries = match anchor.order() == 1 && !anchor.has(Anchor::TRIMMING) {
+            true => (self.limit(record).div_ceil(4096) as usize).min(paging::ENTRIES),
+            false => paging::ENTRIES,
+        };
+        if anchor.order() > 0 && self.reap_below(anchor.root(), anchor.order(), entries) {
             return Ok(false);
         }
         self.put(record.at, Anchor::FREE.0);
@@ -279,11 +284,12 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         Ok(true)
     }
 
-    /// Takes something out of a table that is not empty; `false` if it is empty.
-    fn reap_below(&self, root: Frame, order: u8) -> bool {
+    /// Takes something out of a table that is not empty; `false` if it is empty. There is nothing behind the first entries of the
+    /// root.
+    fn reap_below(&self, root: Frame, order: u8, mut entries: usize) -> bool {
         let (mut table, mut level, mut above) = (root, order, None);
         loop {
-            let used = (0..paging::ENTRIES).find(|&n| !self.load(At::new(table, n)).is_empty());
+            let used = (0..entries).find(|&n| !self.load(At::new(table, n)).is_empty());
             match (used, above) {
                 (None, None) => return false,
                 (None, Some(at)) => {
@@ -302,6 +308,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                         return true;
                     }
                     (table, level, above) = (self.load(at).frame(), level - 1, Some(at));
+                    entries = paging::ENTRIES;
                 }
             }
         }

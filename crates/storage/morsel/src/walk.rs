@@ -136,21 +136,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// survives. Who calls this [has entered](Cores::enter).
     #[inline(always)]
     pub fn fill_hole(&self, record: Record, page: u64) -> Hole {
-        let anchor = self.anchor(record);
-        let outside = page >= pages_of(anchor.order()) || page << 12 >= self.limit(record);
-        if !anchor.is_plain() || outside || self.ordered() {
-            return Hole::None;
-        }
-        let (mut table, mut level) = (anchor.root(), anchor.order());
-        while level > 1 {
-            let link = self.load(At::new(table, index(page, level)));
-            if !link.is_own() || link.is_huge() {
-                return Hole::None;
-            }
-            (table, level) = (link.frame(), level - 1);
-        }
-        let at = At::new(table, index(page, 1));
-        if level == 0 || !self.load(at).is_empty() {
+        let Some(table) = self.plain_table(record, page) else { return Hole::None };
+        let at = At::new(table.frame, index(page, 1));
+        if !self.load(at).is_empty() {
             return Hole::None;
         }
         let Some(frame) = self.pages.take_next() else { return Hole::None };
@@ -192,8 +180,15 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             };
         }
         let end = end.min(first.saturating_add(64));
-        for page in first..end {
-            self.fault(record, page, Access::Write)?;
+        let mut page = first;
+        while page < end {
+            self.cores.enter();
+            let next = self.fill_run(record, page, end);
+            self.cores.leave();
+            if next == page {
+                self.fault(record, page, Access::Write)?;
+            }
+            page = next.max(page + 1);
         }
         Ok(end.max(first))
     }

@@ -10,13 +10,24 @@ impl Child {
     pub const HUGE: Child = Child(1 << 32);
     /// As a whole, and is being given back so.
     pub(crate) const GIVING: Child = Child(2 << 32);
+    /// No memory of the pool; it was once.
+    pub const ABSENT: Child = Child(3 << 32);
+    /// It never was: its bits and descriptors say anything.
+    pub const RAW: Child = Child(4 << 32);
     pub fn free(count: usize) -> Child {
         Child(count as u64)
     }
     pub(crate) fn has(self, count: usize) -> bool {
         self.0 <= crate::CHILD as u64 && self.0 >= count as u64
     }
-    /// Taken as a whole, and not yet given back.
+    pub fn is_absent(self) -> bool {
+        self.0 >= Self::ABSENT.0
+    }
+    /// None of its pages can be given back.
+    pub(crate) fn is_nobodys(self) -> bool {
+        self.0 >= Self::GIVING.0
+    }
+    /// Taken as a whole, and not yet given back; or absent.
     pub(crate) fn is_whole(self) -> bool {
         self.0 > crate::CHILD as u64
     }

@@ -9,7 +9,7 @@
 //! tree      ┌──────┐ ┌──────────────┐ ┌──────┐     free pages of 8 children that no core has reserved
 //!           │ 4096 │ │ 17, reserved │ │ 12   │
 //!           └──────┘ └──────────────┘ └──────┘
-//! child     ┌─────┬──────┬───┐                     free pages of 2 MiB; or taken as a whole
+//! child     ┌─────┬──────┬───┐                     free pages of 2 MiB; or taken as a whole, or absent
 //!           │ 512 │ huge │ 3 │ …
 //!           └─────┴──────┴───┘
 //! bits      00000000  11111111  11011010 …         512 of them: 1 is in use
@@ -28,6 +28,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod chunks;
 mod counters;
 mod geometry;
 mod grow;
@@ -131,7 +132,8 @@ pub struct Pool<'a, W, L> {
 }
 
 impl<W: Words, L: Locals> Pool<'_, W, L> {
-    /// Marks everything free but what the allocator needs itself. Nobody else may use the pool yet.
+    /// Marks everything free but what the allocator needs itself, or everything absent if memory comes and goes. Nobody else may
+    /// use the pool yet.
     ///
     /// No core reserves anything then, and all descriptors are 0.
     ///
@@ -148,6 +150,9 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
 
     /// The same for one tree; what cores have reserved is not looked at. Bound: 4,169 words.
     pub fn format_tree(&self, tree: usize) {
+        if self.geometry.is_apart() {
+            return self.format_absent(tree);
+        }
         let own = self.geometry.own_frames();
         let mut sum = 0;
         for child in self.geometry.children_of(tree) {
@@ -302,7 +307,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
     }
 
     /// Takes from what another core has reserved of this tree: all of it becomes everybody's first.
-    fn steal(&self, tree: usize, need: usize) -> bool {
+    pub(crate) fn steal(&self, tree: usize, need: usize) -> bool {
         for core in 0..self.locals.cores() {
             if self.local(core).tree() == Some(tree) {
                 self.leave(core);
@@ -444,7 +449,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
                 Err(other) => now = Child(other),
             }
         }
-        if now == Child::GIVING {
+        if now.is_nobodys() {
             Err(Refused::NotTaken)
         } else {
             Ok(())

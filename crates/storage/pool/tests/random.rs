@@ -56,11 +56,16 @@ struct Model {
     used: BTreeSet<usize>,
     huge: BTreeSet<usize>,
     closed: BTreeSet<usize>,
+    /// Children that are no memory of the pool; all of them is used, too.
+    absent: BTreeSet<usize>,
 }
 
 impl Model {
     fn all_free(&self, first: usize, count: usize) -> bool {
         self.used.range(first..first + count).next().is_none()
+    }
+    fn free_children(&self, geometry: &Geometry) -> Vec<usize> {
+        (0..geometry.children()).filter(|child| self.all_free(child * CHILD, CHILD)).collect()
     }
     fn room(&self, geometry: &Geometry, size: Size) -> bool {
         (0..geometry.frames()).step_by(size.frames()).any(|first| {
@@ -76,13 +81,21 @@ fn take(pool: &Pool<'_, Memory, Memory>, size: Size, core: usize) -> Result<usiz
 }
 
 fn run(seed: u64, children: usize, reserved: usize, cores: usize, operations: usize) {
-    let mut random = fastrand::Rng::with_seed(seed);
     let geometry = Geometry::new(children * CHILD + 100, reserved).expect("large enough");
+    run_in(seed, geometry, cores, operations);
+}
+
+fn run_in(seed: u64, geometry: Geometry, cores: usize, operations: usize) {
+    let mut random = fastrand::Rng::with_seed(seed);
     let (words, locals) = (memory(geometry.words()), Memory(RefCell::new(vec![0; cores])));
     let pool = Pool { words: &words, locals: &locals, geometry };
     pool.format();
     let mut model = Model { used: (0..geometry.own_frames()).collect(), ..Model::default() };
-    let mut full = 0;
+    let (mut full, mut came, mut went) = (0, 0, 0);
+    if geometry.is_apart() {
+        model.used = (0..geometry.frames()).collect();
+        model.absent = (0..geometry.children()).collect();
+    }
     // Fills and empties in turns.
     for n in 0..operations {
         let context = || format!("seed {seed:#x}, operation {n}");
@@ -121,6 +134,15 @@ fn run(seed: u64, children: usize, reserved: usize, cores: usize, operations: us
                 assert_eq!(pool.is_empty(tree), empty, "{}", context());
             }
             3 if n % 64 == 0 => pool.leave(core),
+            4 if geometry.is_apart()
+                && (n % 16 == 0 || model.used.len() > geometry.frames() - CHILD) =>
+            {
+                match come_or_go(&pool, &mut model, &mut random, &context) {
+                    Some(true) => came += 1,
+                    Some(false) => went += 1,
+                    None => {}
+                }
+            }
             n if (n < 11) == filling => match take(&pool, size, core) {
                 Ok(frame) => {
                     assert!(frame.is_multiple_of(size.frames()), "{}: {frame}", context());
@@ -153,6 +175,7 @@ fn run(seed: u64, children: usize, reserved: usize, cores: usize, operations: us
             }
         }
         if n % 9973 == 0 {
+            assert_eq!(found_free(&pool), model.free_children(&geometry), "{}", context());
             assert_eq!(pool.free(), geometry.frames() - model.used.len(), "{}", context());
             for frame in 0..geometry.frames() {
                 let free = !model.used.contains(&frame);
@@ -160,8 +183,73 @@ fn run(seed: u64, children: usize, reserved: usize, cores: usize, operations: us
             }
         }
     }
-    println!("seed {seed:#x}: {operations} operations, full {full} times");
+    println!(
+        "seed {seed:#x}: {operations} operations, full {full} times, {came} came, {went} went"
+    );
     assert!(full > 0);
+    assert!(!geometry.is_apart() || came > 100 && went > 100, "{came} came, {went} went");
+}
+
+/// A child comes that is absent, or goes if all of it is free.
+fn come_or_go(
+    pool: &Pool<'_, Memory, Memory>,
+    model: &mut Model,
+    random: &mut fastrand::Rng,
+    context: &impl Fn() -> String,
+) -> Option<bool> {
+    // Also one that there is not.
+    let child = random.usize(..pool.geometry.children() + 1);
+    let frames = child * CHILD..(child + 1) * CHILD;
+    let inside = child < pool.geometry.children();
+    if random.bool() {
+        let expected = match (inside, model.absent.contains(&child)) {
+            (false, _) => Err(Refused::Outside),
+            (_, false) => Err(Refused::NotTaken),
+            _ => Ok(()),
+        };
+        assert_eq!(pool.add(child), expected, "{}: {child}", context());
+        if expected.is_ok() {
+            model.absent.remove(&child);
+            frames.for_each(|frame| {
+                model.used.remove(&frame);
+            });
+        }
+        return expected.is_ok().then_some(true);
+    }
+    if inside && !model.absent.contains(&child) && random.bool() {
+        // So that it happens: everything comes back that was taken of it.
+        let used: Vec<_> = model.used.range(frames.clone()).copied().collect();
+        for frame in used {
+            give(pool, model, frame, Size::Page, random.usize(..pool.locals.cores()), context);
+        }
+    }
+    let free = inside && model.all_free(frames.start, CHILD);
+    let goes = free && !model.closed.contains(&(child / TREE));
+    assert_eq!(pool.remove(child), goes, "{}: {child}", context());
+    assert_eq!(pool.is_absent(child), !inside || goes || model.absent.contains(&child));
+    if goes {
+        model.absent.insert(child);
+        model.used.extend(frames);
+    }
+    goes.then_some(false)
+}
+
+/// What a search for free children finds.
+fn found_free(pool: &Pool<'_, Memory, Memory>) -> Vec<usize> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    while from < pool.geometry.children() {
+        match pool.find_free(from, 1 + from % 3) {
+            Ok(child) => {
+                found.push(child);
+                from = child + 1;
+            }
+            Err(next) => {
+                assert!(next > from);
+                from = next;
+            }
+        }
+    }
+    found
 }
 
 fn taken(model: &mut Model, frame: usize, size: Size) {
@@ -183,6 +271,7 @@ fn give(
     let outside =
         frame < own || frame >= pool.geometry.frames() || !frame.is_multiple_of(size.frames());
     let there = match size {
+        _ if model.absent.contains(&(frame / CHILD)) => false,
         Size::Page => model.used.contains(&frame),
         Size::Huge => model.huge.contains(&(frame / CHILD)),
     };
@@ -205,6 +294,45 @@ fn random_operations_are_those_of_a_set() {
     run(0x7e55_e7a5_0000_0300, 19, 1, 3, 600_000);
     run(0x7e55_e7a5_0000_0301, 2, 0, 1, 200_000);
     run(0x7e55_e7a5_0000_0302, 9, 600, 7, 200_000);
+    let apart = |children| Geometry::apart(children * CHILD + 100).expect("not too large");
+    run_in(0x7e55_e7a5_0000_0303, apart(19), 3, 600_000);
+    run_in(0x7e55_e7a5_0000_0304, apart(2), 2, 200_000);
+}
+
+/// Only what comes for the first time is written down page by page; descriptors are left as who gives back leaves them.
+#[test]
+fn memory_that_comes_has_no_descriptors() {
+    let geometry = Geometry::apart(3 * CHILD).expect("not too large");
+    let (words, locals) = (memory(geometry.words()), Memory(RefCell::new(vec![0; 2])));
+    let pool = Pool { words: &words, locals: &locals, geometry };
+    pool.format();
+    assert_eq!((pool.free(), pool.take(Size::Page, 0)), (0, Err(Refused::Empty)));
+    assert_eq!(words.0.borrow()[geometry.descriptor(CHILD)], 0x5555_5555_5555_5555);
+    assert_eq!(pool.add(1), Ok(()));
+    let mut descriptors = CHILD..2 * CHILD;
+    assert!(descriptors.all(|frame| words.0.borrow()[geometry.descriptor(frame)] == 0));
+    assert_eq!(words.0.borrow()[geometry.descriptor(0)], 0x5555_5555_5555_5555);
+    assert_eq!(words.0.borrow()[geometry.descriptor(2 * CHILD)], 0x5555_5555_5555_5555);
+    assert_eq!((pool.take(Size::Huge, 1), pool.remove(1)), (Ok(CHILD), false));
+    assert_eq!((pool.give(CHILD, Size::Huge, 0), pool.remove(1)), (Ok(()), true));
+    // What core 0 had reserved of it is no right any more.
+    assert_eq!((pool.free(), pool.take(Size::Page, 0)), (0, Err(Refused::Empty)));
+    assert_eq!(pool.give(CHILD, Size::Huge, 0), Err(Refused::NotTaken));
+    assert_eq!(pool.give(CHILD + 7, Size::Page, 0), Err(Refused::NotTaken));
+    assert_eq!((pool.add(1), pool.add(1)), (Ok(()), Err(Refused::NotTaken)));
+    assert_eq!(pool.free(), CHILD);
+}
+
+#[test]
+fn as_much_is_described_as_there_are_words() {
+    for own in (0..4000).chain([1 << 20]) {
+        let most = Geometry::most_apart(own);
+        let fits = |frames| Geometry::apart(frames).is_some_and(|g| g.words().div_ceil(512) <= own);
+        assert!(most == 0 || fits(most), "{own}");
+        assert!(!fits(most + CHILD), "{own}: more than {most} fit");
+    }
+    assert_eq!(Geometry::apart(511), None);
+    assert_eq!(Geometry::apart(usize::MAX), None);
 }
 
 #[test]

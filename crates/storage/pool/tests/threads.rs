@@ -48,7 +48,9 @@ struct Machine {
 
 impl Machine {
     fn new(children: usize, cores: usize) -> Machine {
-        let geometry = Geometry::new(children * CHILD, 0).expect("large enough");
+        Machine::of(Geometry::new(children * CHILD, 0).expect("large enough"), cores)
+    }
+    fn of(geometry: Geometry, cores: usize) -> Machine {
         let own = || (0..cores).map(|_| AtomicUsize::new(0)).collect();
         let atomics = |count| Memory((0..count).map(|_| AtomicU64::new(0)).collect(), own());
         let words = geometry.descriptor(0);
@@ -255,6 +257,128 @@ fn a_huge_page_is_given_back_while_another_takes() {
             tries::<1>,
         ],
     );
+}
+
+/// Children of 2 MiB of which the first and the last are there, whose words are elsewhere.
+fn chunks(children: usize) -> Arc<Machine> {
+    let geometry = Geometry::apart(children * CHILD).expect("not too large");
+    let machine = Arc::new(Machine::of(geometry, 2));
+    machine.pool().format();
+    assert_eq!(machine.pool().add(0), Ok(()));
+    assert_eq!(machine.pool().add(children - 1), Ok(()));
+    machine
+}
+
+/// What was removed is nobody's, and what somebody has is not removed; and nothing is lost.
+fn removed_or_taken(machine: &Machine, removed: usize, held: &[(usize, Size)]) {
+    let pool = machine.pool();
+    for &(frame, size) in held {
+        assert!(!pool.is_absent(frame / CHILD), "{frame} was removed");
+        assert_eq!(pool.give(frame, size, 1), Ok(()));
+    }
+    assert_eq!(pool.free(), (2 - removed) * CHILD);
+    // All of it is found.
+    assert_eq!([0, 1].iter().filter(|&&child| pool.remove(child)).count(), 2 - removed);
+    assert_eq!((pool.free(), pool.take(Size::Page, 0)), (0, Err(Refused::Empty)));
+}
+
+fn removes(body: Body) {
+    explore(move || {
+        let machine = chunks(2);
+        let other = machine.clone();
+        let thread = loom::thread::spawn(move || body(&other.pool()));
+        let removed = [0, 1].iter().filter(|&&child| machine.pool().remove(child)).count();
+        let held = thread.join().expect("it has ended");
+        removed_or_taken(&machine, removed, &held);
+    });
+}
+
+#[test]
+fn memory_is_removed_while_a_page_is_taken() {
+    removes(tries::<1>);
+}
+
+#[test]
+fn memory_is_removed_while_the_next_page_is_taken() {
+    removes(takes_next::<1>);
+}
+
+#[test]
+fn memory_is_removed_while_2_mib_are_taken() {
+    removes(takes_huge::<1>);
+}
+
+#[test]
+fn memory_is_removed_while_a_page_comes_back() {
+    removes(|pool| {
+        for (frame, size) in tries::<1>(pool) {
+            assert_eq!(pool.give(frame, size, 1), Ok(()));
+        }
+        Vec::new()
+    });
+}
+
+/// Of two who remove the same, one has it.
+#[test]
+fn memory_is_removed_by_two() {
+    explore(|| {
+        let machine = chunks(2);
+        let other = machine.clone();
+        let thread = loom::thread::spawn(move || other.pool().remove(1));
+        let removed = machine.pool().remove(1);
+        let both = (removed, thread.join().expect("it has ended"));
+        assert!(both != (true, true), "both have it");
+        let removed = usize::from(both != (false, false));
+        removed_or_taken(&machine, removed, &[]);
+    });
+}
+
+/// What another core has reserved, and takes of, is removed or not, but neither lost nor twice.
+#[test]
+fn memory_is_removed_that_another_core_reserves() {
+    explore(|| {
+        let machine = chunks(2);
+        // From here on core 1 reserves the tree.
+        for (frame, size) in tries::<1>(&machine.pool()) {
+            assert_eq!(machine.pool().give(frame, size, 1), Ok(()));
+        }
+        let other = machine.clone();
+        let thread = loom::thread::spawn(move || takes_next::<1>(&other.pool()));
+        let removed = usize::from(machine.pool().remove(0));
+        let held = thread.join().expect("it has ended");
+        removed_or_taken(&machine, removed, &held);
+    });
+}
+
+/// What a core has reserved does not keep what is free.
+#[test]
+fn reserved_memory_is_found() {
+    explore(|| {
+        let machine = chunks(2);
+        for (frame, size) in tries::<1>(&machine.pool()) {
+            assert_eq!(machine.pool().give(frame, size, 1), Ok(()));
+        }
+        assert_eq!(machine.pool().find_free(0, 1), Ok(0));
+        assert!(machine.pool().remove(0) && machine.pool().remove(1));
+    });
+}
+
+#[test]
+fn memory_comes_while_another_takes() {
+    explore(|| {
+        let machine = chunks(3);
+        let other = machine.clone();
+        let thread = loom::thread::spawn(move || takes_next::<1>(&other.pool()));
+        assert_eq!(machine.pool().add(1), Ok(()));
+        let gone = machine.pool().remove(1);
+        let held = thread.join().expect("it has ended");
+        assert!(!held.is_empty(), "there was room");
+        for (frame, size) in held {
+            assert!(!machine.pool().is_absent(frame / CHILD), "{frame} was removed");
+            assert_eq!(machine.pool().give(frame, size, 1), Ok(()));
+        }
+        assert_eq!(machine.pool().free(), if gone { 2 } else { 3 } * CHILD);
+    });
 }
 
 /// What one core has reserved is not lost for another.

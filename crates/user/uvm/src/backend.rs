@@ -242,6 +242,10 @@ pub trait Backend {
     fn object_pages(&self, _object: ObjectId) -> u64 {
         u64::MAX
     }
+    /// Such an entry shows no memory for this page. Makes some, if the object has the page; `true`: it is to be tried again.
+    fn object_make(&mut self, _object: ObjectId, _page: u64) -> bool {
+        false
+    }
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.

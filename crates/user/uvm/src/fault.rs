@@ -268,21 +268,37 @@ impl Space {
     ) -> Result<(), FaultError> {
         let key = page >> 9;
         if self.pmap.is_whole(key) {
-            // Another thread has mapped it, or the object has nothing there.
-            return match b.touch(page * PAGE, access) {
-                true => Ok(()),
-                false => Err(FaultError::NoPage),
-            };
+            // Another thread has mapped it, or the object has nothing there, or there was no memory.
+            let object_page = entry.object_page(page);
+            for _ in 0..TRIES {
+                if b.touch(page * PAGE, access) {
+                    return Ok(());
+                }
+                if !b.object_make(object, object_page) {
+                    break;
+                }
+            }
+            return Err(FaultError::NoPage);
         }
-        let extent = b.object_extent(object, entry.object_page(page))?;
-        if b.object_is_whole(object) {
+        let mut tries = TRIES;
+        'again: while tries > 0 {
+            tries -= 1;
+            let extent = b.object_extent(object, entry.object_page(page))?;
+            if !b.object_is_whole(object) {
+                break;
+            }
             for (shown, first) in self.whole_candidates(b, entry, object, key) {
                 match self.pmap.enter_whole(b, shown, &extent, first, entry.prot) {
                     // The object is smaller, or there is something else in the directory: a region is to be had.
                     Err(ObjectError::NoMemory) if matches!(shown, Shown::Giant(_)) => {}
+                    Err(ObjectError::Gone) => {
+                        b.object_forget(object, first);
+                        continue 'again;
+                    }
                     result => return Ok(result?),
                 }
             }
+            break;
         }
         self.map_object(b, entry, object, page, entry.prot)
     }

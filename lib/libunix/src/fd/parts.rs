@@ -101,6 +101,8 @@ pub fn look(
     let stretch = Stretch { inode, start: offset & !(PART_BYTES - 1), writable, morsel };
     parts.look(stretch).map_err(|refused| match refused {
         NoLook::Busy => Errno::EIO,
+        // The file has been truncated since its Morsel came.
+        NoLook::Refused(Status::OutOfRange) => Errno::ESTALE,
         // There is no page for the tables of this part.
         NoLook::Refused(Status::NoMemory) => Errno::ENOSPC,
         NoLook::Refused(status) => errno(status),

@@ -26,6 +26,8 @@ pub struct Windows {
     looks: Option<Box<Looks<Places, WINDOWS>>>,
     /// Those on files that are Morsels.
     parts: Option<Box<Parts>>,
+    /// Files of which a few bytes were copied by `unixd`, the last ones.
+    small: [u64; SMALL],
     options: Options,
 }
 
@@ -37,6 +39,9 @@ pub struct Options {
     /// Is nothing shown after use?
     pub is_uncached: bool,
 }
+
+/// So many files are remembered of which a few bytes were copied.
+const SMALL: usize = 4;
 
 /// The fewest windows: a copy from one file to another has two looks at a time.
 const FEWEST: usize = 2;
@@ -73,17 +78,30 @@ const TRIES: u32 = 16;
 impl Windows {
     /// None is used.
     pub const fn new() -> Self {
-        Windows { looks: None, parts: None, options: Options::DEFAULT }
+        Windows { looks: None, parts: None, small: [0; SMALL], options: Options::DEFAULT }
+    }
+
+    /// A few bytes of a file are to be copied: is that the first time? Then a window is not worth its while: many files are read
+    /// or written once, and closed.
+    pub fn is_first(&mut self, inode: u64) -> bool {
+        let known = self.small.contains(&inode);
+        if !known {
+            self.small.rotate_right(1);
+            self.small[0] = inode;
+        }
+        !known
     }
 
     /// Closes all windows on a file.
     pub fn forget(&mut self, inode: u64) {
+        self.small.iter_mut().filter(|small| **small == inode).for_each(|small| *small = 0);
         self.forget_pieces(|piece| piece.inode == inode);
         self.forget_parts(|stretch| stretch.inode == inode);
     }
 
     /// Closes all windows but those on files of which `keep` says so.
     pub fn keep(&mut self, keep: impl Fn(u64) -> bool) {
+        self.small.iter_mut().filter(|small| !keep(**small)).for_each(|small| *small = 0);
         self.forget_pieces(|piece| !keep(piece.inode));
         self.forget_parts(|stretch| !keep(stretch.inode));
     }

@@ -402,7 +402,11 @@ impl Backend for Caps {
         let mapped = table_slot(table).map(entry, count, src, offset, flags(prot), mapping);
         mapped.map_err(|status| match status {
             // The pool has none for a page that was missing.
-            Status::NoMemory if is_morsel(src) => ObjectError::NoPage,
+            Status::NoMemory if is_morsel(src) && count == 1 => self.objects.no_page(src),
+            Status::NoMemory if is_morsel(src) => {
+                self.objects.narrow();
+                ObjectError::Gone
+            }
             status => gone_or_no_memory(status),
         })
     }
@@ -487,7 +491,7 @@ impl Backend for Caps {
         }
         made.map(|()| table).map_err(|status| match status {
             // The pool has none for the tables of this part.
-            Status::NoMemory => ObjectError::NoPage,
+            Status::NoMemory => self.objects.no_page(Place(extent.frame)),
             status => gone_or_no_memory(status),
         })
     }
@@ -526,6 +530,9 @@ impl Backend for Caps {
     }
     fn object_pages(&self, object: ObjectId) -> u64 {
         self.objects.size(object).div_ceil(PAGE)
+    }
+    fn object_make(&mut self, object: ObjectId, page: u64) -> bool {
+        self.objects.make_room(object, page)
     }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);

@@ -128,6 +128,7 @@ fn find_object(
     let shared = request.flags.has(Flags::SHARED);
     if flags & MAP_ANONYMOUS != 0 {
         request.object = Some((shared_memory(&mut p.mm, request.len)?, 0));
+        align(request);
         return Ok(());
     }
     let file = p.fds.get(fd)?;
@@ -143,12 +144,12 @@ fn find_object(
             request.object = Some((shared_memory(&mut p.mm, request.len)?, 0))
         }
         Mapped::Zeroes => {}
-        Mapped::Contents(Contents { desc, inode, is_stored }) => {
+        Mapped::Contents(Contents { desc, inode, .. }) => {
             let index = p.fds.index(fd)?;
             let object = object_of(p, desc, index, inode, shared && writable)?;
             request.object = Some((object, offset));
-            if shared && is_stored && request.placement == Placement::Hint {
-                request.placement = Placement::HintAligned;
+            if shared {
+                align(request);
             }
             if shared && !writable {
                 request.flags = request.flags.or(Flags::NEVER_WRITE);
@@ -156,6 +157,13 @@ fn find_object(
         }
     }
     Ok(())
+}
+
+/// A large object is mapped where whole tables of it can be, if the library chooses the address.
+fn align(request: &mut MapRequest) {
+    if request.placement == Placement::Hint {
+        request.placement = Placement::HintAligned;
+    }
 }
 
 /// The object for an open file. It holds the file once, however often it is mapped.

@@ -53,8 +53,8 @@ struct Seen {
     frame: Place,
 }
 
-/// Most pages of a Morsel that are mapped at a time: what is mapped is made, if it was not there.
-const AROUND: u64 = 16;
+/// Most pages of a Morsel that are mapped at a time.
+const AROUND: u64 = 64;
 
 /// Pages that an object may have: more than the largest file.
 const OBJECT_PAGES: u64 = 1 << 36;
@@ -85,11 +85,24 @@ impl Seen {
     fn is_morsel(&self) -> bool {
         self.pages == OBJECT_PAGES
     }
-    /// Of a Morsel: the pages around a page, to be mapped without the others. It has those before `end`.
-    fn around(&self, page: u64, end: u64) -> Extent {
-        let first = page / AROUND * AROUND;
-        let pages = end.min(first + AROUND) - first;
+    /// Of a Morsel: some pages, to be mapped without the others.
+    fn only(&self, first: u64, pages: u64) -> Extent {
         Extent { frame: self.frame.0, frame_page: first, first, pages }
+    }
+}
+
+/// How many pages of a Morsel are mapped that are not there: as many as were mapped just before. Who goes on page by page soon
+/// gets many at a time, and who does not at most twice what it needs.
+struct Stride {
+    /// Where the next page of the object is in the table.
+    next: u64,
+    pages: u64,
+}
+
+impl Stride {
+    fn of(&mut self, at: u64) -> u64 {
+        self.pages = if at == self.next { (2 * self.pages).min(AROUND) } else { 1 };
+        self.pages
     }
 }
 
@@ -103,6 +116,7 @@ pub struct Objects {
     near: Numbers,
     /// The others.
     far: Spread,
+    stride: Stride,
     /// Is there a page of zeroes at `own::ZERO_PAGE`?
     zero_page: bool,
     /// Files that are no longer mapped: to be released by whoever has the table of files.
@@ -131,6 +145,7 @@ impl Objects {
             extents: Ranges::new(),
             near: Numbers::new(),
             far: Spread::new(L2_SLOTS),
+            stride: Stride { next: u64::MAX, pages: 1 },
             zero_page: false,
             released: Vec::new(),
             pages: Pages::new(Area::new(LIBRARY_PEEK, Place::own(own::PT), own::PEEK_MAPPING)),
@@ -304,9 +319,65 @@ impl Objects {
             self.set_size(id, facts.limit);
         }
         match self.size(id).div_ceil(PAGE) {
-            end if page < end => Ok(seen.around(page, end)),
+            end if page < end => Ok(self.around(id, page, end, seen)),
             _ => Err(ObjectError::NoPage),
         }
+    }
+
+    /// The pages of a Morsel around a page before `end` that are there; or some that are to be made.
+    fn around(&mut self, id: ObjectId, page: u64, end: u64, seen: Seen) -> Extent {
+        let block = page & !(AROUND - 1);
+        let last = end.min(block + AROUND);
+        let hole = |from| match seen.frame.next_hole(from, last - from) {
+            Ok(hole) => hole.unwrap_or(last),
+            Err(_) => from,
+        };
+        let (mut first, mut behind) = (block, hole(block));
+        if behind <= page {
+            (first, behind) = (page, hole(page));
+        }
+        let pages = self.stride.of(at(id, page));
+        behind = behind.max(page + 1).max(end.min(page + pages));
+        self.stride.next = at(id, behind);
+        seen.only(first, behind - first)
+    }
+
+    /// There is no memory for a page of a Morsel that was to be made. [`Gone`](ObjectError::Gone): now there may be.
+    #[cold]
+    pub fn no_page(&mut self, morsel: Place) -> ObjectError {
+        let mut place = self.extents.first();
+        let mut found = None;
+        while let Some(seen) = self.extents.get(place) {
+            if seen.frame == morsel {
+                found = Some(ObjectId::new((seen.start / OBJECT_PAGES) as u32));
+                break;
+            }
+            place = self.extents.next(place);
+        }
+        match found {
+            Some(id) if self.ask_for_room(id) => ObjectError::Gone,
+            _ => ObjectError::NoPage,
+        }
+    }
+
+    /// Asks for memory for a page of an object, if it is one of its pages. Returns `true` if there may be some now.
+    #[cold]
+    pub fn make_room(&mut self, id: ObjectId, page: u64) -> bool {
+        let place = self.extents.seek(at(id, page));
+        let seen = self.extents.get(place).filter(|seen| seen.start <= at(id, page)).copied();
+        let has_page =
+            |seen: Seen| seen.frame.morsel_info().is_ok_and(|facts| page * PAGE < facts.limit);
+        seen.is_some_and(has_page) && self.ask_for_room(id)
+    }
+
+    fn ask_for_room(&self, id: ObjectId) -> bool {
+        self.get(id).is_some_and(|object| server::call(op::MakeRoom { desc: object.desc }).is_ok())
+    }
+
+    /// There is no memory for pages of a Morsel that were to be made: the next time only one is.
+    #[cold]
+    pub fn narrow(&mut self) {
+        self.stride.next = u64::MAX;
     }
 
     /// Takes an object out of its bucket.

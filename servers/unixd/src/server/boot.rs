@@ -19,6 +19,7 @@ use crate::streams::{Channel, Streams};
 use crate::system::System;
 use crate::terminal::Terminal;
 use crate::voices::Speaker;
+use crate::volatile::VolatilePool;
 use alloc::vec::Vec;
 use captypes::invocations::options;
 use credentials::Credentials;
@@ -97,7 +98,9 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
     let [_, w0, w1, w2, w3] = start.args;
     let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: clock.boot_wall() as i64 };
     let window = domain::with(|domain| domain.window()).map_err(|_| "no window")?;
-    let files = Files::new(Limits::of(INODES_MAX), attr, Frames::new(window));
+    let volatile = VolatilePool::new(boot.info.ram_bytes).map_err(|_| "no memory for files")?;
+    let frames = Frames::new(window, volatile);
+    let files = Files::new(Limits::of(INODES_MAX), attr, frames);
     let load = Load::begin(&mut clock);
     Ok(Unixd {
         procs: Procs::default(),

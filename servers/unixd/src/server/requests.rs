@@ -150,6 +150,7 @@ impl Unixd {
             Any::Close(_) => self.close(call),
             Any::Read(op) => self.read(call, op.desc, op.bytes as usize),
             Any::Write(op) => self.write(call, op.desc),
+            Any::ReadAt(op) => self.contents().read_at(op),
             Any::ReadBegin(op) => self.contents().read_begin(op),
             Any::WriteBegin(op) => self.contents().write_begin(op),
             Any::FileExtent(op) => self.contents().file_extent(op),
@@ -157,10 +158,11 @@ impl Unixd {
             Any::Allocate(op) => self.contents().allocate(op),
             Any::Sync(op) => self.contents().sync(op),
             Any::Clone(op) => self.contents().clone_file(op),
+            Any::MakeRoom(op) => self.contents().make_room(op),
             Any::MakeAtomic(op) => self.contents().make_atomic(op),
             Any::Splice(op) => self.splice(call, op),
             Any::DiskSize(op) => self.contents().disk_size(op),
-            Any::Seek(op) => seek(&mut self.descs, &self.tree, self.caller, op),
+            Any::Seek(op) => seek(&mut self.descs, &mut self.tree, self.caller, op),
             Any::GetDents(op) => {
                 let Unixd { descs, tree, procs, caller, .. } = self;
                 get_dents(descs, tree, procs, *caller, (op.desc, op.bytes as usize))

@@ -20,7 +20,20 @@ pub struct Pages {
     free: Rc<Cell<u64>>,
 }
 
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.discard(0, self.most);
+    }
+}
+
 impl Pages {
+    /// The first pages between two bytes that are there, up to one that is not.
+    pub fn next_data(&self, from: u64, to: u64) -> Option<(u64, u64)> {
+        let mut pages = from / PAGE..to / PAGE;
+        let first = pages.find(|page| self.holds(*page))?;
+        let end = pages.find(|page| !self.holds(*page)).unwrap_or(to / PAGE);
+        Some((first * PAGE, end * PAGE))
+    }
     fn holds(&self, page: u64) -> bool {
         self.pages.contains_key(&page)
     }
@@ -91,10 +104,13 @@ impl Objects {
     pub fn new(free: Rc<Cell<u64>>) -> Objects {
         Objects { all: Rc::default(), free }
     }
-    pub fn create(&self) -> Result<(u32, Object), Errno> {
+    /// One that goes when nobody has it.
+    pub fn volatile(&self) -> Object {
         let (size, most, free) = (0, 2 * PAGE, self.free.clone());
-        let object =
-            Rc::new(RefCell::new(Pages { pages: BTreeMap::new(), size, most, committed: 0, free }));
+        Rc::new(RefCell::new(Pages { pages: BTreeMap::new(), size, most, committed: 0, free }))
+    }
+    pub fn create(&self) -> Result<(u32, Object), Errno> {
+        let object = self.volatile();
         let mut all = self.all.borrow_mut();
         let number = all.last_key_value().map_or(0, |(last, _)| last + 1);
         all.insert(number, object.clone());
@@ -102,7 +118,8 @@ impl Objects {
     }
     /// Pages are copied at once.
     pub fn clone_of(&self, object: &Object) -> Result<(u32, Object), Errno> {
-        let (number, new) = self.create()?;
+        let survives = self.all.borrow().values().any(|known| Rc::ptr_eq(known, object));
+        let (number, new) = if survives { self.create()? } else { (0, self.volatile()) };
         {
             let (from, mut to) = (object.borrow(), new.borrow_mut());
             self.free.set(self.free.get().checked_sub(from.taken()).ok_or(Errno::ENOSPC)?);

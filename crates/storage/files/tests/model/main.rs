@@ -47,15 +47,6 @@ impl Memory for Bytes {
     type Frame = Frame;
     type Object = Object;
 
-    fn allocate(&mut self, bytes: u64, _: u32) -> Result<Frame, Errno> {
-        assert!(bytes > 0 && bytes.is_multiple_of(PAGE), "memory comes in pages");
-        let left = self.free.get().checked_sub(bytes).ok_or(Errno::ENOSPC)?;
-        self.free.set(left);
-        let zeros = RefCell::new(vec![0; bytes as usize]);
-        let revoked = Cell::new(0);
-        Ok(Frame { bytes: zeros, revoked, taken: bytes, free: self.free.clone() })
-    }
-
     fn archived(&mut self, offset: u64, bytes: u64) -> Result<Frame, Errno> {
         assert!(offset.is_multiple_of(PAGE) && bytes.is_multiple_of(PAGE));
         let part = &self.archive[offset as usize..(offset + bytes) as usize];
@@ -63,18 +54,17 @@ impl Memory for Bytes {
         Ok(Frame { bytes, revoked, taken: 0, free: self.free.clone() })
     }
 
-    fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Frame) -> Result<(), Errno> {
-        let part = self.archive[offset as usize..(offset + bytes) as usize].to_vec();
-        self.write(to, 0, &part)
+    fn archived_end(&mut self, offset: u64, bytes: u64, _: u32) -> Result<Frame, Errno> {
+        let left = self.free.get().checked_sub(PAGE).ok_or(Errno::ENOSPC)?;
+        self.free.set(left);
+        let mut page = self.archive[offset as usize..(offset + bytes) as usize].to_vec();
+        page.resize(PAGE as usize, 0);
+        let (bytes, revoked) = (RefCell::new(page), Cell::new(0));
+        Ok(Frame { bytes, revoked, taken: PAGE, free: self.free.clone() })
     }
 
-    fn write(&mut self, to: &Frame, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        to.bytes.borrow_mut()[offset as usize..][..data.len()].copy_from_slice(data);
-        Ok(())
-    }
-
-    fn read(&mut self, from: &Frame, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
-        data.copy_from_slice(&from.bytes.borrow()[offset as usize..][..data.len()]);
+    fn read_archived(&self, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        data.copy_from_slice(&self.archive[offset as usize..][..data.len()]);
         Ok(())
     }
 
@@ -83,9 +73,11 @@ impl Memory for Bytes {
         Ok(())
     }
 
-    fn clear(&mut self, frame: &Frame, from: u64, to: u64) -> Result<(), Errno> {
-        frame.bytes.borrow_mut()[from as usize..to as usize].fill(0);
-        Ok(())
+    fn make_object(&mut self, bytes: u64, needed: u64, _: u32) -> Result<Object, Errno> {
+        let object = self.objects.volatile();
+        object.borrow_mut().resize(bytes)?;
+        object.borrow_mut().populate(0, needed.next_multiple_of(PAGE));
+        Ok(object)
     }
 
     fn create_object(&mut self) -> Result<(u32, Object), Errno> {
@@ -100,15 +92,42 @@ impl Memory for Bytes {
         object.borrow().most
     }
 
-    fn resize_object(&mut self, object: &mut Object, bytes: u64) -> Result<(), Errno> {
+    fn resize_object(&mut self, object: &mut Object, bytes: u64, _: u32) -> Result<(), Errno> {
         object.borrow_mut().resize(bytes)
     }
 
-    fn populate_object(&mut self, object: &Object, from: u64, to: u64) -> Result<u64, Errno> {
+    fn populate_object(
+        &mut self,
+        object: &mut Object,
+        (from, to): (u64, u64),
+        _: u32,
+    ) -> Result<u64, Errno> {
         Ok(object.borrow_mut().populate(from, to))
     }
 
-    fn discard_object(&mut self, object: &Object, from: u64, to: u64) -> Result<(), Errno> {
+    fn next_data(
+        &self,
+        object: &Object,
+        (from, to): (u64, u64),
+    ) -> Result<Option<(u64, u64)>, Errno> {
+        Ok(object.borrow().next_data(from, to))
+    }
+
+    fn allocated(&self, object: &Object, size: u64) -> Result<u64, Errno> {
+        assert!(object.borrow().taken() <= size.next_multiple_of(PAGE), "pages behind the end");
+        Ok(object.borrow().taken())
+    }
+
+    fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno> {
+        self.allocated(&self.objects.open(number).unwrap(), size)
+    }
+
+    fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Object) -> Result<(), Errno> {
+        let part = self.archive[offset as usize..(offset + bytes) as usize].to_vec();
+        self.write_object(to, 0, &part)
+    }
+
+    fn discard_object(&mut self, object: &mut Object, from: u64, to: u64) -> Result<(), Errno> {
         object.borrow_mut().discard(from, to);
         Ok(())
     }
@@ -141,7 +160,7 @@ impl Memory for Bytes {
         Ok(())
     }
 
-    fn clone_object(&mut self, object: &Object) -> Result<(u32, Object), Errno> {
+    fn clone_object(&mut self, object: &mut Object) -> Result<(u32, Object), Errno> {
         self.objects.clone_of(object)
     }
 
@@ -212,7 +231,7 @@ fn piece(
     write: bool,
 ) -> Result<Piece<'_, Frame, Object>, Errno> {
     if files.present(ino, at, write)?.is_none() {
-        files.make_piece(ino, at, write, 0)?;
+        files.make_piece(ino, write, 0)?;
     }
     files.piece(ino, at)
 }
@@ -254,7 +273,6 @@ impl World {
         assert!(piece.start <= offset && offset < piece.start + piece.bytes);
         let inside = (offset - piece.start) as usize;
         Ok(match piece.backing {
-            Backing::Hole => 0,
             Backing::Frame(frame) => frame.bytes.borrow()[inside],
             Backing::Object(object) => object.borrow().byte(offset),
         })
@@ -311,10 +329,7 @@ impl World {
                 assert!(offset < size.next_multiple_of(PAGE));
                 if offset < size {
                     match piece.backing {
-                        Backing::Hole => panic!("what is to be written is not there"),
-                        Backing::Frame(frame) => {
-                            frame.bytes.borrow_mut()[(offset - piece.start) as usize] = value
-                        }
+                        Backing::Frame(_) => panic!("the archive is not written"),
                         // A store makes the page, or fails.
                         Backing::Object(object) => {
                             let page = offset & !(PAGE - 1);
@@ -356,10 +371,9 @@ impl World {
                 }
             }
             Err(Refusal::Limit) => assert!(grows && end > self.limit),
-            Err(Refusal::Error(Errno::EOPNOTSUPP)) => match file {
-                STORED => assert!(how == Allocation::Keep && end > size),
-                _ => assert!(matches!(how, Allocation::Punch | Allocation::Zero)),
-            },
+            Err(Refusal::Error(Errno::EOPNOTSUPP)) => {
+                assert!(how == Allocation::Keep && end > size)
+            }
             Err(Refusal::Error(error)) => {
                 assert_eq!(error, Errno::ENOSPC);
                 if how == Allocation::Zero {
@@ -402,10 +416,11 @@ impl World {
 
     fn taken(&self, file: usize) -> u64 {
         let content = self.files.content(self.inos[file]).unwrap();
-        match &content.stored_number() {
-            Some(number) => self.files.memory_ref().objects.open(*number).unwrap().borrow().taken(),
-            None => content.extents().iter().map(|extent| extent.handle.taken).sum(),
-        }
+        let extents: u64 = content.extents().iter().map(|extent| extent.handle.taken).sum();
+        let number = content.stored_number();
+        let stored = number.map(|number| self.files.memory_ref().objects.open(number).unwrap());
+        let object = stored.as_ref().or(content.object());
+        extents + object.map_or(0, |object| object.borrow().taken())
     }
 }
 
@@ -444,46 +459,51 @@ proptest! {
 }
 
 #[test]
-fn a_change_of_extents_changes_the_layout() {
+fn a_change_of_what_is_mapped_changes_the_layout() {
     let mut world = World::new(u64::MAX);
+    let layout = |world: &mut World, file: usize| {
+        piece(&mut world.files, world.inos[file], 0, false).unwrap().layout
+    };
     world.write(0, 0, 3 * PAGE, 7);
-    let layout =
-        |world: &mut World| piece(&mut world.files, world.inos[0], 0, false).unwrap().layout;
-    let first = layout(&mut world);
-    world.resize(0, 2 * PAGE + 1);
-    assert_eq!(layout(&mut world), first, "no page has gone");
+    let first = layout(&mut world, 0);
+    world.resize(0, PAGE);
     world.write(0, 3 * PAGE, 4 * PAGE, 7);
-    assert_eq!(layout(&mut world), first, "what is added changes nothing that somebody has mapped");
-    world.resize(0, PAGE);
-    let second = layout(&mut world);
-    assert_ne!(second, first, "the piece is still there, but was taken away");
-    world.resize(0, 0);
-    world.resize(0, PAGE);
-    assert_ne!(layout(&mut world), second);
+    assert_eq!(layout(&mut world, 0), first, "it is the same object");
+    let archived = layout(&mut world, 1);
+    world.write(1, 0, 1, 7);
+    assert_ne!(layout(&mut world, 1), archived);
 }
 
 #[test]
-fn what_is_cut_off_is_taken_away_from_everybody() {
+fn a_file_of_the_archive_is_taken_away_from_everybody_when_it_changes() {
     let mut world = World::new(u64::MAX);
-    world.write(0, 0, 4 * PAGE, 7);
-    let revoked = |world: &World| {
-        let content = world.files.content(world.inos[0]).unwrap();
-        content.extents().iter().map(|extent| extent.handle.revoked.get()).collect::<Vec<_>>()
-    };
-    assert_eq!(revoked(&world), [0]);
-    world.resize(0, 8 * PAGE);
-    world.resize(0, 5 * PAGE);
-    world.resize(0, 3 * PAGE + 5);
-    assert_eq!(revoked(&world), [0], "holes, and a part of a page");
-    world.resize(0, 3 * PAGE);
-    assert_eq!(revoked(&world), [1]);
-    // A file of the archive, which is mapped as it lies until it changes.
     piece(&mut world.files, world.inos[1], 0, false).unwrap();
-    let is_revoked = |world: &World| {
-        let content = world.files.content(world.inos[1]).unwrap();
-        content.extents().iter().any(|extent| extent.handle.revoked.get() > 0)
-    };
-    assert!(!is_revoked(&world));
+    let extents =
+        |world: &World| world.files.content(world.inos[1]).unwrap().extents().iter().count();
+    assert_eq!(extents(&world), 2);
+    world.files.memory().free.set(0);
+    world.write(1, 0, 1, 7);
+    assert_eq!(extents(&world), 2, "there was no memory for a copy");
+    world.free.set(PLENTY - world.taken(1));
+    world.resize(1, PAGE + 7);
+    assert_eq!(extents(&world), 0);
+    world.check(1).unwrap();
+}
+
+#[test]
+fn what_is_all_zeros_takes_no_memory() {
+    let mut world = World::new(u64::MAX);
+    let ino = world.inos[0];
+    let allocated = |world: &World| world.files.allocated(ino).unwrap();
+    world.resize(0, 100 * PAGE);
+    assert!(world.files.content(ino).unwrap().object().is_none());
+    assert_eq!((allocated(&world), world.copied(0)), (0, vec![0; 100 * PAGE as usize]));
+    assert_eq!(world.files.next_data(ino, 0), Ok(None));
+    world.write(0, 50 * PAGE + 1, 1, 7);
+    assert_eq!(allocated(&world), PAGE);
+    assert_eq!(world.files.next_data(ino, 0), Ok(Some((50 * PAGE, 51 * PAGE))));
+    assert_eq!(world.files.next_data(ino, 50 * PAGE + 5), Ok(Some((50 * PAGE + 5, 51 * PAGE))));
+    assert_eq!(world.files.next_data(ino, 51 * PAGE), Ok(None));
 }
 
 #[test]
@@ -546,12 +566,24 @@ fn a_clone_has_what_the_other_had_and_nothing_in_common() {
     let plain = world.inos;
     assert_eq!(clone(&mut world, plain[0], other), wrong(Errno::EXDEV));
     assert_eq!(clone(&mut world, other, plain[0]), wrong(Errno::EXDEV));
-    assert_eq!(clone(&mut world, plain[1], plain[0]), wrong(Errno::EOPNOTSUPP));
+    // Of a file of the archive, which is one no more.
+    assert_eq!(clone(&mut world, plain[1], plain[0]), Ok(()));
+    world.model[0] = world.model[1].clone();
+    world.write(1, 5, 10, 9);
+    world.check(0).unwrap();
+    world.check(1).unwrap();
+    assert_eq!(clone(&mut world, plain[0], plain[2]), Ok(()));
+    world.model[2] = world.model[0].clone();
+    world.check(2).unwrap();
     let small = Writer { limit: PAGE, ..writer };
     world.files.resize(other, 0, writer).unwrap();
     assert_eq!(world.files.clone_contents(stored, other, small), Err(Refusal::Limit));
     world.files.names_mut().unlink(world.kept, b"other", Cred::ROOT, NOW).unwrap();
     world.files.names_mut().unlink(world.kept, b"stored", Cred::ROOT, NOW).unwrap();
+    let root = world.files.names().root();
+    for name in [&b"new"[..], b"boot", b"tiny"] {
+        world.files.names_mut().unlink(root, name, Cred::ROOT, NOW).unwrap();
+    }
     assert_eq!(world.free.get(), PLENTY);
 }
 

@@ -283,6 +283,9 @@ pub fn move_back(desc: u32, offset: u64) {
 /// Reads at `offset` or [`AT_OFFSET`].
 pub fn read(io: &mut Io, desc: u32, inode: u64, offset: u64, to: &mut Cursor) -> Result<u64> {
     to.probe_out(&mut io.mm)?;
+    if to.left() <= DATA_BYTES as u64 && io.fds.windows.is_first(inode) {
+        return read_small(io, desc, offset, to);
+    }
     let part = server::call(op::ReadBegin { desc, offset, bytes: to.left() })?;
     let mut pieces = FilePieces::new(desc, inode, part);
     let result = copy_out(io, &mut pieces, to);
@@ -294,6 +297,17 @@ pub fn read(io: &mut Io, desc: u32, inode: u64, offset: u64, to: &mut Cursor) ->
         Err(error) if done == 0 => Err(error),
         _ => Ok(done),
     }
+}
+
+/// The same for a few bytes, which `unixd` copies.
+fn read_small(io: &mut Io, desc: u32, offset: u64, to: &mut Cursor) -> Result<u64> {
+    let part = server::call(op::ReadAt { desc, offset, bytes: to.left() })?;
+    let moved = to.scatter_from(&mut io.mm, server::data(part.bytes as usize));
+    let done = moved.bytes as u64;
+    if done < part.bytes && offset == AT_OFFSET {
+        move_back(desc, part.offset + done);
+    }
+    moved.some().map(|bytes| bytes as u64)
 }
 
 fn copy_out(io: &mut Io, pieces: &mut FilePieces, to: &mut Cursor) -> Result<()> {
@@ -331,7 +345,10 @@ pub fn write(io: &mut Io, to: Target, offset: u64, from: &mut impl Source) -> Re
     while from.left() > 0 && tries > 0 {
         let at = if offset == AT_OFFSET { AT_OFFSET } else { offset + total };
         let small = from.left() <= DATA_BYTES as u64;
-        let written = match to.write_only && small && at == AT_OFFSET {
+        let by_server = small
+            && at == AT_OFFSET
+            && (to.write_only || io.fds.windows.is_first(to.inode));
+        let written = match by_server {
             true => write_small(io, to.desc, from),
             false => write_piece(io, to, at, from),
         };

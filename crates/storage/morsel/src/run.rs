@@ -1,0 +1,120 @@
+//! Runs of pages in one last-level table: one walk for many of them, below entries that are own, and where what is stored
+//! survives. Whatever is not so simple is left to [`fault`](Morsels::fault).
+
+use crate::link::{index, pages_of, Child, Kind, Link};
+use crate::memory::{At, Cores, Frame, Memory, Pages};
+use crate::{Morsels, Record, Refused};
+
+/// Most pages that are made beside the one that somebody wants.
+const AHEAD: usize = 16;
+
+/// A last-level table.
+#[derive(Clone, Copy)]
+pub(crate) struct Table {
+    pub frame: Frame,
+    /// The page behind the last that it may have: of the table, or before the limit.
+    pub end: u64,
+}
+
+impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
+    /// The last-level table of a page of an object, if all entries that lead to it are own.
+    #[inline(always)]
+    pub(crate) fn plain_table(&self, record: Record, page: u64) -> Option<Table> {
+        let anchor = self.anchor(record);
+        let limit = self.limit(record);
+        let outside = page >= pages_of(anchor.order()) || page << 12 >= limit;
+        if !anchor.is_plain() || outside || self.ordered() {
+            return None;
+        }
+        let (mut frame, mut level) = (anchor.root(), anchor.order());
+        while level > 1 {
+            let link = self.load(At::new(frame, index(page, level)));
+            if !link.is_own() || link.is_huge() {
+                return None;
+            }
+            (frame, level) = (link.frame(), level - 1);
+        }
+        (level == 1).then_some(Table { frame, end: ((page | 511) + 1).min(limit.div_ceil(4096)) })
+    }
+
+    /// Makes pages from `first` on, as long as they are missing or own, up to `end`. Returns the first that is neither.
+    /// Who calls this [has entered](Cores::enter).
+    pub(crate) fn fill_run(&self, record: Record, first: u64, end: u64) -> u64 {
+        match self.plain_table(record, first) {
+            Some(table) => self.fill_table(table, first, end),
+            None => first,
+        }
+    }
+
+    fn fill_table(&self, table: Table, first: u64, end: u64) -> u64 {
+        let mut page = first;
+        while page < end.min(table.end) {
+            let at = At::new(table.frame, index(page, 1));
+            let link = self.load(at);
+            if !(link.is_empty() && self.fill(at)) && !link.is_own() {
+                break;
+            }
+            page += 1;
+        }
+        page
+    }
+
+    /// Puts a page into an entry that was empty. `false`: there is none, or somebody else was faster.
+    #[inline(always)]
+    fn fill(&self, at: At) -> bool {
+        let Some(frame) = self.pages.take_next().or_else(|| self.pages.take(0)) else {
+            return false;
+        };
+        self.memory.zero(frame);
+        let link = Link::own(Child { frame, kind: Kind::Page }, true);
+        let filled = self.exchange(at, Link::EMPTY, link);
+        if !filled {
+            self.give_page(frame);
+        }
+        filled
+    }
+
+    /// A page was made because somebody wanted it. If there are some just before it, as many are made behind it, as far as they
+    /// are missing: who goes on so finds them, and who does not has at most twice what it needs. Who calls this
+    /// [has entered](Cores::enter).
+    pub fn fill_ahead(&self, record: Record, page: u64) {
+        let Some(table) = self.plain_table(record, page) else { return };
+        let here = index(page, 1);
+        let is_there = |n: &usize| self.load(At::new(table.frame, *n)).is_own();
+        let before = (here.saturating_sub(AHEAD)..here).rev().take_while(is_there).count();
+        self.fill_table(table, page + 1, page + 1 + before as u64);
+    }
+
+    /// The frames of pages from `first` on, which are made if they are missing, and are the object's own as with
+    /// [`own_page`](Self::own_page): as many as are asked for, or fewer. Returns how many, at least one.
+    ///
+    /// # Errors
+    /// Those of [`fault`](Self::fault), for the first page.
+    pub fn own_pages(
+        &self,
+        record: Record,
+        first: u64,
+        frames: &mut [Frame],
+    ) -> Result<usize, Refused> {
+        let end = first + frames.len() as u64;
+        self.cores.enter();
+        self.fill_run(record, first, end);
+        let mut count = 0;
+        if let Some(table) = self.plain_table(record, first) {
+            for (page, frame) in (first..end.min(table.end)).zip(&mut *frames) {
+                let link = self.load(At::new(table.frame, index(page, 1)));
+                if !link.is_own() {
+                    break;
+                }
+                *frame = link.frame();
+                count += 1;
+            }
+        }
+        self.cores.leave();
+        if let (0, Some(frame)) = (count, frames.first_mut()) {
+            *frame = self.own_page(record, first)?;
+            count = 1;
+        }
+        Ok(count)
+    }
+}
