@@ -277,6 +277,9 @@ impl<W: Waiting> Pages for Machine<'_, W> {
         let taken = self.pool().take_next(self.view.core.id.index())?;
         Some(Frame((self.view.base >> 12) + taken as u64))
     }
+    fn grows(&self) -> bool {
+        self.view.geometry.is_apart()
+    }
     fn give(&self, frame: Frame, order: u8) {
         let given = self
             .number_of(frame)

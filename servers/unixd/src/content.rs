@@ -217,7 +217,24 @@ impl Contents<'_> {
             return Err(Errno::ENOSPC);
         }
         let user = self.procs.cred(self.caller.pid).uid;
-        self.files.memory().volatile.make_room(user)?;
+        match self.files.is_advised(ino) {
+            false => self.files.memory().volatile.make_room(user)?,
+            true => {
+                if self.files.memory().volatile.make_large_room(user).is_err() {
+                    // It has small ones then.
+                    self.files.advise(ino, false, user)?;
+                }
+            }
+        }
+        done(())
+    }
+
+    /// Says how large the pages of a file are to be.
+    pub fn advise(&mut self, op: op::Advise) -> Tried {
+        let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
+        desc.writable()?;
+        let user = self.procs.cred(self.caller.pid).uid;
+        self.files.advise(ino, op.large, user)?;
         done(())
     }
 

@@ -168,6 +168,14 @@ impl Memory for Frames {
         }
     }
 
+    fn advise_object(&mut self, object: &Morsel, large: bool) -> Result<(), Errno> {
+        object.cap().advise(large).map_err(errno_of)
+    }
+
+    fn is_large(object: &Morsel) -> bool {
+        object.is_large()
+    }
+
     fn commit_object(&mut self, object: &Morsel) -> Result<(), Errno> {
         object.cap().commit().map_err(errno_of)
     }

@@ -4,6 +4,7 @@ use crate::caps::Slots;
 use crate::volatile::freed;
 use abi::layout::PAGE;
 use alloc::vec;
+use captypes::invocations::MorselFacts;
 use libos::morsel::{MorselCap, PoolCap};
 use libos::{domain, invoke, op, Cap, CapAddr, Rights, Status};
 use unixproto::Errno;
@@ -130,6 +131,11 @@ impl Morsel {
             }
         };
         Ok((number, Morsel { slot, order: self.order, fate }))
+    }
+
+    /// Are its pages to be large?
+    pub fn is_large(&self) -> bool {
+        self.cap().morsel_info().is_ok_and(|facts| facts.flags & MorselFacts::LARGE != 0)
     }
 
     /// The capability.

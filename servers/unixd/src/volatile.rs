@@ -10,7 +10,7 @@ use abi::slots::MEMD;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use libos::morsel::PoolCap;
+use libos::morsel::{MorselCap, PoolCap};
 use libos::{memd, Cap, CapAddr, CapType, Status};
 use unixproto::Errno;
 
@@ -151,6 +151,11 @@ impl VolatilePool {
         }
     }
 
+    /// The same, by somebody who wants 2 MiB in one piece.
+    pub fn make_large_room(&mut self, user: u32) -> Result<(), Errno> {
+        self.grow(user)
+    }
+
     /// An object of so many zeros, of which there is to be memory for the first bytes, if possible.
     pub fn make(&mut self, bytes: u64, needed: u64, user: u32) -> Result<Morsel, Errno> {
         self.with_room(user, |pool| Morsel::volatile(pool, bytes, needed))
@@ -166,8 +171,15 @@ impl VolatilePool {
         let mut at = from;
         loop {
             at = object.populate(at, to)?;
-            if at >= to || self.grow(user).is_err() {
+            if at >= to {
                 return Ok(at);
+            }
+            if self.grow(user).is_err() {
+                if !object.is_large() {
+                    return Ok(at);
+                }
+                // There may be small pages.
+                object.cap().advise(false).map_err(errno_of)?;
             }
         }
     }

@@ -348,8 +348,9 @@ invocations! {
             /// Bytes.
             bytes: u64
         ) -> Copied, needs WRITE;
-        /// From now on a page that is missing and is written to is made with all of its 2 MiB, if nothing of them is there, all
-        /// are before the limit, and the pool has as much in one piece. `Again` asks to be repeated.
+        /// From now on a page that is missing and is written to is made with all of its 2 MiB, if nothing of them is there and all
+        /// are before the limit. If the pool has not as much in one piece, it is made alone; but of a pool to which chunks are
+        /// added there is `NoMemory` then, as if the pool was empty. `Again` asks to be repeated.
         149 AdviseMorsel(
             /// Or no longer.
             large: bool

@@ -799,6 +799,13 @@ requests! {
         /// Is it?
         on: bool
     ) -> ();
+    /// What is missing of a file, and is written to, is made in pages of 2 MiB from now on, where there are any; or no more.
+    139 Advise(
+        /// Description, to write.
+        desc: u32,
+        /// Is it?
+        large: bool
+    ) -> ();
     /// Writes `a` into a regular file. For descriptions that are not readable, for which there are no
     /// Frames: whoever could write through one could read.
     106 WriteAt(

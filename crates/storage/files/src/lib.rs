@@ -118,6 +118,12 @@ pub trait Memory {
     fn write_back_object(&mut self, object: &Self::Object, from: u64, to: u64)
         -> Result<(), Errno>;
 
+    /// What is missing of an object is made in pages of 2 MiB from now on, where there are any; or no more.
+    fn advise_object(&mut self, object: &Self::Object, large: bool) -> Result<(), Errno>;
+
+    /// Is it so?
+    fn is_large(object: &Self::Object) -> bool;
+
     /// What an object that survives has now it has after a power failure, whatever is stored later.
     fn commit_object(&mut self, object: &Self::Object) -> Result<(), Errno>;
 

@@ -406,6 +406,26 @@ impl<M: Memory> Files<M> {
         Ok(())
     }
 
+    /// What is missing of a file is made in pages of 2 MiB from now on, where there are any; or no more. Whoever has it mapped
+    /// has fewer faults then, and as many more pages.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: it lies in the boot archive.
+    pub fn advise(&mut self, ino: Ino, large: bool, user: u32) -> Result<(), Errno> {
+        if self.look(ino)?.1.stored.is_none() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.make_object(ino, user)?;
+        let (_, object, memory) = self.object(ino)?;
+        memory.advise_object(object, large)
+    }
+
+    /// Are the pages of a file to be large?
+    pub fn is_advised(&self, ino: Ino) -> bool {
+        let file = self.look(ino).ok().and_then(|(_, file)| file.stored.as_ref());
+        file.and_then(|stored| stored.object.as_ref()).is_some_and(M::is_large)
+    }
+
     /// Has a file have what another has, without copying it. What it had is gone; who has either mapped sees what it has now.
     ///
     /// # Errors

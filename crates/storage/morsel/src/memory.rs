@@ -73,6 +73,10 @@ pub trait Pages {
     fn take_next(&self) -> Option<Frame> {
         self.take(0)
     }
+    /// Does it get more frames when somebody has found none?
+    fn grows(&self) -> bool {
+        false
+    }
     /// Of 512 frames that were taken together, some may be given back alone.
     fn give(&self, frame: Frame, order: u8);
     /// For recovery: these are in use. Of 512, one that had been reserved is enough for [`Reserved::Before`].

@@ -158,8 +158,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         result
     }
 
-    /// From now on a write where nothing is makes a page of 2 MiB, if all of it is inside the limit, nothing is there but holes, and the
-    /// pool has one; or a page of 4 KiB, as ever.
+    /// From now on a write where nothing is makes a page of 2 MiB, if all of it is inside the limit and nothing is there but holes. If
+    /// the pool has none, it is a page of 4 KiB, as ever; but of a pool that [grows](Pages::grows) it is
+    /// [`Refused::NoMemory`]: either it is to grow, or there are to be no large pages any more.
     ///
     /// # Errors
     /// [`Refused::Again`] if something else changes the object, [`Refused::Invalid`] for a meta morsel.

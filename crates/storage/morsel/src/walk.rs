@@ -115,8 +115,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             if self.anchor(record).has(crate::Anchor::LARGE) && self.holds_large(record, page) {
                 match self.visit(record, page, Goal::FillHuge) {
                     Ok(_) => return Ok(Shown::Page),
-                    // There is perhaps a small one.
-                    Err(Refused::NoMemory) => {}
+                    // There is perhaps a small one. But nothing is to be made of small ones that could still be had large.
+                    Err(Refused::NoMemory) if !self.pages.grows() => {}
                     Err(refused) => return Err(refused),
                 }
             }

@@ -246,6 +246,8 @@ pub trait Backend {
     fn object_make(&mut self, _object: ObjectId, _page: u64) -> bool {
         false
     }
+    /// What is missing of an object is to be made in pages of 2 MiB, or not any more. It is advice.
+    fn object_advise(&mut self, _object: ObjectId, _large: bool) {}
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.

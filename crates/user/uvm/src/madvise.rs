@@ -21,6 +21,8 @@ pub enum Advice {
     Fork(bool),
     /// `MADV_WIPEONFORK` or `MADV_KEEPONFORK`.
     Wipe(bool),
+    /// `MADV_HUGEPAGE` or `MADV_NOHUGEPAGE`: what shared objects are to consist of.
+    Large(bool),
     /// `MADV_POPULATE_READ` or `MADV_POPULATE_WRITE`.
     Populate(Access),
 }
@@ -29,9 +31,10 @@ impl Advice {
     /// The advice with this number on Linux; `None` for `EINVAL`.
     pub const fn from_number(number: u64) -> Option<Advice> {
         Some(match number {
-            // NORMAL, RANDOM, SEQUENTIAL, WILLNEED, HUGEPAGE, NOHUGEPAGE, DONTDUMP, DODUMP, COLD,
-            // PAGEOUT
-            0..=3 | 14..=17 | 20 | 21 => Advice::Nothing,
+            // NORMAL, RANDOM, SEQUENTIAL, WILLNEED, DONTDUMP, DODUMP, COLD, PAGEOUT
+            0..=3 | 16 | 17 | 20 | 21 => Advice::Nothing,
+            14 => Advice::Large(true),
+            15 => Advice::Large(false),
             4 => Advice::DontNeed { locked: false },
             24 => Advice::DontNeed { locked: true },
             8 => Advice::Free,
@@ -87,6 +90,11 @@ impl Space {
         };
         match advice {
             Advice::Nothing | Advice::Populate(_) => {}
+            Advice::Large(large) => {
+                if let (Some(object), true) = (entry.object, entry.flags.has(Flags::SHARED)) {
+                    b.object_advise(object, large);
+                }
+            }
             Advice::DontNeed { locked } => {
                 if entry.flags.has(Flags::LOCKED) && !locked {
                     return Err(Error::Invalid);

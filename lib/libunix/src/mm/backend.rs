@@ -534,6 +534,9 @@ impl Backend for Caps {
     fn object_make(&mut self, object: ObjectId, page: u64) -> bool {
         self.objects.make_room(object, page)
     }
+    fn object_advise(&mut self, object: ObjectId, large: bool) {
+        self.objects.advise(object, large);
+    }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);
     }

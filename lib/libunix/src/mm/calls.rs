@@ -23,6 +23,11 @@ const MAP_LOCKED: u32 = 0x2000;
 const MAP_NORESERVE: u32 = 0x4000;
 const MAP_POPULATE: u32 = 0x8000;
 const MAP_HUGETLB: u32 = 0x4_0000;
+/// The bits above say which size: its logarithm, or 0.
+const MAP_HUGE_SHIFT: u32 = 26;
+/// The one size of large pages, and one that Linux has, too.
+const LARGE_PAGE: u64 = 2 << 20;
+const GIANT_PAGE: u64 = 1 << 30;
 const MAP_FIXED_NOREPLACE: u32 = 0x10_0000;
 
 /// Program memory, and the limits that it has to keep to.
@@ -60,8 +65,11 @@ pub fn mmap(
         object: None,
     };
     if flags & MAP_ANONYMOUS == 0 || shared {
-        if flags & MAP_GROWSDOWN != 0 || flags & MAP_HUGETLB != 0 || len == 0 {
+        if flags & MAP_GROWSDOWN != 0 || len == 0 {
             return Err(Errno::EINVAL);
+        }
+        if flags & MAP_HUGETLB != 0 {
+            make_large(&mut request, flags)?;
         }
         find_object(p, &mut request, flags, fd, offset)?;
     } else if flags & MAP_HUGETLB != 0 {
@@ -113,6 +121,30 @@ fn entry_flags(flags: u32, shared: bool) -> Flags {
     .fold(Flags::default(), |all, (_, flag)| all.or(flag))
 }
 
+/// Shared memory that is to consist of large pages: of 2 MiB, as its length and its address.
+fn make_large(request: &mut MapRequest, flags: u32) -> Result<()> {
+    let size = match flags >> MAP_HUGE_SHIFT {
+        0 => LARGE_PAGE,
+        bits => 1u64.checked_shl(bits).unwrap_or(0),
+    };
+    if flags & MAP_ANONYMOUS == 0 {
+        return Err(Errno::EINVAL);
+    }
+    match size {
+        LARGE_PAGE => {}
+        // The processor has them; there are none to be had.
+        GIANT_PAGE => return Err(Errno::ENOMEM),
+        _ => return Err(Errno::EINVAL),
+    }
+    request.len = request.len.checked_next_multiple_of(size).ok_or(Errno::ENOMEM)?;
+    let is_exact = request.placement != Placement::Hint;
+    if is_exact && !request.addr.is_multiple_of(size) {
+        return Err(Errno::EINVAL);
+    }
+    request.addr = request.addr.checked_next_multiple_of(size).unwrap_or(0);
+    Ok(())
+}
+
 /// Completes a request for shared or file memory.
 fn find_object(
     p: &mut Process,
@@ -127,8 +159,12 @@ fn find_object(
     }
     let shared = request.flags.has(Flags::SHARED);
     if flags & MAP_ANONYMOUS != 0 {
-        request.object = Some((shared_memory(&mut p.mm, request.len)?, 0));
+        let object = shared_memory(&mut p.mm, request.len)?;
+        request.object = Some((object, 0));
         align(request);
+        if flags & MAP_HUGETLB != 0 {
+            p.mm.caps.objects.advise(object, true);
+        }
         return Ok(());
     }
     let file = p.fds.get(fd)?;

@@ -293,6 +293,14 @@ impl Objects {
         self.get(id).is_some_and(|object| object.is_morsel)
     }
 
+    /// Says how large the pages of an object are to be.
+    pub fn advise(&self, id: ObjectId, large: bool) {
+        if let Some(&Object { desc, writable: true, .. }) = self.get(id) {
+            // A file for which it cannot be so is as it was.
+            let _ = server::call(op::Advise { desc, large });
+        }
+    }
+
     fn set_size(&mut self, id: ObjectId, size: u64) {
         if let Some(object) = self.get_mut(id) {
             object.size = size;

@@ -160,6 +160,7 @@ impl Unixd {
             Any::Clone(op) => self.contents().clone_file(op),
             Any::MakeRoom(op) => self.contents().make_room(op),
             Any::MakeAtomic(op) => self.contents().make_atomic(op),
+            Any::Advise(op) => self.contents().advise(op),
             Any::Splice(op) => self.splice(call, op),
             Any::DiskSize(op) => self.contents().disk_size(op),
             Any::Seek(op) => seek(&mut self.descs, &mut self.tree, self.caller, op),

@@ -151,6 +151,12 @@ impl Memory for Bytes {
         Ok(())
     }
 
+    fn advise_object(&mut self, _: &Object, _: bool) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn is_large(_: &Object) -> bool {
+        false
+    }
     fn commit_object(&mut self, object: &Object) -> Result<(), Errno> {
         object.borrow_mut().committed += 1;
         Ok(())
