@@ -217,7 +217,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "pools_of_one_range_have_the_same_pages",
-        changes: &[("kernel/src/cores/pools.rs", "state & APART != 0 && self.has_got(pa)", "state & APART != 0")],
+        changes: &[("kernel/src/cores/pools.rs", "state & APART != 0 && has_got(self, pa)", "state & APART != 0")],
         found_by: Test::Host { package: "kernel", test: "a_head_describes_a_range" },
     },
     Bug {
