@@ -103,6 +103,8 @@ pub fn look(
         NoLook::Busy => Errno::EIO,
         // The file has been truncated since its Morsel came.
         NoLook::Refused(Status::OutOfRange) => Errno::ESTALE,
+        // It is a page of 2 MiB itself.
+        NoLook::Refused(Status::Unsupported) => Errno::EOPNOTSUPP,
         // There is no page for the tables of this part.
         NoLook::Refused(Status::NoMemory) => Errno::ENOSPC,
         NoLook::Refused(status) => errno(status),

@@ -14,6 +14,7 @@ use super::Fds;
 use crate::errno::{Errno, Result};
 use crate::process::{Files, Io};
 use crate::server::{self, op, Caps};
+use abi::layout::PAGE;
 use alloc::boxed::Box;
 use ephemeral::{Counters, Look, Looks, NoLook};
 use libos::guarded::Memory;
@@ -71,6 +72,9 @@ pub enum View {
     /// So many zeros.
     Hole(u64),
 }
+
+/// Bytes of a Morsel that are shown page by page, where it has pages of 2 MiB: as many as one invocation shows.
+const PAGES_BYTES: u64 = 64 * PAGE;
 
 /// How often a Frame is asked for that others take away before it is used.
 const TRIES: u32 = 16;
@@ -278,7 +282,19 @@ fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Ope
     let request = op::FileExtent { desc, offset: part.offset, write };
     let (extent, received) = server::call_caps(request, 0, 0, Caps::receive(slot))?;
     if extent.is_morsel && received > 0 {
-        let shown = parts::look(windows.all_parts(), (part.inode, part.offset), write, slot);
+        let mut shown = parts::look(windows.all_parts(), (part.inode, part.offset), write, slot);
+        if shown.as_ref().is_err_and(|error| *error == Errno::EOPNOTSUPP) {
+            part.layout = extent.layout;
+            let start = part.offset & !(PAGES_BYTES - 1);
+            let end = extent.size.next_multiple_of(PAGE).min(start + PAGES_BYTES);
+            let (inode, layout, page) = (part.inode, extent.layout, (start / PAGE) as u32);
+            let bytes = end.saturating_sub(start) as u32;
+            let piece = Piece { inode, layout, bytes, start, page, frame, writable: write };
+            match windows.look(&mut mm.caps.arena, piece) {
+                Ok(look) => return Ok(Opening::Window(look)),
+                Err(error) => shown = Err(error),
+            }
+        }
         windows.all().places_mut().drop_spare();
         return match shown {
             // A part of which there are no tables has no pages, and now it gets none. A store was granted pages.
@@ -296,7 +312,7 @@ fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Ope
     }
     // Pieces of extents are aligned in the file so that neighbours do not overlap.
     let start = (part.offset & !(WINDOW_BYTES - 1)).max(extent.start);
-    let page = u32::try_from((start - extent.start) / abi::layout::PAGE);
+    let page = u32::try_from((start - extent.start) / PAGE);
     let shown = match page {
         Ok(page) if is_inside => {
             part.layout = extent.layout;
