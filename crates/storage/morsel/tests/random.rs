@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{audit, Contents, Op, World};
+use common::{audit, there, Contents, Op, World};
 use morsel::{Domain, Refused, Until};
 
 const OPERATIONS: usize = 500_000;
@@ -226,4 +226,25 @@ fn zeros_are_not_shown_behind_the_limit_of_another() {
     ops.into_iter().for_each(|op| assert_eq!(op.run(&world), Ok(None), "{op:?}"));
     assert_eq!(Op::Read { id: 2, page: 5 }.run(&world), Ok(Some([0, 0])));
     assert_eq!(Op::Read { id: 1, page: 5 }.run(&world), Err(Refused::Beyond));
+}
+
+/// Of an object that is advised to have large pages: one is made where all of it is before the limit, and nowhere else.
+#[test]
+fn large_pages_end_before_the_limit() {
+    let world = World::new(4096, Domain::Caches);
+    world.morsels().format().expect("format");
+    let ops = [
+        Op::Create { id: 1, order: 2 },
+        Op::Limit { id: 1, bytes: 1000 * 4096 },
+        Op::Large { id: 1, large: true },
+        Op::Write { id: 1, page: 3, value: 5 },
+        Op::Write { id: 1, page: 600, value: 6 },
+    ];
+    ops.into_iter().for_each(|op| assert_eq!(op.run(&world), Ok(None), "{op:?}"));
+    let expected = (0..512).chain([600]).collect::<std::collections::BTreeSet<u64>>();
+    assert_eq!(there(&world, 1), expected);
+    Op::Limit { id: 1, bytes: 1 << 30 }.run(&world).expect("room");
+    assert_eq!(there(&world, 1), expected, "it was there before the limit was raised");
+    Op::Write { id: 1, page: 1030, value: 7 }.run(&world).expect("room");
+    assert_eq!(there(&world, 1).len(), 512 + 1 + 512);
 }

@@ -76,6 +76,26 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "bench/mor-f5.4" },
     },
     Bug {
+        name: "a_large_page_reaches_behind_the_limit",
+        changes: &[("crates/storage/morsel/src/walk.rs", "(page | 511) < self.limit(record).div_ceil(4096)", "page < self.limit(record).div_ceil(4096)")],
+        found_by: Test::Host { package: "morsel", test: "large_pages_end_before_the_limit" },
+    },
+    Bug {
+        name: "a_grown_object_forgets_its_advice",
+        changes: &[("crates/storage/morsel/src/shape.rs", "anchor.0 & (Anchor::OWNED | Anchor::LARGE)", "anchor.0 & Anchor::OWNED")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "a_giant_is_left_where_something_else_is_mapped",
+        changes: &[("crates/user/uvm/src/mmap.rs", "        self.make_way(b, lowest, end)?;\n", "        let _ = lowest;\n")],
+        found_by: Test::Host { package: "uvm", test: "a_giant_makes_way" },
+    },
+    Bug {
+        name: "a_giant_shows_more_than_the_object_has",
+        changes: &[("crates/user/uvm/src/whole.rs", "pages.end <= next && has_all()", "pages.end <= next")],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+    },
+    Bug {
         name: "a_page_is_published_before_its_zeros",
         changes: &[("crates/storage/morsel/src/walk.rs", "        child.each_frame(|frame| self.memory.zero(frame));\n        self.save(child);\n", "        child.each_frame(|frame| self.memory.zero(frame));\n")],
         found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },
