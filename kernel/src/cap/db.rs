@@ -193,6 +193,17 @@ impl Db {
         unsafe { self.mdb.remove(slot.ptr()) };
     }
 
+    /// Empties a slot in use with a Frame that is not lent, and has no copies.
+    #[inline(always)]
+    pub fn remove_frame(&mut self, slot: SlotRef) {
+        debug_assert!(slot.is_linked() && slot.cap().ty == CapType::Frame as u8);
+        if self.newest.slot == Some(slot) {
+            self.newest.slot = None;
+        }
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.remove(slot.ptr()) };
+    }
+
     /// Empties a slot in use.
     #[inline(always)]
     pub fn remove(&mut self, slot: SlotRef) -> RawCap {
@@ -354,6 +365,23 @@ impl Db {
         }
         // SAFETY: it is in the database.
         unsafe { self.mdb.nearest_ancestor(slot.ptr()) }.map(Obj::from_slot)
+    }
+
+    /// The innermost capability from which that in `slot` descends, an object of which there is no other capability, and
+    /// of which nothing is made but the Mappings that [`mapping_of`](Self::mapping_of) finds. Else `None`.
+    #[inline(always)]
+    pub fn ancestor_of_childless(&self, slot: SlotRef) -> Option<SlotRef> {
+        debug_assert!(slot.is_linked());
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.ancestor_of_childless(slot.ptr()) }.map(Obj::from_slot)
+    }
+
+    /// A Mapping of all of what `slot` holds that hangs from it.
+    #[inline(always)]
+    pub fn mapping_of(&self, slot: SlotRef) -> Option<SlotRef> {
+        debug_assert!(slot.is_linked());
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.leaf(slot.ptr()) }.map(Obj::from_slot)
     }
 
     /// The innermost capability to what the Mapping in `slot` maps.

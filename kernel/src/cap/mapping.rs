@@ -51,10 +51,30 @@ pub const fn page_shift(level: u8) -> u32 {
     3 + 9 * level as u32
 }
 
+/// Both kinds of Mappings have the last numbers of all types: every step of a search asks, and it is one comparison.
+const _: () = {
+    let mut at = 0;
+    while at < CapType::ROWS.len() {
+        let ty = CapType::ROWS[at];
+        let is_mapping = matches!(ty, CapType::Mapping | CapType::MorselMapping);
+        assert!((ty as u8 >= CapType::Mapping as u8) == is_mapping);
+        at += 1;
+    }
+};
+
 /// Is it a record of entries?
 #[inline(always)]
 pub fn is_mapping(cap: &RawCap) -> bool {
-    cap.is(CapType::Mapping) || cap.is(CapType::MorselMapping)
+    cap.ty >= CapType::Mapping as u8
+}
+
+/// What a Mapping covers, for the order of capabilities: bytes, or pages of an object.
+#[inline(always)]
+pub fn length(cap: &RawCap) -> u64 {
+    match cap.attrs & IS_MORSEL {
+        0 => mapped_bytes(cap),
+        _ => shown_pages(cap),
+    }
 }
 
 /// Does it show a morsel to devices?

@@ -20,6 +20,7 @@
 use super::endpoints::close_endpoint;
 use super::leave::{drop_foreign, leave_memory, leave_slot};
 use super::morsels::{close_pool, unmap_morsel};
+use super::pages::{delete_page, is_plain_page};
 use super::protocol::delete_swept;
 use super::reclaim::reclaim;
 use super::retire::retire;
@@ -193,12 +194,15 @@ fn delete_at_once(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
         return Err(Pause::Again);
     }
     if ty == CapType::Mapping as u8 {
-        cpu.vm.remove_mapping(&mut cpu.caps, slot);
+        cpu.vm.remove_plain_mapping(&mut cpu.caps, slot);
         return Ok(());
     }
     cpu.caps.check_delete(slot)?;
     if cpu.caps.db.has_copies(slot) {
         drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
+        return Ok(());
+    }
+    if is_plain_page(&cpu.caps, slot) && delete_page(cpu, slot) {
         return Ok(());
     }
     delete_last(cpu, slot)
@@ -270,14 +274,25 @@ fn destroy(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
         Finaliser::Unbind => cpu.irqs.unbind(crate::dispatch::lines(cap)),
         Finaliser::Return => return return_loan(cpu, slot, cap, above.as_ref()),
         Finaliser::Forget if arch::SPARSE && cap.is(CapType::Blank) => hide_blank(cpu, slot)?,
-        Finaliser::ClosePool => close_pool(cpu, cap)?,
-        Finaliser::UnmapMorsel => unmap_morsel(cpu, slot, cap)?,
-        Finaliser::CloseDeviceSpace => close_device_space(&mut cpu.vm, &mut cpu.caps, cap)?,
+        Finaliser::ClosePool | Finaliser::UnmapMorsel | Finaliser::CloseDeviceSpace => {
+            finalise_rare(cpu, slot, cap)?
+        }
         Finaliser::Forget => {}
         // Not here: see `delete_last`.
         Finaliser::EmptyCNode | Finaliser::StopDispatcher | Finaliser::ClearEntries => {}
     }
     drop_last(cpu, slot, cap, above)
+}
+
+/// The same of what there are few of: apart, as every page that goes comes through [`destroy`].
+#[cold]
+#[inline(never)]
+fn finalise_rare(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
+    match cap.row().finaliser() {
+        Finaliser::ClosePool => close_pool(cpu, cap),
+        Finaliser::UnmapMorsel => unmap_morsel(cpu, slot, cap),
+        _ => close_device_space(&mut cpu.vm, &mut cpu.caps, cap),
+    }
 }
 
 /// What a retype has made so far is memory of no object.

@@ -94,6 +94,13 @@ impl Translations {
         }
     }
 
+    /// Removes a Mapping of what is no morsel, with its entries.
+    #[inline(always)]
+    pub(crate) fn remove_plain_mapping(&mut self, caps: &mut CapSpace, slot: SlotRef) {
+        self.clear_mapping(caps, &slot.cap());
+        caps.remove_mapping(slot);
+    }
+
     /// Removes a Mapping with its entries.
     #[inline]
     pub(crate) fn remove_mapping(&mut self, caps: &mut CapSpace, slot: SlotRef) {

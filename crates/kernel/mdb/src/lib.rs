@@ -52,6 +52,7 @@
 //! | `insert_copy`, `relocate`, `has_copies` | O(1) |
 //! | `remove` | O(1) with copies, else O(log n); rebalancing O(1) amortised |
 //! | `first_descendant`, `next` | O(log n), O(1) amortised over a walk |
+//! | `ancestor_of_childless` | O(log n), O(1) amortised for what goes in its order |
 //! | `overlapping`, `partial` | O(log n) per answer |
 
 #![no_std]
@@ -64,6 +65,7 @@ mod query;
 mod ring;
 mod slot;
 mod tree;
+mod turn;
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -80,6 +82,7 @@ use forest::{Home, Outer};
 use order::{is_before, is_record, Key};
 use slot::Ref;
 use tree::Place;
+use turn::Turn;
 
 /// What the database must know about capability types. All functions are pure.
 pub trait Policy {
@@ -153,6 +156,7 @@ pub struct Mdb<P: Policy> {
     /// The type tree that the directory divides, or [`MAX_TREES`].
     divided: usize,
     outer: Cell<Outer>,
+    turn: Cell<Option<Turn>>,
     slots: usize,
     policy: PhantomData<fn() -> P>,
 }
@@ -171,6 +175,7 @@ impl<P: Policy> Mdb<P> {
             directory: Directory::none(),
             divided: MAX_TREES,
             outer: Cell::new(Outer::UNKNOWN),
+            turn: Cell::new(None),
             slots: 0,
             policy: PhantomData,
         }
@@ -418,7 +423,9 @@ impl<P: Policy> Mdb<P> {
             if node.copies().is_some() {
                 self.dissolve(home, node);
             }
+            let turn = self.turn.get();
             self.detach(home, node);
+            self.pass_turn(node, turn);
         }
         self.empty(node);
     }
@@ -430,6 +437,7 @@ impl<P: Policy> Mdb<P> {
             return self.succeed_in_ring(node, heir);
         }
         self.forget_outer_node(node);
+        self.turn.set(None);
         self.relink(self.home(&heir.cap()), node.parent(), node, Some(heir));
         for child in [node.left(), node.right()].into_iter().flatten() {
             child.set_parent(Some(heir));
