@@ -156,7 +156,7 @@ pub struct Mdb<P: Policy> {
     /// The type tree that the directory divides, or [`MAX_TREES`].
     divided: usize,
     outer: Cell<Outer>,
-    turn: Cell<Option<Turn>>,
+    turn: Turn,
     slots: usize,
     policy: PhantomData<fn() -> P>,
 }
@@ -175,7 +175,7 @@ impl<P: Policy> Mdb<P> {
             directory: Directory::none(),
             divided: MAX_TREES,
             outer: Cell::new(Outer::UNKNOWN),
-            turn: Cell::new(None),
+            turn: Turn::new(),
             slots: 0,
             policy: PhantomData,
         }
@@ -423,9 +423,8 @@ impl<P: Policy> Mdb<P> {
             if node.copies().is_some() {
                 self.dissolve(home, node);
             }
-            let turn = self.turn.get();
             self.detach(home, node);
-            self.pass_turn(node, turn);
+            self.turn.pass(node);
         }
         self.empty(node);
     }
@@ -437,7 +436,7 @@ impl<P: Policy> Mdb<P> {
             return self.succeed_in_ring(node, heir);
         }
         self.forget_outer_node(node);
-        self.turn.set(None);
+        self.turn.forget();
         self.relink(self.home(&heir.cap()), node.parent(), node, Some(heir));
         for child in [node.left(), node.right()].into_iter().flatten() {
             child.set_parent(Some(heir));

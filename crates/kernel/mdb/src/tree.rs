@@ -415,7 +415,7 @@ impl<P: Policy> Mdb<P> {
         };
         node.start_node(parent, own);
         self.forget_outer(home, own.object);
-        self.turn.set(None);
+        self.turn.forget();
         if raise_up(parent, own) {
             self.raise_directory(home, own);
         }
@@ -451,7 +451,6 @@ impl<P: Policy> Mdb<P> {
     /// Takes `node` out of the tree. Its own links are left as they are.
     pub(crate) fn detach(&mut self, home: Home, node: Ref) {
         self.forget_outer_node(node);
-        self.turn.set(None);
         let parent = node.parent();
         let (child, above) = match (node.left(), node.right()) {
             (Some(left), Some(right)) => self.swap_out(home, node, left, right),

@@ -13,6 +13,7 @@
 //! The note of this is of one node. It is gone as soon as a node comes into a tree or goes from one, but for the one that it
 //! is of; what joins or leaves a ring is no node.
 
+use core::cell::Cell;
 use core::ptr::NonNull;
 
 use crate::order::{is_leaf, Extent};
@@ -21,13 +22,32 @@ use crate::tree::next;
 use crate::{ring, Mdb, Policy};
 
 /// What is known of a node in a tree, an object.
-#[derive(Clone, Copy)]
 pub(crate) struct Turn {
-    node: Ref,
+    node: Cell<Option<Ref>>,
     /// Its nearest ancestor, if it lies in this one.
-    above: Ref,
+    above: Cell<Option<Ref>>,
     /// What follows, if that was asked: in the same tree, and behind it.
-    next: Option<Ref>,
+    next: Cell<Option<Ref>>,
+}
+
+impl Turn {
+    /// Nothing.
+    pub const fn new() -> Self {
+        Self { node: Cell::new(None), above: Cell::new(None), next: Cell::new(None) }
+    }
+
+    /// A node comes, or another one goes.
+    #[inline(always)]
+    pub fn forget(&self) {
+        self.node.set(None);
+    }
+
+    /// `node` is gone: what was said of it holds for the next.
+    #[inline(always)]
+    pub fn pass(&self, node: Ref) {
+        let next = if self.node.get() == Some(node) { self.next.take() } else { None };
+        self.node.set(next);
+    }
 }
 
 impl<P: Policy> Mdb<P> {
@@ -54,13 +74,19 @@ impl<P: Policy> Mdb<P> {
             None if self.next_node(node, end).is_some() => return None,
             None => {}
         }
-        let known = self.turn.get().filter(|turn| turn.node == node);
-        let known = known.filter(|turn| Extent::of::<P>(&turn.above.cap()).end >= end);
+        let turn = &self.turn;
+        let known = if turn.node.get() == Some(node) { turn.above.get() } else { None };
+        let known = known.filter(|above| Extent::of::<P>(&above.cap()).end >= end);
         let above = match known {
-            Some(turn) => turn.above,
-            None => self.nearest_object(node)?,
+            Some(above) => above,
+            None => {
+                let above = self.nearest_object(node)?;
+                turn.node.set(Some(node));
+                turn.above.set(Some(above));
+                above
+            }
         };
-        self.turn.set(Some(Turn { node, above, next }));
+        turn.next.set(next);
         Some(above.ptr())
     }
 
@@ -77,14 +103,5 @@ impl<P: Policy> Mdb<P> {
             return None;
         }
         ring::first_leaf(node).map(Ref::ptr)
-    }
-
-    /// The node that `turn` is of is gone: what was said of it holds for the next.
-    #[inline(always)]
-    pub(crate) fn pass_turn(&self, gone: Ref, turn: Option<Turn>) {
-        let turn = turn.filter(|turn| turn.node == gone && turn.above != gone);
-        self.turn.set(turn.and_then(|Turn { above, next, .. }| {
-            Some(Turn { node: next?, above, next: None })
-        }));
     }
 }
