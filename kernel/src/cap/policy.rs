@@ -91,6 +91,11 @@ impl Policy for CapPolicy {
         (cap.base, super::mapping::length(cap))
     }
 
+    #[inline(always)]
+    fn object_length(cap: &RawCap) -> u64 {
+        cap.word
+    }
+
     #[inline]
     fn identity(cap: &RawCap) -> u64 {
         if cap.ty < FIRST_WITH_IDENTITY {

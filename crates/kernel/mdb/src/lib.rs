@@ -131,6 +131,12 @@ pub trait Policy {
     /// First address, which is `cap.base`, and length; the length may be 0 without memory.
     fn range(cap: &RawCap) -> (u64, u64);
 
+    /// The length of what is no leaf: the same as [`range`](Self::range) says, which has to tell what it is first.
+    #[inline(always)]
+    fn object_length(cap: &RawCap) -> u64 {
+        Self::range(cap).1
+    }
+
     /// What else must be equal in copies: for a Mapping, the address of its first entry. Objects that
     /// differ in nothing else are siblings: they descend from the same ancestors and have no
     /// descendants. Objects without siblings have 0 here.

@@ -106,14 +106,20 @@ pub(crate) fn span<P: Policy>(cap: &RawCap) -> (u64, u64) {
     (base, end_of(base, len))
 }
 
+/// The end of an object, in pages.
+#[inline(always)]
+fn object_end<P: Policy>(cap: &RawCap) -> u64 {
+    debug_assert!(!is_leaf::<P>(cap));
+    page_end(end_of(cap.base, P::object_length(cap)))
+}
+
 /// What `cap` alone adds to the ends of a subtree.
 #[inline(always)]
 pub(crate) fn own_ends<P: Policy>(cap: &RawCap) -> Ends {
-    let end = page_end(span::<P>(cap).1);
     if is_leaf::<P>(cap) {
-        Ends { object: 0, leaf: end }
+        Ends { object: 0, leaf: page_end(span::<P>(cap).1) }
     } else {
-        Ends { object: end, leaf: 0 }
+        Ends { object: object_end::<P>(cap), leaf: 0 }
     }
 }
 

@@ -416,7 +416,7 @@ impl Ends {
 /// The page that an end falls in, rounded up: what [`Ends`] holds.
 #[inline]
 pub(crate) fn page_end(end: u64) -> u64 {
-    ((end >> 12) + u64::from(end & 0xfff != 0)).min(END_MAX)
+    (end.saturating_add(0xfff) >> 12).min(END_MAX)
 }
 
 /// The smallest end, in pages, of what reaches beyond `address`.

@@ -89,9 +89,15 @@ impl Pmap {
     /// The first region at or behind a number.
     pub fn next_key(&self, key: u64) -> Option<u64> {
         let region = self.regions.next_key(key);
-        if !self.has_wholes {
-            return region;
+        match self.has_wholes {
+            true => self.earlier(region, key),
+            false => region,
         }
+    }
+    /// The same, or the first region from `key` on that one entry maps.
+    #[cold]
+    #[inline(never)]
+    fn earlier(&self, region: Option<u64>, key: u64) -> Option<u64> {
         [region, self.wholes.next_key(key)].into_iter().flatten().min()
     }
 

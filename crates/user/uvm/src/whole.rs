@@ -12,7 +12,13 @@ impl Pmap {
     /// Is a region mapped by one entry?
     #[inline]
     pub fn is_whole(&self, key: u64) -> bool {
-        self.has_wholes && self.wholes.get(key).is_some()
+        self.has_wholes && self.find_whole(key)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_whole(&self, key: u64) -> bool {
+        self.wholes.get(key).is_some()
     }
 
     /// How many regions are.
