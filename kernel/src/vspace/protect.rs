@@ -24,28 +24,41 @@ const MOST_ENTRIES: u32 = 1 << 12;
 /// mark was seen before the change or after it.
 #[inline]
 fn loses(union: u64, intersection: u64, new: u64) -> bool {
+    lost(union, intersection, new) && union & Flags::ACCESSED.bits() != 0
+}
+
+/// Do they have rights that `new` lacks?
+#[inline(always)]
+fn lost(union: u64, intersection: u64, new: u64) -> bool {
     // No-execute is a right when it is clear.
     let write = union & !new & Flags::WRITE.bits();
     let execute = !intersection & new & Flags::NO_EXECUTE.bits();
-    write | execute != 0 && union & Flags::ACCESSED.bits() != 0
+    write | execute != 0
 }
 
 /// Gives one entry other rights, by one atomic store: there is no moment in which it is absent, or has neither the old nor
-/// the new rights. Returns whether translations may be stale now.
+/// the new rights. Returns what it was, if translations of it have rights that it has not any more; else zero.
 #[inline(always)]
-fn set_one(table: Table, index: u32, bits: u64) -> bool {
+fn set_one(table: Table, index: u32, bits: u64) -> u64 {
     let (old, _) = table.change(index, |entry| entry & !RIGHTS_BITS | bits);
-    loses(old, old, bits)
+    match lost(old, old, bits) {
+        true => old,
+        false => 0,
+    }
 }
 
-/// The same of all entries of a Mapping. `shared`: other cores may be using them.
+/// The same of all entries of a Mapping: it is known of what is returned that one was used, if one was. `shared`: other
+/// cores may be using them.
 #[inline(always)]
-fn set_all(mapping: &RawCap, bits: u64, shared: bool) -> bool {
+fn set_all(mapping: &RawCap, bits: u64, shared: bool) -> u64 {
     let table = Table::at(mapping.word);
     // Most are of one entry, and then there is nothing above its number.
     match mapping.aux >> ENTRY_BITS {
         0 => set_one(table, mapping.aux, bits),
-        more => set_many(table, mapping.aux & ENTRY, more + 1, bits, shared),
+        more => match set_many(table, mapping.aux & ENTRY, more + 1, bits, shared) {
+            true => Flags::ACCESSED.bits(),
+            false => 0,
+        },
     }
 }
 
@@ -89,7 +102,7 @@ impl Translations {
         let shared = self.elsewhere.may_be();
         let (table, index) = (Table::at(cap.word), (cap.aux & ENTRY) + first);
         let stale = match count {
-            1 => set_one(table, index, bits),
+            1 => set_one(table, index, bits) & Flags::ACCESSED.bits() != 0,
             _ => set_many(table, index, count, bits, shared),
         };
         if stale {
@@ -170,7 +183,7 @@ impl Translations {
         flags: MapFlags,
         shared: bool,
     ) -> (u32, bool) {
-        let (mut count, mut stale) = (0, false);
+        let (mut count, mut lost) = (0, 0);
         for slot in slots.each() {
             let cap = slot.cap();
             if !is_mapping(&cap) {
@@ -182,10 +195,10 @@ impl Translations {
                 allowed = granted(caps, flags, cap.rights_set(), mapped).unwrap_or(MapFlags::READ);
             }
             self.settle_below(caps, slot, &cap, allowed);
-            stale |= set_all(&cap, rights_bits(allowed), shared);
+            lost |= set_all(&cap, rights_bits(allowed), shared);
             count += 1;
         }
-        (count, stale)
+        (count, lost & Flags::ACCESSED.bits() != 0)
     }
 
     /// Forgets what was used of the Mappings in `slots`.
@@ -316,17 +329,17 @@ fn count_of(cap: &RawCap) -> u32 {
 
 /// Gives the entries of every Mapping in `slots` the rights `bits`. Returns how many there were, and
 /// whether translations may be stale now.
-#[inline(never)]
+#[inline(always)]
 fn set_each(slots: SlotRun, shared: bool, bits: u64) -> (u32, bool) {
-    let (mut count, mut stale) = (0, false);
+    let (mut count, mut lost) = (0, 0);
     for slot in slots.each() {
         let cap = slot.cap();
         if is_mapping(&cap) {
-            stale |= set_all(&cap, bits, shared);
+            lost |= set_all(&cap, bits, shared);
             count += 1;
         }
     }
-    (count, stale)
+    (count, lost & Flags::ACCESSED.bits() != 0)
 }
 
 /// The capability to what the Mapping in `slot` maps.

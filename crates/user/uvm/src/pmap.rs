@@ -88,17 +88,16 @@ impl Pmap {
     }
     /// The first region at or behind a number.
     pub fn next_key(&self, key: u64) -> Option<u64> {
-        let region = self.regions.next_key(key);
         match self.has_wholes {
-            true => self.earlier(region, key),
-            false => region,
+            true => self.next_of_both(key),
+            false => self.regions.next_key(key),
         }
     }
-    /// The same, or the first region from `key` on that one entry maps.
+    /// The same, where one entry may map a region.
     #[cold]
     #[inline(never)]
-    fn earlier(&self, region: Option<u64>, key: u64) -> Option<u64> {
-        [region, self.wholes.next_key(key)].into_iter().flatten().min()
+    fn next_of_both(&self, key: u64) -> Option<u64> {
+        [self.regions.next_key(key), self.wholes.next_key(key)].into_iter().flatten().min()
     }
 
     /// Leaves the other process that shares the table of a region, if there is one. Afterwards
