@@ -108,15 +108,6 @@ impl CapSpace {
         self.db.remove_mapping(slot);
     }
 
-    /// Empties a slot with a Frame that is not lent, and has no copies.
-    #[inline(always)]
-    pub fn remove_frame(&mut self, slot: SlotRef) {
-        if self.watched == Some(slot) {
-            self.watched = None;
-        }
-        self.db.remove_frame(slot);
-    }
-
     /// Empties a slot. Returns what was in it: a dispatcher may have to know.
     #[inline]
     pub fn remove(&mut self, slot: SlotRef) -> RawCap {

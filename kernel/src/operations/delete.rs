@@ -36,7 +36,7 @@ use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
 use crate::object::dcb::{Dcb, PARKING};
 use crate::object::{slot_at, Endpoint, Obj, SlotRef, SlotRun};
-use crate::vspace::close_device_space;
+use crate::vspace::{close_device_space, remove_plain_mapping};
 use captypes::invocations::{Count, Need};
 use captypes::types::Finaliser;
 use captypes::{CapType, Status};
@@ -194,7 +194,7 @@ fn delete_at_once(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
         return Err(Pause::Again);
     }
     if ty == CapType::Mapping as u8 {
-        cpu.vm.remove_plain_mapping(&mut cpu.caps, slot);
+        remove_plain_mapping(&mut cpu.vm, &mut cpu.caps, slot);
         return Ok(());
     }
     cpu.caps.check_delete(slot)?;

@@ -2,9 +2,11 @@
 //! is one, and everything that [`delete`](super::delete) asks of others is answered here by looking at its capability.
 
 use super::reclaim::reclaim;
+use crate::cap::db::{mapping_of, remove_frame};
 use crate::cap::{attr, CapExt, CapSpace, HOME_RAM};
 use crate::driver::CpuDriver;
 use crate::object::SlotRef;
+use crate::vspace::remove_plain_mapping;
 use captypes::CapType;
 use paging::PAGE;
 
@@ -33,14 +35,17 @@ pub fn delete_page(cpu: &mut CpuDriver, slot: SlotRef) -> bool {
     if above.is_frame() {
         return false;
     }
-    while let Some(mapping) = cpu.caps.db.mapping_of(slot) {
+    while let Some(mapping) = mapping_of(&cpu.caps.db, slot) {
         if !cpu.caps.spend(1) {
             return false;
         }
-        cpu.vm.remove_plain_mapping(&mut cpu.caps, mapping);
+        remove_plain_mapping(&mut cpu.vm, &mut cpu.caps, mapping);
     }
     let base = slot.cap().base;
-    cpu.caps.remove_frame(slot);
+    if cpu.caps.watched() == Some(slot) {
+        cpu.caps.watch(None);
+    }
+    remove_frame(&mut cpu.caps.db, slot);
     if above.ty == HOME_RAM {
         reclaim(cpu, base, PAGE);
     }

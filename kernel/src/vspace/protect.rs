@@ -156,21 +156,12 @@ impl Translations {
         }
         let (attrs, sizes) = ((all >> 16) as u16, (all >> 32) as u32);
         if attrs & IN_DEVICE != 0 {
-            self.forget_each_in_devices(slots);
+            forget_each_in_devices(self, slots);
         }
         if sizes >> ENTRY_BITS != 0 && entries_of(slots) > MOST_ENTRIES {
             return Err(Status::OutOfRange);
         }
         Ok(attrs)
-    }
-
-    /// Those of the Mappings in `slots` that are in a DeviceSpace lose something. (What is no Mapping may have the mark.)
-    #[cold]
-    #[inline(never)]
-    fn forget_each_in_devices(&mut self, slots: SlotRun) {
-        for slot in slots.each() {
-            forget_in_devices(self, &slot.cap());
-        }
     }
 
     /// Lets write through the entries of every Mapping in `slots`, as far as `flags` allow it; all were
@@ -312,6 +303,15 @@ fn check_one(
         *table = cap.word;
     }
     check_granted(caps, flags, cap.rights_set(), || mapped(caps, slot))
+}
+
+/// Those of the Mappings in `slots` that are in a DeviceSpace lose something. (What is no Mapping may have the mark.)
+#[cold]
+#[inline(never)]
+fn forget_each_in_devices(vm: &mut Translations, slots: SlotRun) {
+    for slot in slots.each() {
+        forget_in_devices(vm, &slot.cap());
+    }
 }
 
 /// Entries of all Mappings in `slots`.

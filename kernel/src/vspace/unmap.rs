@@ -94,13 +94,6 @@ impl Translations {
         }
     }
 
-    /// Removes a Mapping of what is no morsel, with its entries.
-    #[inline(always)]
-    pub(crate) fn remove_plain_mapping(&mut self, caps: &mut CapSpace, slot: SlotRef) {
-        self.clear_mapping(caps, &slot.cap());
-        caps.remove_mapping(slot);
-    }
-
     /// Removes a Mapping with its entries.
     #[inline]
     pub(crate) fn remove_mapping(&mut self, caps: &mut CapSpace, slot: SlotRef) {
@@ -364,6 +357,13 @@ impl Translations {
             None => caps.db.insert(slot, mapping.to_cap()),
         }
     }
+}
+
+/// Removes a Mapping of what is no morsel, with its entries.
+#[inline(always)]
+pub(crate) fn remove_plain_mapping(vm: &mut Translations, caps: &mut CapSpace, slot: SlotRef) {
+    vm.clear_mapping(caps, &slot.cap());
+    caps.remove_mapping(slot);
 }
 
 /// Is the table empty? Most are when they go, and this is a quick look.
