@@ -5,7 +5,7 @@ use captypes::Status;
 
 /// Steps of destruction in one event: some 300 instructions each, 600 at worst. What takes longer spends
 /// more of them.
-pub const BUDGET: u32 = 154;
+pub const BUDGET: u32 = 160;
 /// Why destruction stops before its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pause {

@@ -356,6 +356,15 @@ impl Db {
         unsafe { self.mdb.nearest_ancestor(slot.ptr()) }.map(Obj::from_slot)
     }
 
+    /// The innermost capability from which that in `slot` descends, an object of which there is no other capability, and
+    /// of which nothing is made but the Mappings that [`mapping_of`] finds. Else `None`.
+    #[inline(always)]
+    pub fn ancestor_of_childless(&self, slot: SlotRef) -> Option<SlotRef> {
+        debug_assert!(slot.is_linked());
+        // SAFETY: it is in the database.
+        unsafe { self.mdb.ancestor_of_childless(slot.ptr()) }.map(Obj::from_slot)
+    }
+
     /// The innermost capability to what the Mapping in `slot` maps.
     #[inline(always)]
     pub fn mapped(&self, slot: SlotRef) -> Option<SlotRef> {
@@ -439,6 +448,25 @@ impl Db {
     pub fn check(&self) -> Result<(), Violation> {
         self.mdb.check()
     }
+}
+
+/// A Mapping of all of what `slot`, which is in use, holds, and that hangs from it.
+#[inline(always)]
+pub fn mapping_of(db: &Db, slot: SlotRef) -> Option<SlotRef> {
+    debug_assert!(slot.is_linked());
+    // SAFETY: it is in the database.
+    unsafe { db.mdb.leaf(slot.ptr()) }.map(Obj::from_slot)
+}
+
+/// Empties a slot in use with a Frame that is not lent, and has no copies.
+#[inline(always)]
+pub fn remove_frame(db: &mut Db, slot: SlotRef) {
+    debug_assert!(slot.is_linked() && slot.cap().ty == CapType::Frame as u8);
+    if db.newest.slot == Some(slot) {
+        db.newest.slot = None;
+    }
+    // SAFETY: it is in the database.
+    unsafe { db.mdb.remove(slot.ptr()) };
 }
 
 impl Default for Db {

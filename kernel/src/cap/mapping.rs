@@ -6,6 +6,8 @@ use captypes::{CapType, Rights};
 use mdb::RawCap;
 use paging::PAGE;
 
+const PAGE_SHIFT: u32 = PAGE.trailing_zeros();
+
 /// Bits of `attrs` that hold the level.
 pub const LEVEL: u16 = 7;
 /// Bit of `attrs`: what is mapped is a table of the next level.
@@ -23,8 +25,8 @@ pub const IN_DEVICE: u16 = 64;
 pub const ENTRY: u32 = 0x1ff;
 pub const ENTRY_BITS: u32 = 9;
 
-/// Bytes that a Mapping covers, for the order of capabilities.
-#[inline]
+/// Bytes that a Mapping of memory covers.
+#[inline(always)]
 pub fn mapped_bytes(cap: &RawCap) -> u64 {
     if cap.attrs & IS_TABLE != 0 {
         return PAGE;
@@ -32,11 +34,10 @@ pub fn mapped_bytes(cap: &RawCap) -> u64 {
     u64::from((cap.aux >> ENTRY_BITS) + 1) << page_shift((cap.attrs & LEVEL) as u8)
 }
 
-/// The same of what shows a morsel, in pages of the object.
-#[inline(never)]
+/// What a Mapping of a morsel covers, in pages of the object.
+#[inline(always)]
 pub fn shown_pages(cap: &RawCap) -> u64 {
-    let of_entry = 1 << (page_shift((cap.attrs & LEVEL) as u8) - 12);
-    u64::from((cap.aux >> ENTRY_BITS) + 1) * of_entry
+    u64::from((cap.aux >> ENTRY_BITS) + 1) << (page_shift((cap.attrs & LEVEL) as u8) - PAGE_SHIFT)
 }
 
 /// What tells Mappings of the same range apart.
@@ -51,10 +52,31 @@ pub const fn page_shift(level: u8) -> u32 {
     3 + 9 * level as u32
 }
 
+/// Both kinds of Mappings have the last numbers of all types: every step of a search asks, and it is one comparison.
+const _: () = {
+    let mut at = 0;
+    while at < CapType::ROWS.len() {
+        let ty = CapType::ROWS[at];
+        let is_mapping = matches!(ty, CapType::Mapping | CapType::MorselMapping);
+        assert!((ty as u8 >= CapType::Mapping as u8) == is_mapping);
+        at += 1;
+    }
+};
+
 /// Is it a record of entries?
 #[inline(always)]
 pub fn is_mapping(cap: &RawCap) -> bool {
-    cap.is(CapType::Mapping) || cap.is(CapType::MorselMapping)
+    cap.ty >= CapType::Mapping as u8
+}
+
+/// What a Mapping covers, for the order of capabilities: bytes, or pages of an object. Nothing of it is out of line, or
+/// whoever asks for the range of a capability would have to put that into memory first.
+#[inline(always)]
+pub fn length(cap: &RawCap) -> u64 {
+    match cap.attrs & IS_MORSEL {
+        0 => mapped_bytes(cap),
+        _ => shown_pages(cap),
+    }
 }
 
 /// Does it show a morsel to devices?

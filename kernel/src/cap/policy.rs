@@ -83,15 +83,17 @@ impl Policy for CapPolicy {
         Self::rank(cap.ty) + u8::from(badged)
     }
 
-    #[inline]
+    #[inline(always)]
     fn range(cap: &RawCap) -> (u64, u64) {
-        if cap.ty == CapType::Mapping as u8 {
-            return (cap.base, super::mapping::mapped_bytes(cap));
+        if !super::mapping::is_mapping(cap) {
+            return (cap.base, cap.word);
         }
-        if cap.ty == CapType::MorselMapping as u8 {
-            return (cap.base, super::mapping::shown_pages(cap));
-        }
-        (cap.base, cap.word)
+        (cap.base, super::mapping::length(cap))
+    }
+
+    #[inline(always)]
+    fn object_length(cap: &RawCap) -> u64 {
+        cap.word
     }
 
     #[inline]

@@ -46,6 +46,22 @@ pub struct Walk {
     in_pool: bool,
 }
 
+/// An entry of a table of a morsel. Out of line, as is what follows: copies look at tables for every page, and nearly none
+/// is a morsel's.
+#[cold]
+#[inline(never)]
+fn get_in_pool(table: u64, index: u32) -> u64 {
+    PoolWord::at(table + 8 * u64::from(index)).cell().load(Relaxed)
+}
+
+/// Sets bits in one, if it is still `entry`: other cores may be changing it. Returns whether it was.
+#[cold]
+#[inline(never)]
+fn note_in_pool(table: u64, index: u32, entry: u64, noted: u64) -> bool {
+    let word = PoolWord::at(table + 8 * u64::from(index));
+    word.cell().compare_exchange(entry, entry | noted, Relaxed, Relaxed).is_ok()
+}
+
 /// Bytes that a last-level table translates.
 const REGION: u64 = PAGE * paging::ENTRIES as u64;
 
@@ -58,7 +74,7 @@ impl Walk {
 
     /// The physical address of `va`, and how many bytes of the page there are from there on; `None` if the
     /// program could not access it, or no memory is there.
-    #[inline]
+    #[inline(always)]
     pub fn page(&mut self, va: u64) -> Option<(u64, u64)> {
         let (entry, page) = match self.found {
             Some((region, table)) if region == va / REGION => {
@@ -96,7 +112,7 @@ impl Walk {
     fn get(&self, table: u64, index: u32) -> u64 {
         match self.in_pool {
             false => Table::at(table).get(index),
-            true => PoolWord::at(table + 8 * u64::from(index)).cell().load(Relaxed),
+            true => get_in_pool(table, index),
         }
     }
 
@@ -113,12 +129,8 @@ impl Walk {
                 false => {
                     Table::at(table).change(index, |entry| entry | noted);
                 }
-                // Only if it is still the same: other cores may be changing it.
-                true => {
-                    let word = PoolWord::at(table + 8 * u64::from(index));
-                    let new = entry | noted;
-                    word.cell().compare_exchange(entry, new, Relaxed, Relaxed).ok()?;
-                }
+                true if note_in_pool(table, index, entry, noted) => {}
+                true => return None,
             }
         }
         Some(Entry::from_bits(entry))

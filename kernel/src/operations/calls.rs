@@ -64,7 +64,7 @@ impl Side {
     }
 
     /// The next byte, and how many there are in the same page.
-    #[inline]
+    #[inline(always)]
     fn piece(&mut self, done: u64) -> Option<(u64, u64)> {
         let left = self.bytes - done;
         if left == 0 {

@@ -21,6 +21,7 @@ use super::chunks;
 use super::endpoints::close_endpoint;
 use super::leave::{drop_foreign, leave_memory, leave_slot};
 use super::morsels::{close_pool, unmap_morsel};
+use super::pages::{delete_page, is_plain_page};
 use super::protocol::delete_swept;
 use super::reclaim::reclaim;
 use super::retire::retire;
@@ -36,7 +37,7 @@ use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
 use crate::object::dcb::{Dcb, PARKING};
 use crate::object::{slot_at, Endpoint, Obj, SlotRef, SlotRun};
-use crate::vspace::close_device_space;
+use crate::vspace::{close_device_space, remove_plain_mapping};
 use captypes::invocations::{Count, Need};
 use captypes::types::Finaliser;
 use captypes::{CapType, Status};
@@ -194,12 +195,15 @@ fn delete_at_once(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
         return Err(Pause::Again);
     }
     if ty == CapType::Mapping as u8 {
-        cpu.vm.remove_mapping(&mut cpu.caps, slot);
+        remove_plain_mapping(&mut cpu.vm, &mut cpu.caps, slot);
         return Ok(());
     }
     cpu.caps.check_delete(slot)?;
     if cpu.caps.db.has_copies(slot) {
         drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
+        return Ok(());
+    }
+    if is_plain_page(&cpu.caps, slot) && delete_page(cpu, slot) {
         return Ok(());
     }
     delete_last(cpu, slot)
@@ -272,15 +276,26 @@ fn destroy(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
         Finaliser::Unbind => cpu.irqs.unbind(crate::dispatch::lines(cap)),
         Finaliser::Return => return return_loan(cpu, slot, cap, above.as_ref()),
         Finaliser::Forget if arch::SPARSE && cap.is(CapType::Blank) => hide_blank(cpu, slot)?,
-        Finaliser::ClosePool => close_pool(cpu, cap)?,
         Finaliser::LeavePool => chunks::leave(cpu, slot, cap)?,
-        Finaliser::UnmapMorsel => unmap_morsel(cpu, slot, cap)?,
-        Finaliser::CloseDeviceSpace => close_device_space(&mut cpu.vm, &mut cpu.caps, cap)?,
+        Finaliser::ClosePool | Finaliser::UnmapMorsel | Finaliser::CloseDeviceSpace => {
+            finalise_rare(cpu, slot, cap)?
+        }
         Finaliser::Forget => {}
         // Not here: see `delete_last`.
         Finaliser::EmptyCNode | Finaliser::StopDispatcher | Finaliser::ClearEntries => {}
     }
     drop_last(cpu, slot, cap, above)
+}
+
+/// The same of what there are few of: apart, as every page that goes comes through [`destroy`].
+#[cold]
+#[inline(never)]
+fn finalise_rare(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
+    match cap.row().finaliser() {
+        Finaliser::ClosePool => close_pool(cpu, cap),
+        Finaliser::UnmapMorsel => unmap_morsel(cpu, slot, cap),
+        _ => close_device_space(&mut cpu.vm, &mut cpu.caps, cap),
+    }
 }
 
 /// What a retype has made so far is memory of no object.

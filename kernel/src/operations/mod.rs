@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `delete` | delete and revoke, in bounded steps |
+//! | `pages` | the same of single pages, which nearly all that is deleted are |
 //! | `retire`, `endpoints` | the end of dispatchers and endpoints |
 //! | `reclaim` | memory comes back, when no core can reach it any more |
 //! | `leave` | what is left to the monitor |
@@ -25,6 +26,7 @@ pub mod endpoints;
 pub mod leave;
 pub mod loans;
 pub mod morsels;
+mod pages;
 pub mod protocol;
 pub mod reclaim;
 pub mod resize;

@@ -12,7 +12,7 @@ use super::{Mapping, Shown, Translations};
 use crate::arch;
 use crate::cap::alone::Held;
 use crate::cap::budget::{Pause, Progress};
-use crate::cap::mapping::is_in_device;
+use crate::cap::mapping::{is_in_device, IN_DEVICE};
 use crate::cap::{CapExt, CapSpace};
 use crate::cores::Pools;
 use crate::morsels::{self, MORSEL};
@@ -29,7 +29,8 @@ const INTERRUPTS: u32 = 3;
 /// A Mapping loses something. If that is in a DeviceSpace, devices have forgotten it when the event ends.
 #[inline]
 pub(super) fn forget_in_devices(vm: &mut Translations, cap: &RawCap) {
-    if is_in_device(cap) {
+    // The mark first, which most have not: elsewhere it means something else.
+    if cap.attrs & IN_DEVICE != 0 && is_in_device(cap) {
         vm.elsewhere.unshown.devices = true;
         vm.set_pending();
     }

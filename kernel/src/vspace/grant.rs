@@ -67,12 +67,13 @@ impl Translations {
         granted: MapFlags,
     ) {
         if cap.attrs & (IS_TABLE | IS_MORSEL) == IS_TABLE && granted.has(MapFlags::WRITE) {
-            self.settle_mapped(caps, slot, cap);
+            self.settle_mapped(caps, slot);
         }
     }
 
     #[inline(never)]
-    fn settle_mapped(&mut self, caps: &mut CapSpace, slot: SlotRef, cap: &RawCap) {
+    fn settle_mapped(&mut self, caps: &mut CapSpace, slot: SlotRef) {
+        let cap = slot.cap();
         let entry = Table::at(cap.word).get(cap.aux & ENTRY);
         if is_alone_kind(cap.rights_set()) && entry & Flags::WRITE.bits() == 0 {
             if let Some(table) = caps.db.nearest_ancestor(slot) {

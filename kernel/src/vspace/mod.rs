@@ -39,6 +39,7 @@ pub use morsel::{
     check_morsel, granted_morsel, replace_by_morsel, show_morsel, unmap_borrowed, Shown,
 };
 pub use tlb::Translations;
+pub(crate) use unmap::remove_plain_mapping;
 pub(crate) use zero::{is_sound, is_zero_page};
 
 use crate::arch;

@@ -7,7 +7,7 @@ use super::Translations;
 use super::{rights_bits, Mapping, RIGHTS_BITS};
 use crate::cap::alone::Held;
 use crate::cap::loans::pages_of;
-use crate::cap::mapping::{is_mapping, ENTRY, ENTRY_BITS};
+use crate::cap::mapping::{is_mapping, ENTRY, ENTRY_BITS, IN_DEVICE, IS_TABLE};
 use crate::cap::CapExt;
 use crate::cap::{CapSpace, MEMORY};
 use crate::object::{SlotRef, SlotRun, Table};
@@ -24,23 +24,42 @@ const MOST_ENTRIES: u32 = 1 << 12;
 /// mark was seen before the change or after it.
 #[inline]
 fn loses(union: u64, intersection: u64, new: u64) -> bool {
+    lost(union, intersection, new) && union & Flags::ACCESSED.bits() != 0
+}
+
+/// Do they have rights that `new` lacks?
+#[inline(always)]
+fn lost(union: u64, intersection: u64, new: u64) -> bool {
     // No-execute is a right when it is clear.
     let write = union & !new & Flags::WRITE.bits();
     let execute = !intersection & new & Flags::NO_EXECUTE.bits();
-    write | execute != 0 && union & Flags::ACCESSED.bits() != 0
+    write | execute != 0
 }
 
-/// Gives entries `first..first + count` of a Mapping other rights. Each changes by one atomic store:
-/// there is no moment in which it is absent, or has neither the old nor the new rights. `shared`: other
-/// cores may be using them. Returns whether translations may be stale now.
+/// Gives one entry other rights, by one atomic store: there is no moment in which it is absent, or has neither the old nor
+/// the new rights. Returns what it was, if translations of it have rights that it has not any more; else zero.
 #[inline(always)]
-fn set_rights(mapping: &RawCap, first: u32, count: u32, bits: u64, shared: bool) -> bool {
-    let (table, index) = (mapping.word, (mapping.aux & ENTRY) + first);
-    if count != 1 {
-        return set_many(Table::at(table), index, count, bits, shared);
+fn set_one(table: Table, index: u32, bits: u64) -> u64 {
+    let (old, _) = table.change(index, |entry| entry & !RIGHTS_BITS | bits);
+    match lost(old, old, bits) {
+        true => old,
+        false => 0,
     }
-    let (old, _) = Table::at(table).change(index, |entry| entry & !RIGHTS_BITS | bits);
-    loses(old, old, bits)
+}
+
+/// The same of all entries of a Mapping: it is known of what is returned that one was used, if one was. `shared`: other
+/// cores may be using them.
+#[inline(always)]
+fn set_all(mapping: &RawCap, bits: u64, shared: bool) -> u64 {
+    let table = Table::at(mapping.word);
+    // Most are of one entry, and then there is nothing above its number.
+    match mapping.aux >> ENTRY_BITS {
+        0 => set_one(table, mapping.aux, bits),
+        more => match set_many(table, mapping.aux & ENTRY, more + 1, bits, shared) {
+            true => Flags::ACCESSED.bits(),
+            false => 0,
+        },
+    }
 }
 
 /// The entries of a Mapping mostly have the same rights, so that the same bits change in all.
@@ -81,9 +100,14 @@ impl Translations {
         forget_in_devices(self, &cap);
         let bits = rights_bits(allowed);
         let shared = self.elsewhere.may_be();
-        if set_rights(&cap, first, count, bits, shared) {
+        let (table, index) = (Table::at(cap.word), (cap.aux & ENTRY) + first);
+        let stale = match count {
+            1 => set_one(table, index, bits) & Flags::ACCESSED.bits() != 0,
+            _ => set_many(table, index, count, bits, shared),
+        };
+        if stale {
             match count {
-                1 => self.forget_used(caps, cap.word, cap.attrs, (cap.aux & ENTRY) + first, flags),
+                1 => self.forget_used(caps, cap.word, cap.attrs, index, flags),
                 _ => self.forget_range(caps, &cap, first, count, flags),
             }
         }
@@ -97,9 +121,11 @@ impl Translations {
         slots: SlotRun,
         flags: MapFlags,
     ) -> Result<Count, Status> {
-        self.check_protect(caps, slots, flags)?;
+        let attrs = self.check_protect(caps, slots, flags)?;
         let shared = self.elsewhere.may_be();
-        let (count, stale) = match flags.has(MapFlags::WRITE) {
+        // Pages that allow what is asked for are nearly all that there is.
+        let apart = flags.has(MapFlags::IF_EXCLUSIVE) || attrs & IS_TABLE != 0;
+        let (count, stale) = match apart && flags.has(MapFlags::WRITE) {
             true => self.set_writable(caps, slots, flags, shared),
             false => set_each(slots, shared, rights_bits(flags)),
         };
@@ -109,33 +135,38 @@ impl Translations {
         Ok(Count { count })
     }
 
-    /// May the entries of every Mapping in `slots` get the rights that `flags` ask for?
+    /// May the entries of every Mapping in `slots` get the rights that `flags` ask for? Returns the bits that any of
+    /// their `attrs` has, and of what is no Mapping.
     #[inline(always)]
     fn check_protect(
         &mut self,
         caps: &CapSpace,
         slots: SlotRun,
         flags: MapFlags,
-    ) -> Result<(), Status> {
+    ) -> Result<u16, Status> {
         // Mappings in adjacent slots are mostly in one table, and allow what is asked for.
         let allowed = CapType::Mapping as u32 | u32::from(asked(flags).0) << 8;
-        let (mut table, mut sizes) = (0, 0);
+        let (mut table, mut all) = (0, 0);
         for slot in slots.each() {
-            let cap = slot.cap();
-            sizes |= cap.aux;
-            if cap.head() & (0xff | allowed) != allowed || cap.word != table {
+            let own = slot.head_and_aux();
+            all |= own;
+            if own as u32 & (0xff | allowed) != allowed || slot.cap().word != table {
                 check_one(caps, slot, flags, &mut table)?;
-                forget_in_devices(self, &cap);
             }
+        }
+        let (attrs, sizes) = ((all >> 16) as u16, (all >> 32) as u32);
+        if attrs & IN_DEVICE != 0 {
+            forget_each_in_devices(self, slots);
         }
         if sizes >> ENTRY_BITS != 0 && entries_of(slots) > MOST_ENTRIES {
             return Err(Status::OutOfRange);
         }
-        Ok(())
+        Ok(attrs)
     }
 
     /// Lets write through the entries of every Mapping in `slots`, as far as `flags` allow it; all were
     /// checked. Returns how many there were, and whether translations may be stale now.
+    #[inline(never)]
     fn set_writable(
         &mut self,
         caps: &mut CapSpace,
@@ -143,7 +174,7 @@ impl Translations {
         flags: MapFlags,
         shared: bool,
     ) -> (u32, bool) {
-        let (mut count, mut stale) = (0, false);
+        let (mut count, mut lost) = (0, 0);
         for slot in slots.each() {
             let cap = slot.cap();
             if !is_mapping(&cap) {
@@ -155,10 +186,10 @@ impl Translations {
                 allowed = granted(caps, flags, cap.rights_set(), mapped).unwrap_or(MapFlags::READ);
             }
             self.settle_below(caps, slot, &cap, allowed);
-            stale |= set_rights(&cap, 0, count_of(&cap), rights_bits(allowed), shared);
+            lost |= set_all(&cap, rights_bits(allowed), shared);
             count += 1;
         }
-        (count, stale)
+        (count, lost & Flags::ACCESSED.bits() != 0)
     }
 
     /// Forgets what was used of the Mappings in `slots`.
@@ -274,6 +305,15 @@ fn check_one(
     check_granted(caps, flags, cap.rights_set(), || mapped(caps, slot))
 }
 
+/// Those of the Mappings in `slots` that are in a DeviceSpace lose something. (What is no Mapping may have the mark.)
+#[cold]
+#[inline(never)]
+fn forget_each_in_devices(vm: &mut Translations, slots: SlotRun) {
+    for slot in slots.each() {
+        forget_in_devices(vm, &slot.cap());
+    }
+}
+
 /// Entries of all Mappings in `slots`.
 #[inline(never)]
 fn entries_of(slots: SlotRun) -> u32 {
@@ -291,15 +331,15 @@ fn count_of(cap: &RawCap) -> u32 {
 /// whether translations may be stale now.
 #[inline(always)]
 fn set_each(slots: SlotRun, shared: bool, bits: u64) -> (u32, bool) {
-    let (mut count, mut stale) = (0, false);
+    let (mut count, mut lost) = (0, 0);
     for slot in slots.each() {
         let cap = slot.cap();
         if is_mapping(&cap) {
-            stale |= set_rights(&cap, 0, count_of(&cap), bits, shared);
+            lost |= set_all(&cap, bits, shared);
             count += 1;
         }
     }
-    (count, stale)
+    (count, lost & Flags::ACCESSED.bits() != 0)
 }
 
 /// The capability to what the Mapping in `slot` maps.

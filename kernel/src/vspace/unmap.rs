@@ -359,6 +359,13 @@ impl Translations {
     }
 }
 
+/// Removes a Mapping of what is no morsel, with its entries.
+#[inline(always)]
+pub(crate) fn remove_plain_mapping(vm: &mut Translations, caps: &mut CapSpace, slot: SlotRef) {
+    vm.clear_mapping(caps, &slot.cap());
+    caps.remove_mapping(slot);
+}
+
 /// Is the table empty? Most are when they go, and this is a quick look.
 pub(super) fn is_table_empty(unit: &VectorUnit, table: Table) -> bool {
     unit.with(|| table.is_empty())

@@ -113,13 +113,13 @@ capability_types! {
         identity Badge, wire Pinned, born Zeroed, last Close
     }
     /// The record of entries in one table; deleting it removes them.
-    14 Mapping {
+    30 Mapping {
         tree Memory, rank 5, size NOTHING, from [], rights [], is [],
         identity FirstEntry, wire Never, born Kept, last ClearEntries
     }
     /// A part of a Frame that was lent: bytes, not pages, and each act of lending for itself. The lender's
     /// capability has `REVOKE`, the borrower's has not.
-    15 Loan {
+    29 Loan {
         tree Memory, rank 4, size NOTHING, from [], rights [READ WRITE], is [Copyable],
         identity Serial, wire Never, born Kept, last Return
     }
@@ -166,12 +166,6 @@ capability_types! {
         tree Morsel, rank 3, size NOTHING, from [], rights [READ WRITE EXEC], is [Copyable],
         identity None, wire Never, born Kept, last UnmapMorsel
     }
-    /// The record of an entry that shows a morsel.
-    24 MorselMapping {
-        tree Morsel, rank 5, size NOTHING, from [], rights [], is [],
-        identity FirstEntry, wire Never, born Kept, last ClearEntries,
-        seen as Mapping
-    }
     /// What a device can reach: the top table of a translation of its addresses, of which an entry covers 1 GiB and shows a
     /// Morsel of order 2.
     25 DeviceSpace {
@@ -190,9 +184,15 @@ capability_types! {
         tree Memory, rank 2, size NOTHING, from [], rights [], is [],
         identity None, wire Local, born Kept, last LeavePool
     }
+    /// The record of an entry that shows a morsel.
+    31 MorselMapping {
+        tree Morsel, rank 5, size NOTHING, from [], rights [], is [],
+        identity FirstEntry, wire Never, born Kept, last ClearEntries,
+        seen as Mapping
+    }
     /// The home of RAM, with which the memory server begins: it keeps no memory alive, and what is
     /// made of it of the same size descends from it. Shown as `Ram` with the attribute `HOME`.
-    31 HomeRam {
+    28 HomeRam {
         tree Memory, rank 0, size PAGES, from [], rights [], is [Copyable],
         identity None, wire Local, born Kept, last Forget,
         seen as Ram

@@ -52,6 +52,7 @@
 //! | `insert_copy`, `relocate`, `has_copies` | O(1) |
 //! | `remove` | O(1) with copies, else O(log n); rebalancing O(1) amortised |
 //! | `first_descendant`, `next` | O(log n), O(1) amortised over a walk |
+//! | `ancestor_of_childless` | O(log n), O(1) amortised for what goes in its order |
 //! | `overlapping`, `partial` | O(log n) per answer |
 
 #![no_std]
@@ -64,6 +65,7 @@ mod query;
 mod ring;
 mod slot;
 mod tree;
+mod turn;
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -80,6 +82,7 @@ use forest::{Home, Outer};
 use order::{is_before, is_record, Key};
 use slot::Ref;
 use tree::Place;
+use turn::Turn;
 
 /// What the database must know about capability types. All functions are pure.
 pub trait Policy {
@@ -128,6 +131,12 @@ pub trait Policy {
     /// First address, which is `cap.base`, and length; the length may be 0 without memory.
     fn range(cap: &RawCap) -> (u64, u64);
 
+    /// The length of what is no leaf: the same as [`range`](Self::range) says, which has to tell what it is first.
+    #[inline(always)]
+    fn object_length(cap: &RawCap) -> u64 {
+        Self::range(cap).1
+    }
+
     /// What else must be equal in copies: for a Mapping, the address of its first entry. Objects that
     /// differ in nothing else are siblings: they descend from the same ancestors and have no
     /// descendants. Objects without siblings have 0 here.
@@ -153,6 +162,7 @@ pub struct Mdb<P: Policy> {
     /// The type tree that the directory divides, or [`MAX_TREES`].
     divided: usize,
     outer: Cell<Outer>,
+    turn: Turn,
     slots: usize,
     policy: PhantomData<fn() -> P>,
 }
@@ -171,6 +181,7 @@ impl<P: Policy> Mdb<P> {
             directory: Directory::none(),
             divided: MAX_TREES,
             outer: Cell::new(Outer::UNKNOWN),
+            turn: Turn::new(),
             slots: 0,
             policy: PhantomData,
         }
@@ -419,6 +430,7 @@ impl<P: Policy> Mdb<P> {
                 self.dissolve(home, node);
             }
             self.detach(home, node);
+            self.turn.pass(node);
         }
         self.empty(node);
     }
@@ -430,6 +442,7 @@ impl<P: Policy> Mdb<P> {
             return self.succeed_in_ring(node, heir);
         }
         self.forget_outer_node(node);
+        self.turn.forget();
         self.relink(self.home(&heir.cap()), node.parent(), node, Some(heir));
         for child in [node.left(), node.right()].into_iter().flatten() {
             child.set_parent(Some(heir));

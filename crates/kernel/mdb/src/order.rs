@@ -70,13 +70,13 @@ fn minor<P: Policy>(cap: &RawCap) -> u16 {
     u16::from(P::rank_of(cap)) << 8 | u16::from(cap.ty)
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn is_leaf<P: Policy>(cap: &RawCap) -> bool {
     P::rank(cap.ty) >= P::LEAF_RANK
 }
 
 /// Whether there can be one capability to it only.
-#[inline]
+#[inline(always)]
 pub(crate) fn is_record<P: Policy>(cap: &RawCap) -> bool {
     P::rank(cap.ty) >= P::RECORD_RANK
 }
@@ -88,32 +88,38 @@ fn derives<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
 }
 
 /// Whether `a` comes before `b` in their tree.
-#[inline]
+#[inline(always)]
 pub(crate) fn is_before<P: Policy>(a: &RawCap, b: &RawCap) -> bool {
     a.base < b.base || a.base == b.base && Key::of::<P>(a).cmp::<P>(b) == Ordering::Less
 }
 
 /// The end of a range; an object without memory counts as one byte.
-#[inline]
+#[inline(always)]
 pub(crate) fn end_of(base: u64, len: u64) -> u64 {
     base.saturating_add(len.max(1))
 }
 
 /// First and end of what `cap` covers.
-#[inline]
+#[inline(always)]
 pub(crate) fn span<P: Policy>(cap: &RawCap) -> (u64, u64) {
     let (base, len) = P::range(cap);
     (base, end_of(base, len))
 }
 
+/// The end of an object, in pages.
+#[inline(always)]
+fn object_end<P: Policy>(cap: &RawCap) -> u64 {
+    debug_assert!(!is_leaf::<P>(cap));
+    page_end(end_of(cap.base, P::object_length(cap)))
+}
+
 /// What `cap` alone adds to the ends of a subtree.
-#[inline]
+#[inline(always)]
 pub(crate) fn own_ends<P: Policy>(cap: &RawCap) -> Ends {
-    let end = page_end(span::<P>(cap).1);
     if is_leaf::<P>(cap) {
-        Ends { object: 0, leaf: end }
+        Ends { object: 0, leaf: page_end(span::<P>(cap).1) }
     } else {
-        Ends { object: end, leaf: 0 }
+        Ends { object: object_end::<P>(cap), leaf: 0 }
     }
 }
 

@@ -380,11 +380,16 @@ impl<P: Policy> Mdb<P> {
         if slot.is_leaf_member() && !is_leaf::<P>(&cap) {
             return Some(head.ptr());
         }
-        let own = Extent::of::<P>(&cap);
+        self.nearest_object(head).map(Ref::ptr)
+    }
+
+    /// The same of a node in a tree.
+    #[inline(never)]
+    pub(crate) fn nearest_object(&self, node: Ref) -> Option<Ref> {
+        let own = Extent::of::<P>(&node.cap());
         let end = page_end(own.end);
-        self.backwards(self.object_before(head, end), end)
+        self.backwards(self.object_before(node, end), end)
             .find(|n| Extent::of::<P>(&n.cap()).is_ancestor_of::<P>(&own))
-            .map(Ref::ptr)
     }
 
     /// What [`nearest_ancestor`](Self::nearest_ancestor) answers, where one look is enough: of a leaf

@@ -92,6 +92,7 @@ struct Node {
 
 const _: () = assert!(size_of::<Slot>() == 64 && align_of::<Slot>() == 64);
 const _: () = assert!(size_of::<RawCap>() == 24 && size_of::<Node>() == 40);
+const _: () = assert!(core::mem::offset_of!(RawCap, aux) == 4);
 
 impl Slot {
     /// A slot with `cap` in it that is in no database.
@@ -122,6 +123,13 @@ impl Slot {
         // SAFETY: a `RawCap` begins with these four bytes, aligned to eight, and what is in a `Cell` is read
         // and written by this thread alone.
         u32::from_le(unsafe { self.cap.as_ptr().cast::<u32>().read() })
+    }
+
+    /// The same, and `aux` in the upper half.
+    #[inline(always)]
+    pub fn head_and_aux(&self) -> u64 {
+        // SAFETY: the same of the first eight bytes.
+        u64::from_le(unsafe { self.cap.as_ptr().cast::<u64>().read() })
     }
 
     /// The type of the capability, zero for none.
@@ -408,7 +416,7 @@ impl Ends {
 /// The page that an end falls in, rounded up: what [`Ends`] holds.
 #[inline]
 pub(crate) fn page_end(end: u64) -> u64 {
-    ((end >> 12) + u64::from(end & 0xfff != 0)).min(END_MAX)
+    (end.saturating_add(0xfff) >> 12).min(END_MAX)
 }
 
 /// The smallest end, in pages, of what reaches beyond `address`.

@@ -240,7 +240,7 @@ pub(crate) fn last_object<P: Policy>(root: Ref, end: u64) -> Option<Ref> {
 }
 
 /// What the ends of `node` must be, from its own range and its children.
-#[inline]
+#[inline(always)]
 pub(crate) fn ends_of<P: Policy>(node: Ref) -> Ends {
     let mut ends = own_ends::<P>(&node.cap());
     if let Some(left) = node.left() {
@@ -415,6 +415,7 @@ impl<P: Policy> Mdb<P> {
         };
         node.start_node(parent, own);
         self.forget_outer(home, own.object);
+        self.turn.forget();
         if raise_up(parent, own) {
             self.raise_directory(home, own);
         }

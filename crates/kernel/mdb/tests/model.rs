@@ -79,6 +79,8 @@ enum Op {
     Split(usize, u8, Run),
     Copy(usize, usize, u8),
     Remove(usize),
+    /// Takes objects out in their order, from one on, as whoever deletes pages does.
+    Sweep(usize, usize),
     Move(usize, usize),
 }
 
@@ -208,6 +210,20 @@ impl Pair {
                 assert_eq!(unsafe { self.mdb.remove(self.arena.at(i)) }, self.slots[i]);
                 self.slots[i] = RawCap::NULL;
             }
+            Op::Sweep(first, count) => {
+                let Some(first) = pick(first) else { return };
+                let from = position(&self.slots[first]);
+                for _ in 0..count {
+                    let rest = full.iter().copied().filter(|&i| !self.slots[i].is_null());
+                    let rest = rest.filter(|&i| position(&self.slots[i]) >= from);
+                    let rest = rest.filter(|&i| !is_leaf(&self.slots[i]));
+                    let Some(i) = rest.min_by_key(|&i| position(&self.slots[i])) else { return };
+                    self.verify_childless(i);
+                    // SAFETY: the slot is in the database.
+                    assert_eq!(unsafe { self.mdb.remove(self.arena.at(i)) }, self.slots[i]);
+                    self.slots[i] = RawCap::NULL;
+                }
+            }
             Op::Move(src, dst) => {
                 let Some(src) = pick(src).filter(|_| self.slots[dst].is_null()) else { return };
                 // SAFETY: `src` is in the database, `dst` is free.
@@ -278,6 +294,27 @@ impl Pair {
             }
         }
         assert_eq!(mdb.find(&c).map(|s| position(&cap(s))), Some(position(&c)));
+    }
+
+    /// What is answered of the ancestor of what is about to go.
+    fn verify_childless(&self, i: usize) {
+        let c = self.slots[i];
+        let tree = Types::tree(c.ty);
+        let copies = self.caps().filter(|o| position(o) == position(&c)).count();
+        let inside = |o: &RawCap| o.base < span(&c).1 && position(o) > position(&c);
+        // Leaves of its range hang from it, but for some that are in the tree.
+        let behind = self.select(tree, |o| inside(o) && !(is_record(o) && span(o) == span(&c)));
+        let above = self.select(tree, |o| is_ancestor(o, &c) && !is_leaf(o));
+        // SAFETY: the slot is in the database.
+        let found = unsafe { self.mdb.ancestor_of_childless(self.arena.at(i)) };
+        if let Some(found) = found {
+            assert!(copies == 1 && behind.is_empty());
+            assert_first(Some(found), above.last());
+        }
+        let own = self.select(tree, |o| inside(o));
+        if copies == 1 && own.is_empty() && !is_leaf(&c) {
+            assert_first(found, above.last());
+        }
     }
 
     fn verify_range(&self, tree: u8, base: u64, len: u64, max_rank: u8) {
@@ -424,6 +461,7 @@ fn any_op() -> impl Strategy<Value = Op> {
             .prop_map(|(i, ty, run)| Op::Split(i, ty, run)),
         2 => (pick, 0..SLOTS, 0..3u8).prop_map(|(s, d, rights)| Op::Copy(s, d, rights)),
         5 => pick.prop_map(Op::Remove),
+        3 => (pick, 1..6usize).prop_map(|(first, count)| Op::Sweep(first, count)),
         1 => (pick, 0..SLOTS).prop_map(|(s, d)| Op::Move(s, d)),
     ]
 }

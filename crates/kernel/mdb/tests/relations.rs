@@ -144,3 +144,53 @@ fn zeroed_memory_is_an_empty_slot() {
     let slot: mdb::Slot = unsafe { std::mem::zeroed() };
     assert!(slot.is_empty() && !slot.is_linked());
 }
+
+/// What is known of the ancestor of the next object that goes is of no use once another comes, moves or goes in between.
+#[test]
+fn the_ancestor_of_the_next_is_asked_again_when_anything_changes() {
+    let arena = Arena::new(8);
+    let [outer, home, first, second, third, around, other] = [0, 1, 2, 3, 4, 5, 6];
+    let page = |n: u64| object(FRAME, n * PAGE, PAGE);
+    for change in 0..5 {
+        let mut mdb = database(None);
+        // SAFETY: the slots of the arena stay in place and outlive the database; those in it only are asked about, moved or
+        // removed.
+        unsafe {
+            mdb.insert(arena.put(outer, object(PHYS, 0, 16 * PAGE)));
+            mdb.insert(arena.put(home, object(RAM, 0, 8 * PAGE)));
+            for (slot, n) in [(first, 0), (second, 1), (third, 2)] {
+                mdb.insert(arena.put(slot, page(n)));
+            }
+            assert_eq!(mdb.ancestor_of_childless(arena.at(first)), Some(arena.at(home)));
+            if change != 4 {
+                mdb.remove(arena.at(first));
+            }
+            let expected = match change {
+                0 => home,
+                1 => {
+                    mdb.insert(arena.put(around, object(RAM, PAGE, 2 * PAGE)));
+                    around
+                }
+                2 => {
+                    mdb.relocate(arena.at(home), arena.at(other));
+                    // The slot where it was has something else, which is no node.
+                    mdb.insert_copy(arena.at(third), arena.put(home, page(2)));
+                    other
+                }
+                _ => {
+                    mdb.remove(arena.at(home));
+                    mdb.insert_copy(arena.at(third), arena.put(home, page(2)));
+                    outer
+                }
+            };
+            let found = mdb.ancestor_of_childless(arena.at(second));
+            assert_eq!(found, Some(arena.at(expected)), "after change {change}");
+            for slot in 0..8 {
+                if arena.slot(slot).is_linked() {
+                    mdb.remove(arena.at(slot));
+                }
+            }
+        }
+        assert!(mdb.is_empty());
+    }
+}

@@ -123,10 +123,11 @@ impl Space {
                 return Ok(wish);
             }
         }
-        let is_aligned = request.placement == Placement::HintAligned && pages >= REGION_PAGES;
-        if let Some((_, offset)) = request.object.filter(|_| is_aligned) {
-            if let Some(start) = self.find_aligned(pages, offset / PAGE) {
-                return Ok(start);
+        if request.placement == Placement::HintAligned && pages >= REGION_PAGES {
+            if let Some((_, offset)) = request.object {
+                if let Some(start) = self.find_aligned(pages, offset / PAGE) {
+                    return Ok(start);
+                }
             }
         }
         self.find_space(pages).ok_or(Error::NoMemory)

@@ -88,11 +88,16 @@ impl Pmap {
     }
     /// The first region at or behind a number.
     pub fn next_key(&self, key: u64) -> Option<u64> {
-        let region = self.regions.next_key(key);
-        if !self.has_wholes {
-            return region;
+        match self.has_wholes {
+            true => self.next_of_both(key),
+            false => self.regions.next_key(key),
         }
-        [region, self.next_whole(key)].into_iter().flatten().min()
+    }
+    /// The same, where one entry may map a region.
+    #[cold]
+    #[inline(never)]
+    fn next_of_both(&self, key: u64) -> Option<u64> {
+        [self.regions.next_key(key), self.next_whole(key)].into_iter().flatten().min()
     }
 
     /// Leaves the other process that shares the table of a region, if there is one. Afterwards

@@ -55,8 +55,14 @@ impl Pmap {
     /// Is a region mapped by one entry, alone or with others?
     #[inline]
     pub fn is_whole(&self, key: u64) -> bool {
+        self.has_wholes && self.find_whole(key)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_whole(&self, key: u64) -> bool {
         let is_there = |shown: Shown| self.wholes.get(shown.key()).is_some();
-        self.has_wholes && (is_there(Shown::Region(key)) || is_there(Shown::around(key)))
+        is_there(Shown::Region(key)) || is_there(Shown::around(key))
     }
 
     /// The first region at or behind one that is mapped so.

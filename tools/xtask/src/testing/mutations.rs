@@ -619,6 +619,60 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "kernel", test: "a_frame_that_goes_leaves_what_is_lent" },
     },
     Bug {
+        name: "a_lent_page_is_a_plain_page",
+        changes: &[(
+            "kernel/src/operations/pages.rs",
+            "        && !caps.db.may_be_lent(&cap)\n",
+            "",
+        )],
+        found_by: Test::Host { package: "kernel", test: "a_frame_that_goes_leaves_what_is_lent" },
+    },
+    Bug {
+        name: "a_page_takes_the_mappings_of_a_frame_around_it",
+        changes: &[(
+            "kernel/src/operations/pages.rs",
+            "if above.is_frame() {",
+            "if false {",
+        )],
+        found_by: Test::Host { package: "kernel", test: "the_library_may_drop_the_whole_frame_before_its_parts" },
+    },
+    Bug {
+        name: "the_next_page_is_inside_what_the_last_was_in",
+        changes: &[(
+            "crates/kernel/mdb/src/turn.rs",
+            "known.filter(|above| Extent::of::<P>(&above.cap()).end >= end)",
+            "known",
+        )],
+        found_by: Test::Host { package: "mdb", test: "answers_as_the_list_does" },
+    },
+    Bug {
+        name: "what_comes_between_is_no_ancestor",
+        changes: &[(
+            "crates/kernel/mdb/src/tree.rs",
+            "self.turn.forget();",
+            "",
+        )],
+        found_by: Test::Host { package: "mdb", test: "the_ancestor_of_the_next_is_asked_again_when_anything_changes" },
+    },
+    Bug {
+        name: "an_ancestor_that_moved_is_where_it_was",
+        changes: &[(
+            "crates/kernel/mdb/src/lib.rs",
+            "self.turn.forget();",
+            "",
+        )],
+        found_by: Test::Host { package: "mdb", test: "the_ancestor_of_the_next_is_asked_again_when_anything_changes" },
+    },
+    Bug {
+        name: "whatever_goes_the_next_is_known",
+        changes: &[(
+            "crates/kernel/mdb/src/turn.rs",
+            "if self.node.get() == Some(node) { self.next.take() } else { None }",
+            "self.next.take()",
+        )],
+        found_by: Test::Host { package: "mdb", test: "the_ancestor_of_the_next_is_asked_again_when_anything_changes" },
+    },
+    Bug {
         name: "loans_begin_where_frames_do",
         changes: &[(
             "kernel/src/operations/delete.rs",
