@@ -111,7 +111,7 @@ impl PoolForming {
             return Err(Status::Invalid);
         }
         let (number, shared) = pools.free().ok_or(Status::WrongState)?;
-        shared.begin(base, frames, written_back);
+        shared.begin(core.id, base, frames, written_back);
         for (_, core) in core.cores.iter() {
             core.pool_use.forget(number);
         }
