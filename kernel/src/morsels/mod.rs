@@ -17,10 +17,12 @@ mod machine;
 mod name;
 
 pub use machine::{
-    is_at_home, note, open_pool, recent, settle, while_walking, with, Machine, Objects, Unmap, Waiting,
+    is_at_home, note, open_pool, recent, settle, while_walking, with, Machine, Objects, Unmap,
+    Waiting,
 };
 pub use name::{
-    all_of_pool, first_page, is_all_of_pool, is_whole, key, object, object_of, pool_of, record_of, shown_by, whole, MOST_PAGES,
+    all_of_pool, first_page, is_all_of_pool, is_whole, key, object, object_of, pool_of, record_of,
+    shown_by, whole, MOST_PAGES,
 };
 
 use ::morsel::Refused;

@@ -365,9 +365,8 @@ pub fn set_away(cpu: &CpuDriver, cap: &RawCap) {
 /// May a Morsel go to another core? Not if its pool is being closed; nor if a meta morsel describes its object: it goes with
 /// that, which only the core of the pool would know.
 pub fn may_travel(cpu: &mut CpuDriver, cap: &RawCap) -> bool {
-    let described = with_object(cpu, cap, |objects, record| {
-        Ok(objects.anchor(record).has(Anchor::OWNED))
-    });
+    let described =
+        with_object(cpu, cap, |objects, record| Ok(objects.anchor(record).has(Anchor::OWNED)));
     described == Ok(false)
 }
 
@@ -394,8 +393,7 @@ pub fn part(
         objects.part(record, at, order)
     })?;
     let base = morsels::key(object_of(&cap), at);
-    let rights = cap.rights_set().and(Rights(!Rights::REVOKE.0)).0;
-    let mut new = RawCap { base, word: end - at, rights, ..cap };
+    let mut new = RawCap { base, word: end - at, ..cap };
     new.attrs = match cpu.caps.db.find(&new).map(|slot| slot.cap()) {
         Some(like) => copied_attrs(like.attrs),
         None => attrs_of_part(cap.attrs),

@@ -9,19 +9,19 @@ const A: CapAddr = CapAddr(10);
 const B: CapAddr = CapAddr(11);
 const C: CapAddr = CapAddr(12);
 
-struct Test {
-    cluster: Cluster,
+pub struct Test {
+    pub cluster: Cluster,
     random: Random,
 }
 
 impl Test {
-    fn new(cores: usize) -> Test {
+    pub fn new(cores: usize) -> Test {
         let mut cluster = Cluster::new(cores);
         cluster.checking = true;
         Test { cluster, random: Random(7) }
     }
 
-    fn node(&self, core: usize) -> &Node {
+    pub fn node(&self, core: usize) -> &Node {
         &self.cluster.sites[core].node
     }
 
@@ -32,35 +32,42 @@ impl Test {
         assert_eq!(self.call(core, RAM, args), 0);
     }
 
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.cluster.settle(&mut self.random);
         self.cluster.check_at_rest();
     }
 
-    fn send(&mut self, from: usize, slot: CapAddr, to: usize, dst: CapAddr) {
+    /// Lets the monitors work, while some invocation has not come to its end.
+    pub fn settle_loosely(&mut self) {
+        for _ in 0..100 {
+            self.cluster.pump(&mut self.random);
+        }
+    }
+
+    pub fn send(&mut self, from: usize, slot: CapAddr, to: usize, dst: CapAddr) {
         self.cluster.send(from, slot, to, dst);
         self.settle();
         assert!(!self.is_empty(to, dst));
     }
 
     /// The status in the end, of an invocation that may wait for the monitor.
-    fn call<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) -> u64 {
+    pub fn call<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) -> u64 {
         self.cluster.call(core, target, args);
         self.settle();
         self.node(core).clients[0].ctx.rax.get()
     }
 
-    fn redirected<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) {
+    pub fn redirected<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) {
         assert_eq!(self.cluster.call(core, target, args), None, "it does not wait");
         self.settle();
         assert_eq!(self.node(core).clients[0].ctx.rax.get(), 0);
     }
 
-    fn is_empty(&self, core: usize, slot: CapAddr) -> bool {
+    pub fn is_empty(&self, core: usize, slot: CapAddr) -> bool {
         self.node(core).slot(slot).is_empty()
     }
 
-    fn is_foreign(&self, core: usize, slot: CapAddr) -> bool {
+    pub fn is_foreign(&self, core: usize, slot: CapAddr) -> bool {
         self.node(core).slot(slot).cap().is_foreign()
     }
 }
