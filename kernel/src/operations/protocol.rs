@@ -13,8 +13,11 @@ use crate::morsels::{is_at_home, is_whole};
 use crate::object::{slot_at, SlotRef};
 use captypes::types::Finaliser;
 use captypes::{CapType, Status};
-use mdb::{is_ancestor, is_copy, Policy, RawCap};
+use mdb::{is_ancestor, is_copy, Class, Policy, RawCap};
 use paging::PAGE;
+
+/// Capabilities passed over for the price of one step of destruction.
+const PASSED_PER_STEP: u32 = 16;
 
 /// Deletes all copies and descendants of a locked capability, and what only those hold.
 pub fn sweep_all(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
@@ -25,12 +28,19 @@ pub fn sweep_all(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
         let other = slot.cap();
         is_copy::<CapPolicy>(cap, &other) || is_ancestor::<CapPolicy>(cap, &other)
     };
+    // What something larger here stands behind stays mapped when its own capabilities go: so it is looked for.
+    let is_mapped = cap.is_frame() || cap.is(CapType::Morsel);
+    let class = if is_mapped { Class::All } else { cpu.caps.db.keepers() };
+    let goes = |slot: &SlotRef| (is_mapped || !is_mapping(&slot.cap())) && belongs(slot);
     loop {
-        let mut all =
-            cpu.caps.db.overlapping(tree, cap.base, end - cap.base, cpu.caps.db.keepers());
-        let Some(slot) = all.find(|slot| !is_mapping(&slot.cap()) && belongs(slot)) else {
-            break;
-        };
+        let mut all = cpu.caps.db.overlapping(tree, cap.base, end - cap.base, class);
+        let mut passed = 0;
+        let found = all.find(|slot| {
+            passed += 1;
+            goes(slot)
+        });
+        let Some(slot) = found else { break };
+        cpu.caps.spend(passed / PASSED_PER_STEP);
         drop(all);
         if slot.cap().attrs & attr::PARKED != 0 {
             reap_all(cpu)?;

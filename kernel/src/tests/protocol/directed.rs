@@ -3,6 +3,7 @@
 use super::node::{Node, RAM};
 use super::{Cluster, Random};
 use crate::cap::{attr, CapExt};
+use captypes::invocations::MapFlags;
 use captypes::{op, CapAddr, CapType, Label, Place, Rights, Status};
 
 const A: CapAddr = CapAddr(10);
@@ -235,6 +236,38 @@ fn a_revoke_reaches_everything_on_all_cores() {
         assert_eq!(t.node(by).slot(A).cap().attrs & attr::COPIES_OR_DESCENDANTS, 0);
     }
 }
+
+#[test]
+fn a_revoke_takes_mappings_behind_which_something_larger_stands() {
+    let mut t = Test::new(3);
+    t.make(0, CapType::Frame, 0x4000, A);
+    let dst = B.into();
+    let ty = CapType::Frame.into();
+    let part = op::Retype { ty, offset: 0x1000, bytes: 0x1000, count: 1, dst };
+    assert_eq!(t.call(0, A, part), 0);
+    for core in [1, 2] {
+        t.send(0, A, core, A);
+        t.send(0, B, core, B);
+        t.make(core, CapType::Pt, 4096, C);
+        let map = |src: CapAddr, offset, mapping: u32| {
+            let (src, mapping) = (src.into(), CapAddr(mapping).into());
+            op::Map { entry: mapping_entry(mapping), count: 1, src, offset, flags: R, mapping }
+        };
+        assert_eq!(t.call(core, C, map(B, 0, 14)), 0);
+        assert_eq!(t.call(core, C, map(A, 0x2000, 15)), 0);
+    }
+    t.redirected(0, B, op::Revoke {});
+    for core in [1, 2] {
+        assert!(t.is_empty(core, B) && !t.is_empty(core, A));
+        assert!(t.is_empty(core, CapAddr(14)) && !t.is_empty(core, CapAddr(15)));
+    }
+}
+
+fn mapping_entry(mapping: Place) -> u32 {
+    mapping.0 as u32 & 255
+}
+
+const R: MapFlags = MapFlags::READ;
 
 #[test]
 fn a_container_leaves_what_it_cannot_delete_to_the_monitor() {

@@ -249,6 +249,11 @@ fn a_part_that_two_cores_have_made_is_one() {
         t.send(0, WHOLE, 1, WHOLE);
         assert_eq!(t.done(1, WHOLE, part), 0);
         t.send(1, PART, 2, PART);
+        // Where somebody has all of it, too, and where not.
+        t.send(1, WHOLE, 2, WHOLE);
+        assert_eq!(t.map(2, PD, 1, PART, RW, 33), 0);
+        assert_eq!(t.map(2, PDPT, 2, WHOLE, RW, 34), 0);
+        assert!(t.fault(2, AT));
         // A part of something that is shared, made afterwards.
         let other = op::PartMorsel { first: 0, order: 1, dst: OTHER.into() };
         assert_eq!(t.done(0, WHOLE, other), 0);
@@ -258,6 +263,8 @@ fn a_part_that_two_cores_have_made_is_one() {
             assert_eq!(t.is_empty(core, PART), core != by);
             assert_eq!(t.is_empty(core, OTHER), core == 2, "nothing else goes");
         }
+        assert_eq!(t.page(2, AT, false), None);
+        assert!(t.page(2, LARGE + 1024 * 4096, false).is_some() && t.is_empty(2, MAPPING));
         t.redirected(1 - by, OTHER, op::Revoke {});
         assert!(t.is_empty(by, OTHER));
     }
