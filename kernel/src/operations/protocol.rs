@@ -40,8 +40,8 @@ pub fn sweep_all(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
             goes(slot)
         });
         let Some(slot) = found else { break };
-        cpu.caps.spend(passed / PASSED_PER_STEP);
         drop(all);
+        cpu.caps.spend(passed / PASSED_PER_STEP);
         if slot.cap().attrs & attr::PARKED != 0 {
             reap_all(cpu)?;
         } else {
