@@ -367,6 +367,18 @@ fn a_pool_takes_its_objects_from_all_cores() {
 }
 
 #[test]
+fn the_core_of_a_pool_is_always_asked() {
+    let mut t = Test::new(3);
+    t.made(1, CapType::Pool, POOL_AT, POOL_BYTES, POOL);
+    assert_eq!(t.done(1, POOL, op::FormatPool { domain: 0 }), 0);
+    assert_eq!(t.done(1, POOL, op::CreateMorsel { order: 2, dst: WHOLE.into() }), 0);
+    t.send(1, WHOLE, 2, WHOLE);
+    t.redirected(2, WHOLE, op::Revoke {});
+    assert!(t.is_empty(1, WHOLE) && !t.is_empty(2, WHOLE));
+    assert!(t.is_foreign(2, WHOLE), "the pool may open it at any time");
+}
+
+#[test]
 fn an_object_that_another_describes_stays() {
     let mut t = Test::furnished(2);
     assert_eq!(t.done(0, POOL, op::CreateMeta { order: 1, address: 0 }), 0);

@@ -114,7 +114,7 @@ pub const PLANS: &[Plan] = &[
         at_once: 2,
         compare: true,
         slow: false,
-        pool: Some((1, 2)),
+        pool: None,
     },
     Plan {
         cores: 3,
@@ -123,7 +123,7 @@ pub const PLANS: &[Plan] = &[
         at_once: 2,
         compare: true,
         slow: true,
-        pool: Some((2, 1)),
+        pool: None,
     },
     Plan {
         cores: 6,
@@ -143,7 +143,16 @@ pub const PLANS: &[Plan] = &[
         slow: true,
         pool: Some((5, 3)),
     },
-    // Objects alone.
+    // With objects, and objects alone.
+    Plan {
+        cores: 3,
+        homes: &[0, 0, 2, 2],
+        capabilities: 12,
+        at_once: 2,
+        compare: true,
+        slow: true,
+        pool: Some((2, 1)),
+    },
     Plan {
         cores: 4,
         homes: &[0],
