@@ -9,7 +9,8 @@
 //! | `forming` | pools that are formatted or recovered, step by step |
 //!
 //! Everything here but the forming of a pool may be done by any core at any time. Only what takes pages away must be
-//! done where the capabilities are, since it may have to clear entries that show pages of an object one by one.
+//! done where the pool's capability is, since it may have to clear entries that show pages of an object one by one, which are
+//! only there.
 
 pub mod fault;
 pub mod forming;

@@ -152,7 +152,8 @@ fn try_all(state: &State) -> u64 {
     let range = &[Status::OutOfRange];
     let level = &[Status::WrongLevel];
     let map = |order, n, flags| tables.show(object, order, n, flags).map(drop);
-    let mint = |rights| object.mint(a, rights).and_then(|()| tables.show(a, order, 2, RW).map(drop));
+    let mint =
+        |rights| object.mint(a, rights).and_then(|()| tables.show(a, order, 2, RW).map(drop));
     let mut wrong = [
         is(object.discard_pages(0, 1), &[Status::Unsupported]),
         is(object.grow(), here),
