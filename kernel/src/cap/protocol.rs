@@ -8,7 +8,6 @@ use super::mapping::is_mapping;
 use super::policy::{CapPolicy, MEMORY};
 use super::CapSpace;
 use super::{attr, copied_attrs, CapExt, HOME_RAM};
-use crate::morsels::is_all_of_pool;
 use crate::object::SlotRef;
 use captypes::invocations::Held;
 use captypes::types::Wire;
@@ -182,9 +181,6 @@ impl CapSpace {
     /// Puts a copy that came from another core into the empty slot `dst`.
     pub fn insert_remote(&mut self, cap: &RawCap, dst: SlotRef) -> Result<(), Status> {
         if !cap.row().can_travel() {
-            return Err(Status::WrongType);
-        }
-        if is_all_of_pool(cap) {
             return Err(Status::WrongType);
         }
         let Some(like) = self.db.find(cap) else {

@@ -55,7 +55,7 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: MonitorOp) -> Out
         DeleteEverywhere |_, a| Ok(protocol::delete_everywhere(local, &from_wire(&a.cap)?)?);
         InsertCopy |_, a| {
             let cap = from_wire(&a.cap)?;
-            if stays(local, &a.cap) {
+            if a.cap.is_all_of_pool() || stays(local, &a.cap) {
                 return Err(Status::WrongState);
             }
             local.caps.insert_remote(&cap, free_slot(&local.caps, dcb, a.dst)?)

@@ -57,7 +57,7 @@ pub struct Tables {
 
 /// An object at an address.
 pub struct Shown {
-    pub mapping: OwnedCap,
+    _mapping: OwnedCap,
     pub va: u64,
 }
 
@@ -89,7 +89,7 @@ impl Tables {
         let slot = domain::with(|domain| domain.slot())?;
         let mapping = OwnedCap::own(slot);
         table.map(n, 1, object, 0, flags, slot)?;
-        Ok(Shown { mapping, va })
+        Ok(Shown { _mapping: mapping, va })
     }
 }
 

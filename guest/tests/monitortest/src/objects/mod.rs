@@ -21,7 +21,7 @@ use lab::{create, Board, OwnPool, Tables, PASSES, WRONG};
 use libos::abi::slots::MEMD;
 use libos::cores::{self, Machine, Part, CRASHED, KILLED};
 use libos::interface::OwnedCap;
-use libos::morsel::{MorselCap, PoolCap};
+use libos::morsel::MorselCap;
 use libos::vspace::{R, RW};
 use libos::{domain, memd, thread, Cap, Rights, Status, PAGE};
 pub use part::{hold, run};
@@ -236,7 +236,7 @@ fn while_written(machine: &Machine, tables: &Tables) -> Outcome {
         good!(cap.set_limit((512 + round % 7) * PAGE));
         good!(cap.set_limit(1 << 30));
         if round % 4 == 0 {
-            snapshot(&pool, &object, tables, parts.len() as u64)?;
+            snapshot(&object, tables, parts.len() as u64)?;
         }
         check!(parts[0].board.wait(|| passes() > at));
         if round == 20 {
@@ -255,31 +255,21 @@ fn while_written(machine: &Machine, tables: &Tables) -> Outcome {
 }
 
 /// A snapshot has what was written to the second page only if it has what was written to the first before.
-fn snapshot(pool: &OwnPool, object: &OwnedCap, tables: &Tables, parts: u64) -> Outcome {
-    let slot = good!(domain::with(|domain| domain.slot()));
+fn snapshot(object: &OwnedCap, tables: &Tables, parts: u64) -> Outcome {
+    let [slot, half] = good!(domain::with(|domain| Ok([domain.slot()?, domain.slot()?])));
     good!(object.cap().snapshot(slot));
     let taken = OwnedCap::own(slot);
-    let order = good!(taken.cap().morsel_info()).order;
-    let half = good!(domain::with(|domain| domain.slot()));
-    let what = match order {
-        2 => copy(&taken).map_err(|_| ()).ok(),
-        _ => taken.cap().part(0, 2, half).ok().map(|()| OwnedCap::own(half)),
-    };
-    let Some(what) = what else {
-        return Err(Failure { line: line!(), what: "it can be mapped", status: None });
-    };
-    if order == 2 {
-        good!(domain::free_slot(half));
-    }
-    let shown = good!(tables.show(what.cap(), 2, 3, R));
+    // Its first GiB, whatever its order is.
+    good!(taken.cap().part(0, 2, half));
+    let first = OwnedCap::own(half);
+    let shown = good!(tables.show(first.cap(), 2, 3, R));
     for n in 0..parts {
         let [first, second] = own_pages(n).map(|page| shown.word(page * PAGE).load(SeqCst));
         check!(second <= first && first <= second + 1);
     }
     drop(shown);
-    drop(what);
+    drop(first);
     good!(taken.cap().destroy());
-    let _ = pool;
     Ok(())
 }
 

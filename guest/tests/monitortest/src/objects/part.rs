@@ -6,7 +6,7 @@ use libos::cores;
 use libos::interface::OwnedCap;
 use libos::morsel::MorselCap;
 use libos::vspace::{R, RW};
-use libos::{domain, Cap, CapAddr, Rights, Status, PAGE};
+use libos::{domain, Cap, Rights, Status, PAGE};
 
 /// Maps it as an object of order N by entry 1, writable if M is not 0. Answers a status word.
 pub const MAP: u64 = 1;
@@ -86,7 +86,9 @@ fn obey(board: &Board, mut state: State) -> u64 {
             TRY => try_all(&state),
             WORK => {
                 board.done(number, 0);
-                shown.map_or(1, |shown| work(board, shown, n, number));
+                if let Some(shown) = shown {
+                    work(board, shown, n, number);
+                }
                 continue;
             }
             GIVE_PART => word(give_part(&mut state, n, m, k)),
@@ -120,7 +122,7 @@ fn give_part(state: &mut State, first: u64, core: u64, key: u64) -> Result<(), S
 
 /// Adds one to the first word of one own page, then of the other, and writes the same to a word of the page that all
 /// share, until it is told something else. What it finds there is what it wrote last, or nothing if the page was taken away.
-fn work(board: &Board, shown: &Shown, me: u64, number: u64) -> u64 {
+fn work(board: &Board, shown: &Shown, me: u64, number: u64) {
     let [first, second] = own_pages(me).map(|page| shown.word(page * PAGE));
     let shared = shown.word(SHARED_PAGE * PAGE + 8 * (1 + me));
     let mut count = first.load(SeqCst);
@@ -136,7 +138,6 @@ fn work(board: &Board, shown: &Shown, me: u64, number: u64) -> u64 {
         shared.store(count, SeqCst);
         board.word(PASSES).fetch_add(1, SeqCst);
     }
-    0
 }
 
 /// Forged arguments, and what only the core of the pool may do.
@@ -172,7 +173,7 @@ fn try_all(state: &State) -> u64 {
         is(object.part(1, 1, a), range),
         is(object.part(0, 5, a), range),
         is(object.part(1 << 36, 1, a), range),
-        is(object.part(u64::MAX & !511, 1, a), range),
+        is(object.part(!511, 1, a), range),
         is(mint(Rights::READ), &[Status::NoRights]),
         is(object.write_morsel(0, u64::MAX, 8).and_then(short), &[Status::Empty]),
         is(object.read_morsel(0, 0, 8).and_then(short), &[Status::Empty]),
@@ -209,7 +210,6 @@ pub fn hold(key: u64) -> u64 {
                 board.done(next, number);
             }
             object.cap().discard_pages(SHARED_PAGE, 1)?;
-            let _: CapAddr = object.cap();
         }
     };
     work().unwrap_or_else(|status| 2000 + status.to_word())
