@@ -9,7 +9,7 @@ use super::policy::CapPolicy;
 use mdb::{is_ancestor, is_copy, Policy, RawCap};
 
 /// Most capabilities that are locked at a time on one core.
-pub const MOST: usize = 256;
+pub const MOST: usize = 320;
 
 /// What may be deleted although it is locked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

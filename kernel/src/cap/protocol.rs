@@ -4,6 +4,7 @@
 //! `Again` and goes on when it is repeated.
 
 use super::loans::pages_of;
+use super::mapping::is_mapping;
 use super::policy::{CapPolicy, MEMORY};
 use super::CapSpace;
 use super::{attr, copied_attrs, CapExt, HOME_RAM};
@@ -123,6 +124,9 @@ impl CapSpace {
     /// their hints, and the work of this event is used up.
     fn share_downwards(&mut self, cap: &RawCap, from: u64) -> Option<u64> {
         let end = cap.base + cap.word;
+        // Parts are made without a question to anybody: another core may make the same.
+        let is_morsel = cap.is(CapType::Morsel);
+        let below = if is_morsel { attr::REMOTE } else { attr::REMOTE_ANCESTORS };
         let (mut at, mut next) = (from, self.first_below(cap, from));
         while let Some(slot) = next {
             let base = slot.cap().base;
@@ -133,7 +137,7 @@ impl CapSpace {
                 at = base;
             }
             self.spend(1);
-            self.change_all(slot, |attrs| attrs | attr::REMOTE_ANCESTORS);
+            self.change_all(slot, |attrs| attrs | below);
             next = self.next_object(slot, end);
         }
         None
@@ -143,13 +147,13 @@ impl CapSpace {
     fn first_below(&self, cap: &RawCap, from: u64) -> Option<SlotRef> {
         let (tree, end) = (CapPolicy::tree(cap.ty), cap.base + cap.word);
         let all = self.db.overlapping(tree, from, end - from, self.db.keepers());
-        all.filter(|slot| slot.cap().base >= from && !slot.cap().is(CapType::Mapping))
+        all.filter(|slot| slot.cap().base >= from && !is_mapping(&slot.cap()))
             .find(|slot| is_ancestor::<CapPolicy>(cap, &slot.cap()))
     }
 
     fn next_object(&self, slot: SlotRef, end: u64) -> Option<SlotRef> {
         let mut next = self.db.next_before(slot, end);
-        while let Some(mapping) = next.filter(|slot| slot.cap().is(CapType::Mapping)) {
+        while let Some(mapping) = next.filter(|slot| is_mapping(&slot.cap())) {
             next = self.db.next_before(mapping, end);
         }
         next

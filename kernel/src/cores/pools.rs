@@ -1,11 +1,12 @@
 //! What the cores share of pools: which there are, and who may be looking at their tables.
 
+use super::CoreId;
 use ::pool::Geometry;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 use paging::PAGE;
 
 /// Most pools of a machine: their numbers are four bits of the addresses of capabilities.
-pub const MOST_POOLS: usize = 15;
+pub const MOST_POOLS: usize = captypes::MOST_POOLS as usize;
 
 /// Entries that show morsels are counted in so many places, by a hash of the object.
 const PLACES: usize = 64;
@@ -49,6 +50,10 @@ pub struct SharedPool {
     /// The object of which pages behind its limit were taken away last, and how far.
     trimmed: AtomicU32,
     trimmed_to: AtomicU64,
+    /// The core of its capability.
+    home: AtomicU8,
+    /// By a hash of the object: something of it was sent to another core.
+    away: AtomicU64,
 }
 
 /// What a pool has whose pages come and go; used on the core of its capability.
@@ -117,7 +122,36 @@ impl SharedPool {
             reaping: AtomicU32::new(0),
             trimmed: AtomicU32::new(0),
             trimmed_to: AtomicU64::new(0),
+            home: AtomicU8::new(0),
+            away: AtomicU64::new(0),
         }
+    }
+
+    /// The core of its capability.
+    #[inline]
+    pub fn home(&self) -> CoreId {
+        CoreId(self.home.load(Ordering::Relaxed))
+    }
+
+    /// Something of an object goes to another core. (What was sent is never counted: it may have been sent on.)
+    pub fn set_away(&self, record: u32) {
+        self.away.fetch_or(1 << (record as usize % PLACES), Ordering::SeqCst);
+    }
+
+    /// Returns `false` if nothing of an object was ever sent to another core.
+    pub fn may_be_away(&self, record: u32) -> bool {
+        self.away.load(Ordering::SeqCst) & 1 << (record as usize % PLACES) != 0
+    }
+
+    /// Returns `true` if something of some object was sent to another core.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.away.load(Ordering::SeqCst) != 0
+    }
+
+    /// No other core has anything of its objects any more.
+    pub fn set_gone(&self) {
+        self.away.store(0, Ordering::SeqCst);
     }
 
     /// Physical address of its first page, or of the range in which pages come and go.
@@ -204,7 +238,9 @@ impl SharedPool {
     }
 
     /// Makes it the pool of this memory, which is being formed.
-    pub fn begin(&self, extent: Extent, written_back: bool) {
+    pub fn begin(&self, home: CoreId, extent: Extent, written_back: bool) {
+        self.home.store(home.0, Ordering::Relaxed);
+        self.away.store(0, Ordering::Relaxed);
         self.base.store(extent.base, Ordering::Relaxed);
         self.frames.store(extent.frames, Ordering::Relaxed);
         self.words.store(extent.head + PAGE, Ordering::Relaxed);
@@ -280,6 +316,12 @@ impl Pools {
     /// A number that is free.
     pub fn free(&self) -> Option<(usize, &SharedPool)> {
         self.pools.iter().enumerate().find(|(_, pool)| pool.state() == State::None)
+    }
+
+    /// Returns `true` if something of some object was sent to another core.
+    #[inline]
+    pub fn are_away(&self) -> bool {
+        self.are_shown() && self.pools.iter().any(SharedPool::is_away)
     }
 
     /// Returns `true` if an entry of any page table shows a morsel.

@@ -183,7 +183,8 @@ fn no_object(cap: &RawCap, ty: CapType) -> Status {
 /// The capability that `target` names, of the type and with the right that the table says.
 fn invoked<I: Invocation>(dcb: DcbRef, target: Place) -> Result<RawCap, Status> {
     let cap = used_slot(dcb, target)?.cap();
-    if cap.is_foreign() {
+    // What only the core of a pool may do with a Morsel, `operations::morsels` knows.
+    if cap.is_foreign() && !cap.is(CapType::Morsel) {
         Err(Status::Unsupported)
     } else if !I::ON.const_has_number(cap.ty) {
         Err(Status::WrongType)

@@ -11,9 +11,9 @@ use crate::cap::CapExt;
 use crate::driver::CpuDriver;
 use crate::ipc::MonitorRef;
 use crate::object::{DcbRef, SlotRef};
-use crate::operations::{delete, leave, protocol};
-use captypes::invocations::{Asked, MonitorOp, Need, Span, Value};
-use captypes::{op, CapType, Rights, Status};
+use crate::operations::{delete, leave, morsels, protocol};
+use captypes::invocations::{Asked, Held, MonitorOp, Need, Span, Value};
+use captypes::{op, CapType, Rights, Status, WireCap};
 
 /// For the monitor.
 #[inline(never)]
@@ -26,13 +26,22 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: MonitorOp) -> Out
         Proceed |_, a| redirect::proceed(local, dcb, a.client, a.ticket, a.checked);
         Finish |_, a| redirect::finish(local, dcb, a.client, a.ticket, a.status);
         SlotAt |_, a| slot(dcb, a.place).map(|slot| Value { value: slot.pa() });
-        HeldAt |_, a| local.caps.held(known(local, a.slot)?);
+        HeldAt |_, a| {
+            let mut held = local.caps.held(known(local, a.slot)?)?;
+            let stays = stays(local, &held.cap);
+            held.flags |= if stays { Held::STAYS } else { 0 };
+            Ok(held)
+        };
         DeleteAt |_, a| delete_at(local, known(local, a.slot)?);
         NextLeft |_, _| {
             let left = leave::next_left(&local.caps, &mut local.monitor);
             Ok(Value { value: left.map_or(0, SlotRef::pa) })
         };
-        Share |_, a| local.caps.share(&from_wire(&a.cap)?);
+        Share |_, a| {
+            let cap = from_wire(&a.cap)?;
+            morsels::set_away(local, &cap);
+            local.caps.share(&cap)
+        };
         RevokeRest |_, a| {
             let cap = from_wire(&a.cap)?;
             Ok(protocol::revoke_rest(local, local.caps.slot_at_pa(a.slot), &cap)?)
@@ -46,6 +55,9 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: MonitorOp) -> Out
         DeleteEverywhere |_, a| Ok(protocol::delete_everywhere(local, &from_wire(&a.cap)?)?);
         InsertCopy |_, a| {
             let cap = from_wire(&a.cap)?;
+            if a.cap.is_all_of_pool() || stays(local, &a.cap) {
+                return Err(Status::WrongState);
+            }
             local.caps.insert_remote(&cap, free_slot(&local.caps, dcb, a.dst)?)
         };
         InUse |_, a| Ok(yes(local.caps.in_use(&from_wire(&a.cap)?, a.start, a.bytes)));
@@ -61,6 +73,13 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: MonitorOp) -> Out
         };
         GiveBack |_, a| protocol::give_back_region(local, a.start, a.bytes);
     }
+}
+
+/// Must a capability stay on its core, whatever other capabilities of its type do?
+fn stays(local: &mut CpuDriver, cap: &WireCap) -> bool {
+    cap.kind() == Some(CapType::Morsel)
+        && !cap.is_all_of_pool()
+        && from_wire(cap).is_ok_and(|cap| !morsels::may_travel(local, &cap))
 }
 
 impl From<Ask> for Asked {

@@ -127,7 +127,7 @@ impl PoolForming {
             return Err(Status::Invalid);
         }
         let (number, shared) = pools.free().ok_or(Status::WrongState)?;
-        shared.begin(extent, written_back);
+        shared.begin(core.id, extent, written_back);
         for (_, core) in core.cores.iter() {
             core.pool_use.forget(number);
         }

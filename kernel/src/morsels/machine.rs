@@ -10,6 +10,7 @@ use core::cell::RefCell;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use mdb::RawCap;
 use paging::PAGE;
 use pool::{Geometry, Locals, Pool, Size, Words};
 use shootdown::{running, Forget};
@@ -52,6 +53,28 @@ pub type Objects<'a, 'm, W> = Morsels<'a, Machine<'m, W>, Machine<'m, W>, Machin
 #[inline]
 pub fn open_pool(core: ThisCore, number: usize) -> Option<&'static SharedPool> {
     core.cores.pools().get(number).filter(|pool| pool.state() == PoolState::Open)
+}
+
+/// Is this the core of the pool of a Morsel?
+#[inline]
+pub fn is_at_home(core: ThisCore, cap: &RawCap) -> bool {
+    let pool = core.cores.pools().get(name::pool_of(name::object_of(cap)));
+    pool.is_some_and(|pool| pool.home() == core.id)
+}
+
+/// Does something during which nobody takes pages away of what it finds by walks through the tables of programs. Where all that
+/// takes pages away is done on this core, nobody does so anyway.
+#[inline]
+pub fn while_walking<R>(core: ThisCore, work: impl FnOnce() -> R) -> R {
+    let is_needed = core.cores.pools().are_away();
+    if is_needed {
+        core.shared.pool_use.turn();
+    }
+    let done = work();
+    if is_needed {
+        core.shared.pool_use.turn();
+    }
+    done
 }
 
 /// Does something with the objects of a pool. `None` if there is no such number.

@@ -9,17 +9,21 @@
 //! | `forming` | pools that are formatted or recovered, step by step |
 //!
 //! Everything here but the forming of a pool may be done by any core at any time. Only what takes pages away must be
-//! done where the capabilities are, since it may have to clear entries that show pages of an object one by one.
+//! done where the pool's capability is, since it may have to clear entries that show pages of an object one by one, which are
+//! only there.
 
 pub mod fault;
 pub mod forming;
 mod machine;
 mod name;
 
-pub use machine::{note, open_pool, recent, settle, with, Machine, Objects, Unmap, Waiting};
+pub use machine::{
+    is_at_home, note, open_pool, recent, settle, while_walking, with, Machine, Objects, Unmap,
+    Waiting,
+};
 pub use name::{
-    apart, around, first_page, in_one_piece, is_whole, key, object, object_of, pool_of, record_of,
-    shown_by, whole, MOST_PAGES,
+    all_of_pool, apart, around, first_page, in_one_piece, is_all_of_pool, is_whole, key, object,
+    object_of, pool_of, record_of, shown_by, whole, MOST_PAGES,
 };
 
 use ::morsel::Refused;

@@ -3,17 +3,18 @@
 //! ```text
 //! address of a capability    pool (4) | record (24) | first page (36)
 //! its length                 pages: 2^36 of a whole object, 512 to the power of its order of a part
+//! `aux`                      the core of the pool
 //! ```
 //!
 //! So a part lies in its object, and what shows it lies in both. An entry that shows a table of an object says so by a bit that
 //! entries of other Mappings do not use; the descriptor of the table says which part of which object it is.
 
-use crate::cap::CapExt;
-use crate::cores::{Extent, PoolState, Pools, SharedPool};
+use crate::cap::{attr, CapExt};
+use crate::cores::{CoreId, Extent, PoolState, Pools, SharedPool};
 use crate::object::mem::PoolWord;
 use ::morsel::State;
 use captypes::place::POOL_BYTES;
-use captypes::{CapType, Status};
+use captypes::{CapType, Rights, Status, PAGES_OF_MORSEL, PAGES_OF_POOL};
 use core::sync::atomic::Ordering;
 use mdb::RawCap;
 use paging::PAGE;
@@ -23,7 +24,9 @@ const PAGE_BITS: u32 = 36;
 const RECORD_BITS: u32 = 24;
 
 /// Pages that a capability to all of an object covers, whatever its order is.
-pub const MOST_PAGES: u64 = 1 << PAGE_BITS;
+pub const MOST_PAGES: u64 = PAGES_OF_MORSEL;
+const _: () = assert!(MOST_PAGES == 1 << PAGE_BITS);
+const _: () = assert!(PAGES_OF_POOL == 1 << (PAGE_BITS + RECORD_BITS));
 
 /// Frames at the beginning of a pool that are not the allocator's: one names all others.
 pub(super) const HEAD_FRAMES: usize = 1;
@@ -34,10 +37,22 @@ pub fn key(object: u64, page: u64) -> u64 {
     object << PAGE_BITS | page
 }
 
-/// The capability to all of an object.
-pub fn whole(object: u64, rights: u8, attrs: u16) -> RawCap {
+/// The capability to all of an object, whose pool is at `home`.
+pub fn whole(object: u64, home: CoreId, rights: u8, attrs: u16) -> RawCap {
     let (base, word) = (key(object, 0), MOST_PAGES);
-    RawCap { ty: CapType::Morsel as u8, rights, attrs, aux: 0, base, word }
+    RawCap { ty: CapType::Morsel as u8, rights, attrs, aux: home.0.into(), base, word }
+}
+
+/// All objects of a pool at `home`: what the monitors delete on all cores before the pool goes.
+pub fn all_of_pool(number: usize, home: CoreId) -> RawCap {
+    let base = key(object(number, 0), 0);
+    RawCap { base, word: PAGES_OF_POOL, ..whole(0, home, Rights::ALL.0, attr::REMOTE) }
+}
+
+/// Is it that?
+#[inline]
+pub fn is_all_of_pool(cap: &RawCap) -> bool {
+    cap.is(CapType::Morsel) && cap.word == PAGES_OF_POOL
 }
 
 /// The number of an object.

@@ -2,7 +2,9 @@
 //!
 //! It sets accessed and dirty bits as the processor does, so that whoever collects them misses nothing. Tables are
 //! changed on the core of their capabilities only, and that is this one: what a program invokes is done
-//! there, and nothing changes between the look and the copy. What is not cached need not be forgotten.
+//! there, and nothing changes between the look and the copy. What is not cached need not be forgotten. Those of an object of
+//! another core's pool may change at any time, but what they lead to stays there
+//! [`while_walking`](crate::morsels::while_walking).
 
 use super::mem::PoolWord;
 use super::table::{Table, MORSEL};

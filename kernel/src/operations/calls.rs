@@ -7,6 +7,7 @@
 //! written to what it could not write to as it stands, and what has changed since the call was made has changed.
 
 use crate::driver::CpuDriver;
+use crate::morsels::while_walking;
 use crate::object::dcb::flag;
 use crate::object::{mem, DcbRef, EndpointRef, Walk};
 use captypes::invocations::Copied;
@@ -108,15 +109,19 @@ fn copy(
         (_, None) => return Copied { bytes: 0, short: 2 },
     };
     let limit = bytes.min(MOST_COPIED);
-    let mut done = 0;
-    while done < limit {
-        let Some((one, here)) = first.piece(done) else { return Copied { bytes: done, short: 1 } };
-        let Some((other, there)) = second.piece(done) else {
-            return Copied { bytes: done, short: 2 };
-        };
-        let bytes = here.min(there).min(limit - done);
-        step(one, other, bytes);
-        done += bytes;
-    }
-    Copied { bytes: done, short: 0 }
+    while_walking(cpu.core, || {
+        let mut done = 0;
+        while done < limit {
+            let Some((one, here)) = first.piece(done) else {
+                return Copied { bytes: done, short: 1 };
+            };
+            let Some((other, there)) = second.piece(done) else {
+                return Copied { bytes: done, short: 2 };
+            };
+            let bytes = here.min(there).min(limit - done);
+            step(one, other, bytes);
+            done += bytes;
+        }
+        Copied { bytes: done, short: 0 }
+    })
 }

@@ -35,11 +35,12 @@ use crate::cap::protocol::keeps_memory;
 use crate::cap::{attr, CapExt, CapSpace, MEMORY};
 use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
+use crate::morsels::is_all_of_pool;
 use crate::object::dcb::{Dcb, PARKING};
 use crate::object::{slot_at, Endpoint, Obj, SlotRef, SlotRun};
 use crate::vspace::{close_device_space, remove_plain_mapping};
 use captypes::invocations::{Count, Need};
-use captypes::types::Finaliser;
+use captypes::types::{Finaliser, Wire};
 use captypes::{CapType, Status};
 use mdb::{Class, RawCap};
 use paging::PAGE;
@@ -223,7 +224,10 @@ fn delete_last(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
             if cap.is_foreign() {
                 return drop_foreign(cpu, slot);
             }
-            cpu.caps.check_relatives(slot)?;
+            // With a Morsel nothing ends but what it maps here.
+            if cap.row().wire() != Wire::Unowned || is_all_of_pool(&cap) {
+                cpu.caps.check_relatives(slot)?;
+            }
         }
         match cap.row().finaliser() {
             Finaliser::EmptyCNode => park_cnode(cpu, slot, &cap)?,

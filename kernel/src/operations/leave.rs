@@ -1,6 +1,7 @@
 //! What a core cannot delete alone, and leaves to its monitor.
 
 use super::delete::{drop_slot, unmap_uncovered};
+use super::morsels::unmap_morsel;
 use crate::cap::budget::{Pause, Progress};
 use crate::cap::{attr, copied_attrs, CapExt, CapSpace};
 use crate::driver::CpuDriver;
@@ -40,6 +41,14 @@ pub fn leave_memory(cpu: &mut CpuDriver, container: &RawCap) -> Progress {
     Ok(())
 }
 
+/// Leaves what stands for all objects of a pool, some of which other cores may have, so that the monitors delete them there.
+pub fn leave_objects(cpu: &mut CpuDriver, all: RawCap) -> Progress {
+    let (index, free) = free_left(&cpu.caps, &cpu.monitor)?;
+    cpu.caps.db.insert(free, all);
+    cpu.monitor.tell(index, &mut cpu.sched);
+    Ok(())
+}
+
 /// A free slot of the monitor; without one, somebody must wait until there is.
 fn free_left(caps: &CapSpace, monitor: &Monitor) -> Result<(u32, SlotRef), Pause> {
     let slots = left_slots(caps, monitor).ok_or(Pause::Again)?;
@@ -72,6 +81,9 @@ pub fn drop_foreign(cpu: &mut CpuDriver, slot: SlotRef) -> Progress {
     if cap.is_frame() {
         let above = cpu.caps.db.nearest_ancestor(slot).map(|above| above.cap());
         unmap_uncovered(cpu, slot, cap, above.as_ref())?;
+    }
+    if cap.is(CapType::Morsel) {
+        unmap_morsel(cpu, slot, cap)?;
     }
     drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
     Ok(())

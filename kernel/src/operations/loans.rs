@@ -7,6 +7,7 @@
 use super::delete::{delete_slot, drop_slot};
 use crate::cap::{attr, made_attrs, CapExt, CapSpace};
 use crate::driver::CpuDriver;
+use crate::morsels::while_walking;
 use crate::object::{mem, SlotRun, Walk};
 use captypes::invocations::{Copied, Count};
 use captypes::{CapType, Rights, Status};
@@ -239,7 +240,9 @@ pub fn copy_out(cpu: &mut CpuDriver, slots: SlotRun, transfer: Transfer) -> Copi
     let lent = Lent::new(slots, transfer.offset, Rights::READ);
     let mut walk = Walk::new(transfer.root, true);
     let _allowed = cpu.sched.vector_unit().borrow();
-    copy(lent, transfer, |va| walk.page(va), |theirs, own, n| mem::copy_bytes(own, theirs, n))
+    while_walking(cpu.core, || {
+        copy(lent, transfer, |va| walk.page(va), |theirs, own, n| mem::copy_bytes(own, theirs, n))
+    })
 }
 
 /// Copies what the borrower has to what was lent with `WRITE`; see [`captypes::op::CopyIn`].
@@ -247,7 +250,7 @@ pub fn copy_in(cpu: &mut CpuDriver, slots: SlotRun, transfer: Transfer) -> Copie
     let lent = Lent::new(slots, transfer.offset, Rights::WRITE);
     let mut walk = Walk::new(transfer.root, false);
     let _allowed = cpu.sched.vector_unit().borrow();
-    copy(lent, transfer, |va| walk.page(va), mem::copy_bytes)
+    while_walking(cpu.core, || copy(lent, transfer, |va| walk.page(va), mem::copy_bytes))
 }
 
 /// Piece by piece: `step` copies so many bytes between the lent ones and those of the borrower at

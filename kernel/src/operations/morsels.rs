@@ -4,10 +4,11 @@
 //! else is done where the capabilities are.
 
 use super::delete::{delete_slot, drop_slot};
+use super::leave::leave_objects;
 use crate::cap::alone::Held;
 use crate::cap::budget::{Pause, Progress};
 use crate::cap::mapping::{is_borrowed, is_in_device};
-use crate::cap::{CapExt, CapSpace, MORSELS};
+use crate::cap::{attr, copied_attrs, made_attrs, CapExt, CapSpace, MORSELS};
 use crate::cores::{PoolState, SharedPool};
 use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
@@ -102,21 +103,29 @@ fn show_slowly(cpu: &mut CpuDriver, wanted: Wanted, hole: Hole) -> bool {
     }
 }
 
-/// Does something with the objects of a pool where its capabilities are.
-fn at_home<R>(
+/// Does something with the objects of a pool. What takes pages away [is done](check_at_home) where its capability is.
+fn with_pool<R>(
     cpu: &mut CpuDriver,
     number: usize,
     work: impl FnOnce(&Objects<'_, '_, Scheduler>) -> core::result::Result<R, Refused>,
 ) -> Result<R> {
     let CpuDriver { core, caps, vm, sched, .. } = cpu;
-    morsels::open_pool(*core, number).ok_or(Status::WrongState)?;
+    let shared = morsels::open_pool(*core, number).ok_or(Status::WrongState)?;
     let mut unmap = |object, pages| {
         // Those of a whole object were removed before, step by step.
         let removed = unmap_borrowed(vm, caps, object, pages, |_| true);
         debug_assert!(removed.is_ok());
     };
-    let done = morsels::with(*core, number, sched, Some(&mut unmap), work);
+    // Other cores show no single pages.
+    let unmap: Option<morsels::Unmap<'_>> =
+        if shared.home() == core.id { Some(&mut unmap) } else { None };
+    let done = morsels::with(*core, number, sched, unmap, work);
     done.ok_or(Status::WrongState)?.map_err(morsels::status)
+}
+
+/// What may take pages away is done at the core of the pool: entries that show single pages are known there.
+fn check_at_home(cpu: &CpuDriver, cap: &RawCap) -> Result<()> {
+    morsels::is_at_home(cpu.core, cap).then_some(()).ok_or(Status::Unsupported)
 }
 
 /// The same with the object of a capability.
@@ -126,7 +135,7 @@ fn with_object<R>(
     work: impl FnOnce(&Objects<'_, '_, Scheduler>, Record) -> core::result::Result<R, Refused>,
 ) -> Result<R> {
     let object = object_of(cap);
-    at_home(cpu, pool_of(object), |objects| work(objects, objects.open(record_of(object))?))
+    with_pool(cpu, pool_of(object), |objects| work(objects, objects.open(record_of(object))?))
 }
 
 /// The number of the pool of a capability, if it is used.
@@ -140,12 +149,19 @@ pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> R
     let (number, shared) = number_of(cpu, pool)?;
     let order = order_of(order)?;
     reap_some(cpu, number, shared)?;
-    let record = at_home(cpu, number, |objects| {
+    let record = with_pool(cpu, number, |objects| {
         let id = free_record(objects, shared)?;
         objects.create(id, order, [0; 4])
     })?;
-    insert_whole(cpu, pool, number, record.id, Rights::ALL, dst);
+    insert_new(cpu, pool, number, record.id, dst);
     Ok(u64::from(record.id))
+}
+
+/// Makes the first capability to an object.
+fn insert_new(cpu: &mut CpuDriver, pool: &RawCap, number: usize, record: u32, dst: SlotRef) {
+    let object = morsels::object(number, record);
+    let attrs = pool.attrs & attr::INHERITED;
+    cpu.caps.db.insert(dst, morsels::whole(object, cpu.core.id, Rights::ALL.0, attrs));
 }
 
 fn order_of(order: u32) -> Result<u8> {
@@ -163,11 +179,11 @@ pub fn make(
     let (number, shared) = number_of(cpu, pool)?;
     let order = order_of(order)?;
     reap_some(cpu, number, shared)?;
-    let (record, pages) = at_home(cpu, number, |objects| {
+    let (record, pages) = with_pool(cpu, number, |objects| {
         let id = free_record(objects, shared)?;
         objects.create_filled(id, order, limit, pages)
     })?;
-    insert_whole(cpu, pool, number, record.id, Rights::ALL, dst);
+    insert_new(cpu, pool, number, record.id, dst);
     Ok(Made { record: record.id, pages })
 }
 
@@ -178,7 +194,7 @@ pub fn create_meta(cpu: &mut CpuDriver, pool: &RawCap, order: u32, address: u64)
     if order > 4 || address & ((pages_of(order) << 12) - 1) != 0 {
         return Err(Status::OutOfRange);
     }
-    let made = at_home(cpu, number, |objects| {
+    let made = with_pool(cpu, number, |objects| {
         let meta = free_record(objects, shared)?;
         let data = next_free(objects, meta + 1).ok_or(Refused::Again)?;
         objects.create_meta(meta, data, order, address)
@@ -216,19 +232,6 @@ fn next_free(objects: &Objects<'_, '_, Scheduler>, from: u32) -> Option<u32> {
     (from..end).find(|&id| objects.record(id).is_none_or(|r| objects.anchor(r) == Anchor::FREE))
 }
 
-fn insert_whole(
-    cpu: &mut CpuDriver,
-    pool: &RawCap,
-    number: usize,
-    record: u32,
-    rights: Rights,
-    dst: SlotRef,
-) {
-    let object = morsels::object(number, record);
-    let attrs = pool.attrs & crate::cap::attr::INHERITED;
-    cpu.caps.db.insert(dst, morsels::whole(object, rights.0, attrs));
-}
-
 /// Makes a capability to an object that is there; see [`captypes::op::OpenMorsel`].
 pub fn open(
     cpu: &mut CpuDriver,
@@ -237,7 +240,7 @@ pub fn open(
     rights: Rights,
     dst: SlotRef,
 ) -> Result<()> {
-    let (number, _) = number_of(cpu, pool)?;
+    let (number, shared) = number_of(cpu, pool)?;
     let writes = !Rights::READ.or(Rights::EXEC).has(rights);
     if writes && !pool.rights_set().has(Rights::WRITE) {
         return Err(Status::NoRights);
@@ -246,15 +249,26 @@ pub fn open(
     if record == 0 || !known.has(rights) {
         return Err(Status::Invalid);
     }
-    at_home(cpu, number, |objects| objects.open(record))?;
-    insert_whole(cpu, pool, number, record, rights, dst);
+    let stays = with_pool(cpu, number, |objects| {
+        let record = objects.open(record)?;
+        Ok(objects.anchor(record).has(Anchor::OWNED))
+    })?;
+    let object = morsels::object(number, record);
+    let mut cap = morsels::whole(object, cpu.core.id, rights.0, pool.attrs & attr::INHERITED);
+    match cpu.caps.db.find(&cap).map(|slot| slot.cap()) {
+        Some(like) => cap.attrs = copied_attrs(like.attrs),
+        // Nobody here knows who else has what.
+        None if shared.may_be_away(record) && !stays => cap.attrs |= attr::FOREIGN,
+        None => {}
+    }
+    cpu.caps.db.insert(dst, cap);
     Ok(())
 }
 
 /// The first object from a record on; see [`captypes::op::NextMorsel`].
 pub fn next(cpu: &mut CpuDriver, pool: &RawCap, record: u32) -> Result<MorselFacts> {
     let (number, _) = number_of(cpu, pool)?;
-    at_home(cpu, number, |objects| {
+    with_pool(cpu, number, |objects| {
         let mut id = record.max(1);
         let most = pages_of(objects.anchor(objects.directory()).order());
         while u64::from(id / RECORDS) < most {
@@ -299,7 +313,7 @@ fn facts(
 /// How much a pool has; see [`captypes::op::PoolInfo`].
 pub fn pool_info(cpu: &mut CpuDriver, pool: &RawCap) -> Result<PoolFacts> {
     let (number, shared) = number_of(cpu, pool)?;
-    at_home(cpu, number, |objects| {
+    with_pool(cpu, number, |objects| {
         let allocator = objects.pages.pool();
         let (pages, own) = match shared.is_apart() {
             true => (pool.word / PAGE + shared.growth.present(), pool.word / PAGE),
@@ -366,13 +380,14 @@ pub fn populate(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64), large: boo
 
 /// Takes pages away; see [`captypes::op::DiscardMorsel`].
 pub fn discard(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u64> {
+    check_at_home(cpu, cap)?;
     in_steps(cpu, cap, range, |objects, record, at, end| objects.discard(record, at, end))
 }
 
 /// Writes pages back; see [`captypes::op::WriteBackMorsel`].
 pub fn write_back(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u64> {
     // What was written through entries of others, or by devices, is not marked in those of the object.
-    let all = is_written_unmarked(&cpu.caps, cap);
+    let all = check_at_home(cpu, cap).is_err() || is_written_unmarked(&cpu.caps, cap);
     in_steps(cpu, cap, range, |objects, record, at, end| {
         objects.write_back_pages(record, at, end, all)
     })
@@ -409,6 +424,23 @@ fn is_written_unmarked(caps: &CapSpace, cap: &RawCap) -> bool {
     leaves.map(|slot| slot.cap()).any(|cap| is_borrowed(&cap) || is_in_device(&cap))
 }
 
+/// Something of an object goes to another core.
+pub fn set_away(cpu: &CpuDriver, cap: &RawCap) {
+    let object = object_of(cap);
+    let pool = cpu.core.cores.pools().get(pool_of(object)).filter(|_| cap.is(CapType::Morsel));
+    if let Some(pool) = pool {
+        pool.set_away(record_of(object));
+    }
+}
+
+/// May a Morsel go to another core? Not if its pool is being closed; nor if a meta morsel describes its object: it goes with
+/// that, which only the core of the pool would know.
+pub fn may_travel(cpu: &mut CpuDriver, cap: &RawCap) -> bool {
+    let described =
+        with_object(cpu, cap, |objects, record| Ok(objects.anchor(record).has(Anchor::OWNED)));
+    described == Ok(false)
+}
+
 /// Makes a capability to a part; see [`captypes::op::PartMorsel`].
 pub fn part(
     cpu: &mut CpuDriver,
@@ -417,6 +449,7 @@ pub fn part(
     order: u32,
     dst: SlotRef,
 ) -> Result<()> {
+    cpu.caps.check_lock(from)?;
     let cap = from.cap();
     let order = u8::try_from(order).map_err(|_| Status::OutOfRange)?;
     if order == 0 || order > 4 {
@@ -431,20 +464,30 @@ pub fn part(
         objects.part(record, at, order)
     })?;
     let base = morsels::key(object_of(&cap), at);
-    let rights = cap.rights_set().and(Rights(!Rights::REVOKE.0)).0;
-    let attrs = cap.attrs & crate::cap::attr::INHERITED;
-    cpu.caps.db.insert_near(dst, RawCap { base, word: end - at, rights, attrs, ..cap }, from);
+    let mut new = RawCap { base, word: end - at, ..cap };
+    new.attrs = match cpu.caps.db.find(&new).map(|slot| slot.cap()) {
+        Some(like) => copied_attrs(like.attrs),
+        None => attrs_of_part(cap.attrs),
+    };
+    cpu.caps.db.insert_near(dst, new, from);
     Ok(())
 }
 
-/// Only who has all of an object may change what it is.
-fn check_whole(cap: &RawCap) -> Result<()> {
-    is_whole(cap).then_some(()).ok_or(Status::OutOfRange)
+/// The attributes of a part. If another core may have something of what it is made of, it may have made the same part.
+fn attrs_of_part(attrs: u16) -> u16 {
+    let shared = attrs & (attr::FOREIGN | attr::COPIES_OR_DESCENDANTS) != 0;
+    made_attrs(attrs) | if shared { attr::FOREIGN } else { 0 }
+}
+
+/// Only who has all of an object may change what it is, at the core of its pool.
+fn check_whole(cpu: &CpuDriver, cap: &RawCap) -> Result<()> {
+    is_whole(cap).then_some(()).ok_or(Status::OutOfRange)?;
+    check_at_home(cpu, cap)
 }
 
 /// Makes an object larger; see [`captypes::op::GrowMorsel`].
 pub fn grow(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
-    check_whole(cap)?;
+    check_whole(cpu, cap)?;
     let shared = morsels::open_pool(cpu.core, pool_of(object_of(cap))).ok_or(Status::WrongState)?;
     with_object(cpu, cap, |objects, record| {
         settle(objects, record, shared)?;
@@ -454,13 +497,13 @@ pub fn grow(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
 
 /// Says how large the pages are to be that are made; see [`captypes::op::AdviseMorsel`].
 pub fn advise(cpu: &mut CpuDriver, cap: &RawCap, large: bool) -> Result<()> {
-    check_whole(cap)?;
+    check_whole(cpu, cap)?;
     with_object(cpu, cap, |objects, record| objects.set_large(record, large))
 }
 
 /// Sets the size of an object; see [`captypes::op::LimitMorsel`].
 pub fn limit(cpu: &mut CpuDriver, cap: &RawCap, bytes: u64) -> Result<()> {
-    check_whole(cap)?;
+    check_whole(cpu, cap)?;
     let number = pool_of(object_of(cap));
     let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
     with_object(cpu, cap, |objects, record| {
@@ -516,7 +559,7 @@ fn unmap_pages(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
 
 /// Makes an object that has what another has; see [`captypes::op::SnapshotMorsel`].
 pub fn snapshot(cpu: &mut CpuDriver, cap: &RawCap, dst: SlotRef) -> Result<u64> {
-    check_whole(cap)?;
+    check_whole(cpu, cap)?;
     unmap_pages(cpu, cap)?;
     let number = pool_of(object_of(cap));
     let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
@@ -525,13 +568,14 @@ pub fn snapshot(cpu: &mut CpuDriver, cap: &RawCap, dst: SlotRef) -> Result<u64> 
         let id = free_record(objects, shared)?;
         objects.snapshot(record, id)
     })?;
-    insert_whole(cpu, cap, number, new.id, Rights::ALL, dst);
+    let (object, attrs) = (morsels::object(number, new.id), cap.attrs & attr::INHERITED);
+    cpu.caps.db.insert(dst, morsels::whole(object, cpu.core.id, Rights::ALL.0, attrs));
     Ok(u64::from(new.id))
 }
 
 /// What an object has now it has after a power failure; see [`captypes::op::CommitMorsel`].
 pub fn commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
-    check_whole(cap)?;
+    check_whole(cpu, cap)?;
     unmap_pages(cpu, cap)?;
     let number = pool_of(object_of(cap));
     let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
@@ -546,7 +590,7 @@ pub fn commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
 
 /// What was committed counts no more; see [`captypes::op::ReleaseCommit`].
 pub fn release_commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
-    check_whole(cap)?;
+    check_whole(cpu, cap)?;
     let number = pool_of(object_of(cap));
     let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
     finish_reaping(cpu, number, shared)?;
@@ -575,7 +619,7 @@ fn reap_some(cpu: &mut CpuDriver, number: usize, shared: &SharedPool) -> Result<
     if id == 0 {
         return Ok(true);
     }
-    let done = at_home(cpu, number, |objects| {
+    let done = with_pool(cpu, number, |objects| {
         let old = objects.record(id).ok_or(Refused::Damaged)?;
         for _ in 0..STEPS {
             if objects.reap(old)? {
@@ -600,15 +644,16 @@ fn finish_reaping(cpu: &mut CpuDriver, number: usize, shared: &SharedPool) -> Re
 /// Destroys an object, and then empties the slot; see [`captypes::op::DestroyMorsel`].
 pub fn destroy(cpu: &mut CpuDriver, slot: SlotRef) -> Result<()> {
     let cap = slot.cap();
-    check_whole(&cap)?;
-    if cpu.caps.db.has_copies(slot) || cpu.caps.db.first_descendant(slot).is_some() {
+    check_whole(cpu, &cap)?;
+    let elsewhere = cap.is_foreign() || cap.has_remote(attr::COPIES_OR_DESCENDANTS);
+    if elsewhere || cpu.caps.db.has_copies(slot) || cpu.caps.db.first_descendant(slot).is_some() {
         return Err(Status::HasDescendants);
     }
     let (number, id) = (pool_of(object_of(&cap)), record_of(object_of(&cap)));
     if is_described_in_use(cpu, &cap)? {
         return Err(Status::HasDescendants);
     }
-    at_home(cpu, number, |objects| {
+    with_pool(cpu, number, |objects| {
         let record = objects.record(id).ok_or(Refused::Gone)?;
         if objects.anchor(record).is_live() {
             objects.destroy(record)?;
@@ -652,10 +697,15 @@ pub fn map(
 ) -> Result<()> {
     let cap = from.slot.cap();
     if table.cap().is(CapType::DeviceSpace) {
+        check_at_home(cpu, &cap)?;
         return map_to_device(cpu, table, from, args, dst);
     }
     let (level, flags) = check_morsel(&mut cpu.vm, &cpu.caps, table, from, &args)?;
     let at = (args.entry, level, flags);
+    if level == 1 {
+        // They would have to be cleared with the pages.
+        check_at_home(cpu, &cap)?;
+    }
     let Some(root) = shown_root(cpu, &cap, level, &args)? else {
         return map_pages(cpu, table, from.slot, at, &args, dst);
     };
@@ -771,6 +821,7 @@ pub fn replace(cpu: &mut CpuDriver, slot: SlotRef, from: Held, flags: MapFlags) 
     if old.count != 1 || old.is_table || old.level != 1 {
         return Err(Status::OutOfRange);
     }
+    check_at_home(cpu, &cap)?;
     let flags = granted_morsel(&cpu.caps, flags, from)?;
     let page = page(cpu, &cap, 0)?;
     if slot.is_empty() {
@@ -817,27 +868,36 @@ fn copy(
     let mut done = 0;
     while done < there {
         let at = offset + done;
-        let Some((own, here)) = walk.page(va.wrapping_add(done)) else {
-            return Ok(Copied { bytes: done, short: 2 });
-        };
-        let step = here.min(PAGE - at % PAGE).min(there - done);
         let page = (begin + at) / PAGE;
         let theirs = |Frame(frame): Frame| frame * PAGE + at % PAGE;
+        // The invoker's page may be an object's, too: both are found, and stay there, during one walk.
         let copied = with_object(cpu, cap, |objects, record| {
-            let copy = |to, from| {
+            let mut find = || {
+                let (own, here) = walk.page(va.wrapping_add(done))?;
+                Some((own, here.min(PAGE - at % PAGE).min(there - done)))
+            };
+            let copy = |to, from, step| {
                 objects.memory.with_vectors(|| mem::copy_bytes(to, from, step));
+                step
             };
             match reads {
-                true => objects.look_at(record, page, |found| match found {
-                    Some(frame) => copy(own, theirs(frame)),
-                    None => mem::zero_bytes(own, step),
+                true => objects.look_at(record, page, |found| {
+                    find().map(|(own, step)| match found {
+                        Some(frame) => copy(own, theirs(frame), step),
+                        None => {
+                            mem::zero_bytes(own, step);
+                            step
+                        }
+                    })
                 }),
-                // It stays there, as it is taken away on this core only.
-                false => objects.own_page(record, page).map(|frame| copy(theirs(frame), own)),
+                false => objects.with_own_page(record, page, |frame| {
+                    find().map(|(own, step)| copy(theirs(frame), own, step))
+                }),
             }
         });
         match copied {
-            Ok(()) => done += step,
+            Ok(Some(step)) => done += step,
+            Ok(None) => return Ok(Copied { bytes: done, short: 2 }),
             Err(_) if done > 0 => return Ok(Copied { bytes: done, short: 1 }),
             Err(status) => return Err(status),
         }
@@ -859,6 +919,9 @@ pub(super) fn close(cpu: &mut CpuDriver, number: usize) -> Progress {
     let Some(shared) = cpu.core.cores.pools().get(number) else { return Ok(()) };
     shared.set_state(PoolState::Closing);
     cpu.forming.forget(number);
+    if shared.is_away() {
+        leave_to_monitors(cpu, number)?;
+    }
     let (base, end) = (morsels::key(morsels::object(number, 0), 0), morsels::object(number + 1, 0));
     let len = morsels::key(end, 0) - base;
     loop {
@@ -884,8 +947,26 @@ pub(super) fn close(cpu: &mut CpuDriver, number: usize) -> Progress {
     Ok(())
 }
 
+/// Other cores may have something of the objects of a pool that goes: the monitors delete it, and this core waits, by repetition,
+/// until what stands for all of that is deleted here, too.
+#[cold]
+fn leave_to_monitors(cpu: &mut CpuDriver, number: usize) -> Progress {
+    let all = morsels::all_of_pool(number, cpu.core.id);
+    if cpu.caps.db.find(&all).is_none() {
+        leave_objects(cpu, all)?;
+    }
+    Err(Pause::Again)
+}
+
 /// Removes the Mappings of a morsel whose last capability goes, but for those that a part stands behind.
 pub(super) fn unmap_morsel(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
+    if morsels::is_all_of_pool(cap) {
+        // No other core has anything of it any more. What this one has goes with the pool.
+        if let Some(pool) = cpu.core.cores.pools().get(pool_of(object_of(cap))) {
+            pool.set_gone();
+        }
+        return Ok(());
+    }
     let above = cpu.caps.db.nearest_ancestor(slot);
     if above.is_some_and(|above| above.cap().is(CapType::Morsel)) {
         return Ok(());

@@ -5,14 +5,19 @@ use super::leave::leave_slot;
 use super::reclaim::reclaim;
 use crate::cap::budget::Progress;
 use crate::cap::locks::Sweep;
+use crate::cap::mapping::is_mapping;
 use crate::cap::policy::{CapPolicy, MEMORY};
 use crate::cap::{attr, CapExt, HOME_RAM};
 use crate::driver::CpuDriver;
+use crate::morsels::{is_at_home, is_whole};
 use crate::object::{slot_at, SlotRef};
 use captypes::types::Finaliser;
 use captypes::{CapType, Status};
-use mdb::{is_ancestor, is_copy, Policy, RawCap};
+use mdb::{is_ancestor, is_copy, Class, Policy, RawCap};
 use paging::PAGE;
+
+/// Capabilities passed over for the price of one step of destruction.
+const PASSED_PER_STEP: u32 = 16;
 
 /// Deletes all copies and descendants of a locked capability, and what only those hold.
 pub fn sweep_all(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
@@ -23,20 +28,36 @@ pub fn sweep_all(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
         let other = slot.cap();
         is_copy::<CapPolicy>(cap, &other) || is_ancestor::<CapPolicy>(cap, &other)
     };
+    // What something larger here stands behind stays mapped when its own capabilities go: so it is looked for.
+    let is_mapped = cap.is_frame() || cap.is(CapType::Morsel);
+    let class = if is_mapped { Class::All } else { cpu.caps.db.keepers() };
+    let goes = |slot: &SlotRef| (is_mapped || !is_mapping(&slot.cap())) && belongs(slot);
     loop {
-        let mut all =
-            cpu.caps.db.overlapping(tree, cap.base, end - cap.base, cpu.caps.db.keepers());
-        let Some(slot) = all.find(|slot| !slot.cap().is(CapType::Mapping) && belongs(slot)) else {
-            break;
-        };
+        let mut all = cpu.caps.db.overlapping(tree, cap.base, end - cap.base, class);
+        let mut passed = 0;
+        let found = all.find(|slot| {
+            passed += 1;
+            goes(slot)
+        });
+        let Some(slot) = found else { break };
         drop(all);
+        cpu.caps.spend(passed / PASSED_PER_STEP);
         if slot.cap().attrs & attr::PARKED != 0 {
             reap_all(cpu)?;
         } else {
             delete_swept(cpu, slot)?;
         }
     }
-    reap_all(cpu)
+    reap_for(cpu, cap)
+}
+
+/// Empties what is parked, after the copies or descendants of a capability are gone. Nothing is parked on account of objects of
+/// pools; and what is may be waiting for just this operation, so that a pool can go.
+fn reap_for(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
+    match cap.is(CapType::Morsel) {
+        true => Ok(()),
+        false => reap_all(cpu),
+    }
 }
 
 /// Removes what `slot` holds. If that is the last capability to a CNode that is deleted on all cores,
@@ -65,7 +86,7 @@ pub fn delete_everywhere(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
             delete_swept(cpu, slot)?;
         }
     }
-    reap_all(cpu)
+    reap_for(cpu, cap)
 }
 
 /// The local part of a revoke, after no other core has a copy or descendant: what `slot` holds
@@ -75,7 +96,9 @@ pub fn revoke_rest(cpu: &mut CpuDriver, slot: Option<SlotRef>, cap: &RawCap) -> 
     let Some(kept) = named.or_else(|| cpu.caps.find_whole(cap)) else { return Ok(()) };
     cpu.caps.db.locks.sweep(cap, Sweep::Descendants);
     revoke_here(cpu, kept)?;
-    if let Some(left) = cpu.caps.find_whole(cap) {
+    // At other cores than that of its pool an object may be opened, or a part of it made, as long as anybody has a larger part.
+    let is_known = !cap.is(CapType::Morsel) || is_whole(cap) && is_at_home(cpu.core, cap);
+    if let Some(left) = cpu.caps.find_whole(cap).filter(|_| is_known) {
         cpu.caps.change_all(left, |attrs| {
             let ancestors = if attrs & attr::FOREIGN != 0 { attr::REMOTE_ANCESTORS } else { 0 };
             attrs & !(attr::FOREIGN | attr::COPIES_OR_DESCENDANTS) | ancestors

@@ -220,8 +220,15 @@ fn parts_grown_objects_and_revocation() {
     assert!(fault(&mut m, WRITE, part_va + 4096));
     poke(&m, part_va + 4096, 8);
     assert_eq!(peek(&m, (2 << 30) + (2 << 20) + 4096), 8);
-    assert_eq!(m.call(at(63), op::GrowMorsel {}), Err(Status::NoRights));
-    assert_eq!(m.revoke(at(63)), Err(Status::NoRights));
+    assert_eq!(m.call(at(63), op::GrowMorsel {}), Err(Status::OutOfRange));
+    // A part is revoked alone, by whoever may.
+    m.call(at(63), op::Mint { dst: at(66).into(), rights: Rights::READ, badge: 0 }).unwrap();
+    assert_eq!(m.revoke(at(66)), Err(Status::NoRights));
+    m.map(PD, 4, 1, at(66), R, at(67)).unwrap();
+    m.revoke(at(63)).unwrap();
+    assert!(m.is_empty(at(66)) && m.is_empty(at(67)) && m.is_empty(at(64)) && !m.is_empty(at(62)));
+    m.map(PD, 3, 1, at(63), RW, at(64)).unwrap();
+    assert_eq!(peek(&m, part_va + 4096), 8);
     // What the part covers stays when the capability to the whole goes.
     m.call(at(60), op::Copy { dst: at(65).into() }).unwrap();
     m.delete(at(60)).unwrap();

@@ -300,7 +300,7 @@ invocations! {
             /// Pages.
             count: u64
         ) -> Value, needs WRITE;
-        /// Makes a capability to a part of it, which can be mapped alone.
+        /// Makes a capability to a part of it, which can be mapped alone, with the same rights.
         132 PartMorsel(
             /// First page, a multiple of the part's size.
             first: u64,

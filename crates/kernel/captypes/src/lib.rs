@@ -32,4 +32,4 @@ pub use invocations::{op, Invocation, Label};
 pub use place::{CapAddr, Level, Place};
 pub use status::Status;
 pub use types::{CapType, ObjectKind, RamAttrs, Rights, Tree, TypeSet};
-pub use wire::WireCap;
+pub use wire::{WireCap, MOST_POOLS, PAGES_OF_MORSEL, PAGES_OF_POOL};

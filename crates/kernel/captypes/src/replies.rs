@@ -260,4 +260,6 @@ impl Held {
     pub const REMOTE_DESCENDANTS: u64 = 8;
     /// Hint: other cores may have ancestors.
     pub const REMOTE_ANCESTORS: u64 = 16;
+    /// It cannot be sent to other cores: a Morsel whose pool is being closed, or which another object describes.
+    pub const STAYS: u64 = 32;
 }

@@ -72,6 +72,9 @@ pub enum Wire {
     Pinned,
     /// Copies go to other cores, and another core can become the owner.
     Moves,
+    /// Copies go to other cores, and none of them needs an owner: nothing ends with the last one. The core of the object
+    /// knows by itself whether another may have something of it.
+    Unowned,
 }
 
 /// What a retype from RAM does to the memory of a new object.
@@ -235,7 +238,7 @@ impl TypeSet {
             let ty = CapType::ROWS[at];
             match ty.wire() {
                 Wire::Never => {}
-                Wire::Local | Wire::Pinned | Wire::Moves => set |= 1 << ty as u32,
+                Wire::Local | Wire::Pinned | Wire::Moves | Wire::Unowned => set |= 1 << ty as u32,
             }
             at += 1;
         }

@@ -164,7 +164,7 @@ capability_types! {
     /// Pages of an object of a pool, which are mapped by one entry above their table.
     23 Morsel {
         tree Morsel, rank 3, size NOTHING, from [], rights [READ WRITE EXEC], is [Copyable],
-        identity None, wire Never, born Kept, last UnmapMorsel
+        identity None, wire Unowned, born Kept, last UnmapMorsel
     }
     /// What a device can reach: the top table of a translation of its addresses, of which an entry covers 1 GiB and shows a
     /// Morsel of order 2.
@@ -263,7 +263,7 @@ impl CapType {
     pub const fn can_travel(self) -> bool {
         match self.wire() {
             Wire::Never | Wire::Local => false,
-            Wire::Pinned | Wire::Moves => true,
+            Wire::Pinned | Wire::Moves | Wire::Unowned => true,
         }
     }
 }

@@ -69,6 +69,7 @@ fn wire(ty: CapType) -> &'static str {
         Wire::Never | Wire::Local => "nothing",
         Wire::Pinned => "hold it",
         Wire::Moves => "hold and own it",
+        Wire::Unowned => "hold it, without an owner",
     }
 }
 

@@ -11,11 +11,15 @@ use crate::mutation::{Bug, Mutation};
 use crate::{Change, CoreId, Cores, OpId, Region, MAX_CORES};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use captypes::Tree;
 
-/// Operations that a home lets work at a time.
+/// Operations that a home lets work at a time, besides those on Morsels.
 pub const GRANTS: usize = 4;
+/// Operations on Morsels that a home lets work at a time. They do not count as others do, for the revoke of RAM with a pool
+/// in it waits until nothing is left of the pool's objects on any core; they themselves wait for no other.
+pub const GRANTS_OF_MORSELS: usize = 1;
 /// Locks that a CPU driver may be asked to hold at a time: one for each operation at work.
-pub const MAX_LOCKS: usize = GRANTS * MAX_CORES as usize;
+pub const MAX_LOCKS: usize = (GRANTS + GRANTS_OF_MORSELS) * MAX_CORES as usize;
 /// Regions of which the books know more than that they are within a larger one.
 const MAX_ENTRIES: usize = 1024;
 
@@ -64,13 +68,19 @@ impl Books {
     /// The next operation that can begin, and the cores that it concerns. It waits for those that
     /// work on, or came before it for, something that overlaps its region.
     pub fn next(&mut self) -> Option<(Claim, Cores)> {
-        if self.granted.len() >= GRANTS {
-            return None;
-        }
-        let at = (0..self.queue.len()).find(|&at| self.is_free(at))?;
+        let at = (0..self.queue.len()).find(|&at| self.has_room(at) && self.is_free(at))?;
         let claim = self.queue.remove(at)?;
         self.granted.push(claim);
         Some((claim, self.cores(claim.region)))
+    }
+
+    /// May one more of its kind work?
+    fn has_room(&self, at: usize) -> bool {
+        let Some(wanted) = self.queue.get(at) else { return false };
+        let is_morsel = |claim: &Claim| claim.region.tree == Tree::Morsel as u8;
+        let kind = is_morsel(wanted);
+        let at_work = self.granted.iter().filter(|claim| is_morsel(claim) == kind).count();
+        at_work < if kind { GRANTS_OF_MORSELS } else { GRANTS }
     }
 
     fn is_free(&self, at: usize) -> bool {

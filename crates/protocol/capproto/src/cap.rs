@@ -106,6 +106,11 @@ impl Relations for WireCap {
         }
     }
     fn is_moveable(&self) -> bool {
-        self.kind().is_some_and(|kind| kind.wire() == Wire::Moves)
+        match self.kind().map(CapType::wire) {
+            Some(Wire::Moves) => true,
+            // What goes with a pool goes on all cores.
+            Some(Wire::Unowned) => !self.is_all_of_pool(),
+            Some(Wire::Never | Wire::Local | Wire::Pinned) | None => false,
+        }
     }
 }

@@ -87,6 +87,12 @@ pub struct Held {
 /// | Delete, `last`, an ancestor on this core | no `RC` | `Remote { need: Delete }` |
 /// | Delete, `last`, no ancestor on this core | no `RC`, and not memory with `RD` or `RA` | `Remote { need: Delete }` |
 /// | to another core | never | `Remote { need: Send }` |
+/// | Delete of a Morsel | always | |
+/// | Delete of all objects of a pool, which other cores may have | never | `Remote { need: Delete }` |
+///
+/// A Morsel needs no owner, and only the pool's core is one: elsewhere each is foreign. So is what is made of one that is foreign
+/// or has `RC` or `RD`, and what is opened after something of the object was sent and nothing of it is here. `share` sets all hints of the
+/// descendants, and `revoke` leaves a Morsel foreign but for all of an object on the pool's core.
 ///
 /// Memory of which this core is not the home always has `RA`: it came from elsewhere.
 /// A home capability gets `RD` like any other ancestor in [`share`](Self::share).

@@ -10,7 +10,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use captypes::Status;
 
-/// Operations that one monitor coordinates at a time; other requests wait.
+/// Operations that one monitor coordinates at a time; other requests of clients wait.
 const MAX_OPERATIONS: usize = 64;
 
 /// A request, and who waits for the answer.
@@ -161,7 +161,10 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
         match world.attempt(&request.request) {
             Attempt::Done(answer) => answer_to(world, request.client, answer),
             Attempt::Locked => self.waiting.push_back(request),
-            Attempt::Remote { .. } if self.operations.len() >= MAX_OPERATIONS => {
+            // What the CPU driver has left goes on: others may wait until it is gone.
+            Attempt::Remote { .. }
+                if self.operations.len() >= MAX_OPERATIONS && request.client.is_some() =>
+            {
                 self.waiting.push_back(request);
             }
             Attempt::Remote { cap, need } => match world.home(&cap) {

@@ -9,7 +9,7 @@ use crate::{
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use captypes::invocations::{Asked, Held as Flags, Invocation, Need as Asks, Value};
-use captypes::{op, Label, Place, Status};
+use captypes::{op, Label, Place, Status, Tree};
 use core::ops::Range;
 
 /// Who has invoked what the kernel has handed on: the invoker's name, the number of the request.
@@ -228,6 +228,10 @@ impl<L: Links> CpuDriver for Step<'_, L> {
 
     fn home(&self, cap: &WireCap) -> Option<CoreId> {
         let region = cap.region();
+        if region.tree == Tree::Morsel as u8 {
+            // That of its pool, where there may always be more of it.
+            return Some(CoreId(cap.aux as u8));
+        }
         if !region.is_memory() {
             return Some(CoreId(0));
         }
@@ -254,7 +258,7 @@ impl<L: Links> CpuDriver for Step<'_, L> {
                 Err(error) => Attempt::Done(Answer::Status(Err(error))),
             },
             Request::Send { slot, to, place } => match self.held_at(slot) {
-                Some((cap, _)) if cap.can_travel() => {
+                Some((cap, held)) if cap.can_travel() && held.flags & Flags::STAYS == 0 => {
                     Attempt::Remote { cap, need: Need::Send { to, place } }
                 }
                 Some(_) => Attempt::Done(Answer::Status(Err(Status::WrongType))),

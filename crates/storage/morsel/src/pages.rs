@@ -26,11 +26,25 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// # Errors
     /// Those of [`fault`](Self::fault).
     pub fn own_page(&self, record: Record, page: u64) -> Result<Frame, Refused> {
+        self.with_own_page(record, page, |frame| frame)
+    }
+
+    /// Does something with that frame, as long as it is sure to be that of the page.
+    ///
+    /// # Errors
+    /// Those of [`fault`](Self::fault).
+    pub fn with_own_page<R>(
+        &self,
+        record: Record,
+        page: u64,
+        then: impl FnOnce(Frame) -> R,
+    ) -> Result<R, Refused> {
         let goal = match self.anchor(record).has(Anchor::META) {
             true => Goal::Look,
             false => Goal::Fill,
         };
-        self.visit(record, page, goal).and_then(|found| frame_of(found, page).ok_or(Refused::Again))
+        let found = self.visit_and(record, page, goal, |found| frame_of(found, page).map(then));
+        found.and_then(|done| done.ok_or(Refused::Again))
     }
 
     /// Does something with the frame of a page, `None` for a hole, as long as it is sure to be that of the page.

@@ -16,6 +16,7 @@ mod board;
 mod lab;
 mod operations;
 mod part;
+mod sharing;
 
 use lab::Lab;
 use libos::abi::layout::NATIVE_ARGUMENTS;

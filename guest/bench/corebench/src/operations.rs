@@ -2,7 +2,7 @@
 
 use crate::board::Work;
 use crate::lab::{copies, make, ram, time, Cost, Lab};
-use crate::PAGE;
+use crate::{sharing, PAGE};
 use libos::captypes::place::L2_BYTES;
 use libos::cores;
 use libos::interface::OwnedCap;
@@ -19,12 +19,15 @@ const PINGS: u32 = 32;
 pub fn measure(mut lab: Lab) -> Result<(), Status> {
     channels(&mut lab)?;
     foreign(&mut lab)?;
+    let shared = sharing::Object::new()?;
+    sharing::maps(&mut lab, &shared)?;
     let others = lab.cores - 1;
     for concerned in CONCERNED.into_iter().filter(|&count| count <= others) {
         deletes(&mut lab, concerned)?;
         revokes(&mut lab, concerned)?;
         retypes(&mut lab, concerned)?;
         objects(&mut lab, concerned)?;
+        sharing::revokes(&mut lab, &shared, concerned)?;
     }
     lab.end()
 }

@@ -5,6 +5,7 @@
 
 extern crate alloc;
 
+mod objects;
 mod part;
 mod pings;
 mod sharing;
@@ -19,7 +20,7 @@ libos::program!(main);
 
 type Test = (&'static str, fn(&Machine) -> Outcome);
 
-const TESTS: &[&[Test]] = &[pings::TESTS, spawning::TESTS, sharing::TESTS];
+const TESTS: &[&[Test]] = &[pings::TESTS, spawning::TESTS, sharing::TESTS, objects::TESTS];
 
 fn main(start: Start) {
     if start.args[0] == NATIVE_ARGUMENTS {

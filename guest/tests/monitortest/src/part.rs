@@ -37,6 +37,8 @@ pub fn run(bytes: usize) -> u64 {
             }
             _ => 1002,
         },
+        Some("object") => number(2).map_or(1003, crate::objects::run),
+        Some("pool") => number(2).map_or(1003, crate::objects::hold),
         Some(what) => match number(2) {
             Some(key) => crate::sharing::part(what, key),
             None => 1003,

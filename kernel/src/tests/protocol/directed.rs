@@ -3,25 +3,26 @@
 use super::node::{Node, RAM};
 use super::{Cluster, Random};
 use crate::cap::{attr, CapExt};
+use captypes::invocations::MapFlags;
 use captypes::{op, CapAddr, CapType, Label, Place, Rights, Status};
 
 const A: CapAddr = CapAddr(10);
 const B: CapAddr = CapAddr(11);
 const C: CapAddr = CapAddr(12);
 
-struct Test {
-    cluster: Cluster,
+pub struct Test {
+    pub cluster: Cluster,
     random: Random,
 }
 
 impl Test {
-    fn new(cores: usize) -> Test {
+    pub fn new(cores: usize) -> Test {
         let mut cluster = Cluster::new(cores);
         cluster.checking = true;
         Test { cluster, random: Random(7) }
     }
 
-    fn node(&self, core: usize) -> &Node {
+    pub fn node(&self, core: usize) -> &Node {
         &self.cluster.sites[core].node
     }
 
@@ -32,35 +33,42 @@ impl Test {
         assert_eq!(self.call(core, RAM, args), 0);
     }
 
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.cluster.settle(&mut self.random);
         self.cluster.check_at_rest();
     }
 
-    fn send(&mut self, from: usize, slot: CapAddr, to: usize, dst: CapAddr) {
+    /// Lets the monitors work, while some invocation has not come to its end.
+    pub fn settle_loosely(&mut self) {
+        for _ in 0..100 {
+            self.cluster.pump(&mut self.random);
+        }
+    }
+
+    pub fn send(&mut self, from: usize, slot: CapAddr, to: usize, dst: CapAddr) {
         self.cluster.send(from, slot, to, dst);
         self.settle();
         assert!(!self.is_empty(to, dst));
     }
 
     /// The status in the end, of an invocation that may wait for the monitor.
-    fn call<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) -> u64 {
+    pub fn call<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) -> u64 {
         self.cluster.call(core, target, args);
         self.settle();
         self.node(core).clients[0].ctx.rax.get()
     }
 
-    fn redirected<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) {
+    pub fn redirected<I: captypes::Invocation>(&mut self, core: usize, target: CapAddr, args: I) {
         assert_eq!(self.cluster.call(core, target, args), None, "it does not wait");
         self.settle();
         assert_eq!(self.node(core).clients[0].ctx.rax.get(), 0);
     }
 
-    fn is_empty(&self, core: usize, slot: CapAddr) -> bool {
+    pub fn is_empty(&self, core: usize, slot: CapAddr) -> bool {
         self.node(core).slot(slot).is_empty()
     }
 
-    fn is_foreign(&self, core: usize, slot: CapAddr) -> bool {
+    pub fn is_foreign(&self, core: usize, slot: CapAddr) -> bool {
         self.node(core).slot(slot).cap().is_foreign()
     }
 }
@@ -228,6 +236,38 @@ fn a_revoke_reaches_everything_on_all_cores() {
         assert_eq!(t.node(by).slot(A).cap().attrs & attr::COPIES_OR_DESCENDANTS, 0);
     }
 }
+
+#[test]
+fn a_revoke_takes_mappings_behind_which_something_larger_stands() {
+    let mut t = Test::new(3);
+    t.make(0, CapType::Frame, 0x4000, A);
+    let dst = B.into();
+    let ty = CapType::Frame.into();
+    let part = op::Retype { ty, offset: 0x1000, bytes: 0x1000, count: 1, dst };
+    assert_eq!(t.call(0, A, part), 0);
+    for core in [1, 2] {
+        t.send(0, A, core, A);
+        t.send(0, B, core, B);
+        t.make(core, CapType::Pt, 4096, C);
+        let map = |src: CapAddr, offset, mapping: u32| {
+            let (src, mapping) = (src.into(), CapAddr(mapping).into());
+            op::Map { entry: mapping_entry(mapping), count: 1, src, offset, flags: R, mapping }
+        };
+        assert_eq!(t.call(core, C, map(B, 0, 14)), 0);
+        assert_eq!(t.call(core, C, map(A, 0x2000, 15)), 0);
+    }
+    t.redirected(0, B, op::Revoke {});
+    for core in [1, 2] {
+        assert!(t.is_empty(core, B) && !t.is_empty(core, A));
+        assert!(t.is_empty(core, CapAddr(14)) && !t.is_empty(core, CapAddr(15)));
+    }
+}
+
+fn mapping_entry(mapping: Place) -> u32 {
+    mapping.0 as u32 & 255
+}
+
+const R: MapFlags = MapFlags::READ;
 
 #[test]
 fn a_container_leaves_what_it_cannot_delete_to_the_monitor() {

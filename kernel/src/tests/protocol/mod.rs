@@ -11,6 +11,7 @@
 mod checks;
 mod directed;
 mod node;
+mod objects;
 mod world;
 
 use self::checks::{check_mappings, check_relations, Free};
@@ -19,10 +20,15 @@ use self::world::{Site, Wires};
 use super::machine::FIRST;
 use super::random::{each_seed, spares, Random};
 use crate::cap::CapExt;
+use crate::cores::{Cores, Shared};
 use crate::{arch, check};
 use captypes::{op, CapAddr, CapType, Invocation, Label, ObjectKind, Place, Status};
 use std::alloc::{alloc_zeroed, Layout};
+use std::boxed::Box;
 use std::vec::Vec;
+
+/// A pool, as long as nobody moves or deletes it.
+const POOL: CapAddr = CapAddr(30);
 
 /// All cores.
 pub struct Cluster {
@@ -30,7 +36,7 @@ pub struct Cluster {
     pub wires: Wires,
     free: Free,
     /// Check every core after every event?
-    checking: bool,
+    pub checking: bool,
     memory: (*mut u8, Layout),
 }
 
@@ -47,7 +53,10 @@ impl Cluster {
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
         arch::set_phys_memory(memory, FIRST, cores as u64 * SHARE);
-        let sites = (0..cores as u8).map(|core| Site::new(core, cores as u8)).collect();
+        // One for all, so that none waits for another: they take turns.
+        let shared = Cores::new(Box::leak(Box::new([Shared::new()])));
+        let site = |core| Site::new(core, cores as u8, shared);
+        let sites = (0..cores as u8).map(site).collect();
         let (wires, free) = (Wires::default(), Free::all(cores));
         Cluster { sites, wires, free, checking: false, memory: (memory, layout) }
     }
@@ -186,6 +195,9 @@ impl Cluster {
             make(self, CapType::Ram, 0x40_0000 + u64::from(n) * 0x4_0000, 0x4_0000, 12 + n);
         }
         make(self, CapType::Frame, 0x50_0000, 0x1_0000, 11);
+        make(self, CapType::Pool, 0x70_0000, 0x20_0000, POOL.0);
+        let again = Some(Status::Again as u64);
+        while self.call(core, POOL, op::FormatPool { domain: 0 }) == again {}
     }
 
     /// Everything that the clients have on a core goes.
@@ -202,6 +214,8 @@ impl Cluster {
                     if status != Some(Status::Again as u64) {
                         break;
                     }
+                    // It may be the monitors' turn.
+                    self.pump(random);
                 }
             }
         }
@@ -225,6 +239,7 @@ struct Run {
     random: Random,
     done: u64,
     sent: u64,
+    objects: u64,
     redirected: u64,
     killed: u64,
 }
@@ -233,7 +248,8 @@ impl Run {
     fn step(&mut self) {
         match self.random.below(100) {
             0..12 => self.invoke_anything(),
-            12..45 => self.invoke(),
+            12..38 => self.invoke(),
+            38..45 => self.use_objects(),
             45..53 => self.send(),
             53 => self.kill(),
             _ => {
@@ -288,6 +304,46 @@ impl Run {
         };
         // Capabilities to RAM are few, and all else is made of them.
         let target = if label == Label::Retype && self.random.below(4) == 0 { RAM } else { target };
+        self.perform(core, client, label, target.into(), args);
+    }
+
+    /// Something with a pool or an object of one.
+    fn use_objects(&mut self) {
+        let Some((core, client)) = self.client() else { return };
+        let Some(dst) = self.slot(core, false) else { return };
+        let is_morsel = |this: &Self, slot: &CapAddr| {
+            this.cluster.sites[core].node.slot(*slot).cap().is(CapType::Morsel)
+        };
+        let found = (0..20).find_map(|_| self.slot(core, true).filter(|s| is_morsel(self, s)));
+        let (own, random) = (Place::own(dst).0, &mut self.random);
+        let part = random.below(2) << 9;
+        let Some(object) = found.filter(|_| random.below(4) != 0) else {
+            let (label, args) = match random.below(2) {
+                0 => (Label::CreateMorsel, [1 + random.below(2), own, 0, 0, 0, 0, 0, 0, 0]),
+                _ => (Label::OpenMorsel, [1 + random.below(8), 39, own, 0, 0, 0, 0, 0, 0]),
+            };
+            return self.perform(core, client, label, POOL.into(), args);
+        };
+        let (target, label, args) = match random.below(10) {
+            0 | 1 => (object, Label::PartMorsel, [part, 1, own, 0, 0, 0, 0, 0, 0]),
+            2 | 3 => {
+                let (table, entry) = (random.one_of(&[22, 23]) as u32, random.below(200));
+                let from = Place::own(object).0;
+                (CapAddr(table), Label::Map, [entry, 1, from, 0, 3, own, 0, 0, 0])
+            }
+            4 => (object, Label::PopulateMorsel, [part, 4, 0, 0, 0, 0, 0, 0, 0]),
+            5 => (object, Label::DiscardMorsel, [part, 100, 0, 0, 0, 0, 0, 0, 0]),
+            6 => (object, Label::DestroyMorsel, [0; 9]),
+            7 => (object, Label::Revoke, [0; 9]),
+            _ => {
+                let to = random.below(self.cluster.sites.len() as u64) as usize;
+                if let Some(dst) = self.slot(to, false).filter(|_| to != core) {
+                    self.cluster.send(core, object, to, dst);
+                    self.objects += 1;
+                }
+                return;
+            }
+        };
         self.perform(core, client, label, target.into(), args);
     }
 
@@ -367,6 +423,7 @@ fn run(seed: u64, cores: usize, steps: u64) {
         random: Random(seed),
         done: 0,
         sent: 0,
+        objects: 0,
         redirected: 0,
         killed: 0,
     };
@@ -394,10 +451,11 @@ fn run(seed: u64, cores: usize, steps: u64) {
         }
     }
     std::println!(
-        "{} of {steps} succeeded at once, {} redirected, {} sent, {} killed",
+        "{} of {steps} succeeded at once, {} redirected, {} and {} objects sent, {} killed",
         run.done,
         run.redirected,
         run.sent,
+        run.objects,
         run.killed
     );
     for core in 0..cores {

@@ -4,7 +4,7 @@
 use crate::arch;
 use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::cap::{memory_cap, MEMORY};
-use crate::cores::{CoreId, ThisCore};
+use crate::cores::{CoreId, Cores, ThisCore};
 use crate::driver::{Core, CpuDriver};
 use crate::events::{leave, on_syscall};
 use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
@@ -18,7 +18,7 @@ use mdb::RawCap;
 use std::boxed::Box;
 
 /// Bytes of memory of each core.
-pub const SHARE: u64 = 8 << 20;
+pub const SHARE: u64 = 10 << 20;
 /// Bytes at the beginning of a share that are no RAM: what the domain itself is made of.
 const OWN: u64 = 1 << 20;
 /// Dispatchers of the domain.
@@ -27,7 +27,7 @@ pub const CLIENTS: usize = 3;
 const ROOT: CapAddr = CapAddr(1);
 /// Random numbers spare it.
 const UNUSED: CapAddr = CapAddr(2);
-const VSPACE: CapAddr = CapAddr(3);
+pub const VSPACE: CapAddr = CapAddr(3);
 const FRAME: CapAddr = CapAddr(4);
 /// The home.
 pub const RAM: CapAddr = CapAddr(5);
@@ -69,12 +69,12 @@ pub fn client_at(n: usize) -> CapAddr {
 }
 
 impl Node {
-    /// Core `id`. Memory was given with `set_phys_memory`.
-    pub fn new(id: u8) -> Node {
+    /// Core `id`; what cores share is in `cores`. Memory was given with `set_phys_memory`.
+    pub fn new(id: u8, cores: Cores) -> Node {
         arch::become_core(usize::from(id));
         let mut core = Box::new(Core::new(0, 0, 0, CpuDriver::new()));
         core.place();
-        core.local.set_this_core(ThisCore { id: CoreId(id), ..ThisCore::ALONE });
+        core.local.set_this_core(ThisCore::new(CoreId(id), cores));
         let first = FIRST + u64::from(id) * SHARE;
         let nobody = Obj::<Dcb>::at(first);
         let mut node =

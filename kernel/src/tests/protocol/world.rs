@@ -1,6 +1,7 @@
 //! What the protocol is connected to here: the CPU driver, by invocations of the monitor, and wires.
 
 use super::node::{home, Node, SHARE};
+use crate::cores::Cores;
 use crate::tests::machine::FIRST;
 use capproto::{Client, CoreId, Links, Message, Region, Request, Site as Protocol};
 use captypes::invocations::{received, Invocation};
@@ -52,8 +53,8 @@ impl Links for World<'_> {
     }
 
     fn ended(&mut self, _: u32, result: Result<(), Status>) {
-        // What was to be sent may have gone, or stay where it is; its place may have been taken.
-        let expected = [Status::Empty, Status::WrongType, Status::Occupied];
+        // What was to be sent may have gone, or stay where it is; its place may have been taken, its pool be closed.
+        let expected = [Status::Empty, Status::WrongType, Status::Occupied, Status::WrongState];
         assert!(
             result.is_ok() || result.is_err_and(|error| expected.contains(&error)),
             "{result:?}"
@@ -72,9 +73,9 @@ pub fn home_of(region: Region) -> Option<CoreId> {
 }
 
 impl Site {
-    pub fn new(id: u8, cores: u8) -> Site {
+    pub fn new(id: u8, cores: u8, shared: Cores) -> Site {
         let homes = (0..cores).map(home).collect();
-        Site { node: Node::new(id), protocol: Protocol::new(CoreId(id), homes) }
+        Site { node: Node::new(id, shared), protocol: Protocol::new(CoreId(id), homes) }
     }
 
     fn split<'a>(&'a mut self, wires: &'a mut Wires) -> (&'a mut Protocol, World<'a>) {

@@ -27,7 +27,7 @@ const CALL: &str = "call to the monitor";
 const ANSWER: &str = "message and answer";
 
 /// A case, its figures, and what the paper says of it in cycles.
-const FIGURES: [(&str, &str); 10] = [
+const FIGURES: [(&str, &str); 15] = [
     (CALL, "4.21: 16,000"),
     (ANSWER, "4.14, 4.21: 80,000 with one core, 135,000 with all"),
     ("delete a copy of many", "4.9: 2,000 to 6,000"),
@@ -41,6 +41,11 @@ const FIGURES: [(&str, &str); 10] = [
     ("retype beside descendants", "4.30 to 4.32: 213,000, or 189,000 in one CSpace"),
     ("delete a CNode with 4 in use", "4.17: 65,000 to 140,000, without copies elsewhere"),
     ("delete a dispatcher", ""),
+    ("revoke an object 10 copies on each", ""),
+    ("delete the last of a part here", ""),
+    ("map 1 GiB of an object", ""),
+    ("map 2 MiB of a Frame in pages", ""),
+    ("map 2 MiB of a Frame in one", ""),
 ];
 
 /// What differs from the paper.

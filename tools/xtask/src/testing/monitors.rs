@@ -13,10 +13,11 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 const PROGRAM: &str = "boot/programs/monitortest";
 
 /// Name, cores, memory, five levels of paging?
-const MACHINES: [(&str, u32, &str, bool); 4] = [
+const MACHINES: [(&str, u32, &str, bool); 5] = [
     ("two", 2, "512M", false),
     ("four", 4, "512M", false),
     ("four+la57", 4, "512M", true),
+    ("eight", 8, "1G", false),
     ("many", 64, "4G", false),
 ];
 
@@ -49,6 +50,6 @@ fn run(context: &Context, name: &str, machine: MachineOptions, mem: &str) -> Vec
 
 /// Nothing was left out.
 fn check_count(results: &[TestResult]) -> Result<()> {
-    ensure!(results.len() >= 13, "parts are missing: there are {}", results.len());
+    ensure!(results.len() >= 17, "parts are missing: there are {}", results.len());
     Ok(())
 }

@@ -1013,6 +1013,46 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "devices/iommu/discarded" },
     },
     Bug {
+        name: "a_part_is_thought_to_be_known_on_its_core_only",
+        changes: &[("kernel/src/operations/morsels.rs", "if shared { attr::FOREIGN } else { 0 }", "if false { attr::FOREIGN } else { 0 }")],
+        found_by: Test::Host { package: "kernel", test: "a_part_that_two_cores_have_made_is_one" },
+    },
+    Bug {
+        name: "what_was_opened_again_is_thought_to_be_known_here_only",
+        changes: &[("kernel/src/operations/morsels.rs", "None if shared.may_be_away(record) && !stays", "None if shared.may_be_away(record) && stays")],
+        found_by: Test::Host { package: "kernel", test: "who_deletes_takes_it_from_nobody_else" },
+    },
+    Bug {
+        name: "an_object_is_destroyed_that_other_cores_have",
+        changes: &[("kernel/src/operations/morsels.rs", "    let elsewhere = cap.is_foreign() ||", "    let elsewhere = false &&")],
+        found_by: Test::Host { package: "kernel", test: "a_revoke_takes_an_object_from_all_cores_with_what_shows_it" },
+    },
+    Bug {
+        name: "a_pool_goes_and_other_cores_keep_its_objects",
+        changes: &[("kernel/src/operations/morsels.rs", "    if shared.is_away() {", "    if false {")],
+        found_by: Test::Host { package: "kernel", test: "a_pool_takes_its_objects_from_all_cores" },
+    },
+    Bug {
+        name: "pages_are_taken_away_on_any_core",
+        changes: &[("kernel/src/operations/morsels.rs", "    check_at_home(cpu, cap)?;\n    in_steps", "    in_steps")],
+        found_by: Test::Host { package: "kernel", test: "what_takes_pages_away_is_done_at_the_core_of_the_pool_only" },
+    },
+    Bug {
+        name: "what_an_object_shows_stays_when_its_last_foreign_capability_goes",
+        changes: &[("kernel/src/operations/leave.rs", "        unmap_morsel(cpu, slot, cap)?;\n", "")],
+        found_by: Test::Host { package: "kernel", test: "who_deletes_takes_it_from_nobody_else" },
+    },
+    Bug {
+        name: "a_revoke_leaves_mappings_behind_which_something_larger_stands",
+        changes: &[("kernel/src/operations/protocol.rs", "let is_mapped = cap.is_frame() ||", "let is_mapped = false &&")],
+        found_by: Test::Host { package: "kernel", test: "a_revoke_takes_mappings_behind_which_something_larger_stands" },
+    },
+    Bug {
+        name: "books_of_objects_are_kept_where_their_pool_is_not",
+        changes: &[("crates/protocol/capproto/src/site.rs", "return Some(CoreId(cap.aux as u8));", "return Some(CoreId(0));")],
+        found_by: Test::Host { package: "kernel", test: "the_core_of_a_pool_is_always_asked" },
+    },
+    Bug {
         name: "a_device_keeps_the_translations_of_another_space",
         changes: &[("kernel/src/arch/x86_64/iommu.rs", "        // Some units remember that there was nothing.\n        self.forget_contexts();\n        self.forget_translations();\n", ""), ("kernel/src/arch/x86_64/iommu.rs", "        entry[0].store(0, Ordering::SeqCst);\n        self.forget_contexts();\n        self.forget_translations();\n", "")],
         found_by: Test::Machine { test: "devices/iommu/another_space" },

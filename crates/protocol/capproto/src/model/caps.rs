@@ -77,6 +77,19 @@ pub enum Request {
     Revoke {
         at: Place,
     },
+    /// A capability to all of an object of the pool of this core.
+    Open {
+        cap: Made,
+        dst: Place,
+    },
+    /// Makes `cap`, a part of the object in `src`. Nobody is asked.
+    Part {
+        src: Place,
+        cap: Made,
+        dst: Place,
+    },
+    /// The pool of this core ends, and another begins.
+    Close,
 }
 
 impl Request {
@@ -84,8 +97,8 @@ impl Request {
     pub fn place(&self) -> Option<Place> {
         match *self {
             Request::Copy { src, .. } | Request::Send { src, .. } => Some(src),
-            Request::Retype { src, .. } => Some(src),
-            Request::Allocate { .. } => None,
+            Request::Retype { src, .. } | Request::Part { src, .. } => Some(src),
+            Request::Allocate { .. } | Request::Open { .. } | Request::Close => None,
             Request::Delete { at } | Request::Revoke { at } => Some(at),
         }
     }
@@ -113,6 +126,9 @@ impl Made {
     /// May it be made of `src`? (But for what is in the way.)
     pub fn fits(self, src: &WireCap) -> bool {
         let cap = self.cap();
+        if is_morsel(&cap) {
+            return is_morsel(src) && is_ancestor(src, &cap);
+        }
         let (Some(from), Some(to)) = (src.kind(), cap.kind()) else { return false };
         from.can_retype_to(to) && is_ancestor(src, &cap)
     }
@@ -125,6 +141,15 @@ pub fn memory(ty: u8, base: u64, size: u64) -> WireCap {
 /// The home capability of `pages`.
 pub fn home_cap(base: u64, size: u64) -> WireCap {
     WireCap { attrs: RamAttrs::HOME.0, ..memory(CapType::Ram as u8, base, size) }
+}
+
+/// All objects of a pool.
+pub fn all_of_pool() -> WireCap {
+    memory(CapType::Morsel as u8, 0, captypes::PAGES_OF_POOL)
+}
+
+pub fn is_morsel(cap: &WireCap) -> bool {
+    cap.kind() == Some(CapType::Morsel)
 }
 
 pub fn is_container(cap: &WireCap) -> bool {

@@ -33,7 +33,8 @@ const C: Place = Place::Root(2);
 impl Machine {
     /// With `cap` in slot `A` of core 0 and of `copies` other cores.
     fn new(cores: u8, cap: Made, copies: &[u8]) -> Machine {
-        let shape = Shape { homes: [0; 4].into(), cnode_slots: 1, root_slots: 4, slow: false };
+        let shape =
+            Shape { homes: [0; 4].into(), cnode_slots: 1, root_slots: 4, slow: false, pool: None };
         let state = State::new(&shape, cores, None);
         let mut machine = Machine { shape, state };
         machine.run(0, Request::Allocate { cap, dst: A });

@@ -1,10 +1,13 @@
 //! A naive CPU driver: a list of slots. It does what [`CpuDriver`] says, in the plainest way.
 
-use super::caps::{home_cap, is_ancestor, is_container, is_copy, Place, Request, Show};
+use super::caps::{
+    all_of_pool, home_cap, is_ancestor, is_container, is_copy, is_morsel, Made, Place, Request,
+    Show,
+};
 use crate::{
     Attempt, CoreId, CpuDriver, Held, Message, Need, Outside, Progress, Region, Relations, WireCap,
 };
-use captypes::Status;
+use captypes::{CapType, Status};
 use std::fmt;
 use std::vec::Vec;
 
@@ -19,9 +22,29 @@ pub struct Shape {
     pub root_slots: u8,
     /// A step now and then answers `Again`.
     pub slow: bool,
+    /// The core with a pool, and how many objects are in it, each of four pages of which parts can be made.
+    pub pool: Option<(u8, u8)>,
 }
 
+/// Pages of an object.
+pub const OBJECT: u8 = 4;
+
 impl Shape {
+    /// All of the objects of the pool of `core`.
+    pub fn objects(&self, core: u8) -> impl Iterator<Item = Made> {
+        let count = self.pool.filter(|pool| pool.0 == core).map_or(0, |pool| pool.1);
+        let ty = CapType::Morsel as u8;
+        (0..count).map(move |n| Made { ty, base: n * OBJECT, size: OBJECT })
+    }
+
+    /// All parts that an object can have.
+    pub fn parts(&self) -> impl Iterator<Item = Made> {
+        let pages = self.pool.map_or(0, |pool| pool.1 * OBJECT);
+        let ty = CapType::Morsel as u8;
+        let of = move |size: u8| (0..pages / size).map(move |n| Made { ty, base: n * size, size });
+        of(2).chain(of(1))
+    }
+
     /// The home capability of `core`; its pages are consecutive.
     pub fn home_cap(&self, core: u8) -> Option<WireCap> {
         let first = self.homes.iter().position(|&home| home == core)?;
@@ -64,6 +87,8 @@ pub struct Database {
     pub wrong: Option<&'static str>,
     /// For `Shape::slow`.
     pub hesitated: bool,
+    /// Of the core with a pool: something of an object was sent to another core.
+    pub away: bool,
     /// Containers that are being emptied; each still covers its memory.
     dying: Vec<WireCap>,
 }
@@ -73,8 +98,8 @@ impl Database {
         let pages = shape.homes.iter().enumerate().filter(|(_, &home)| home == core);
         let free = pages.fold(0, |free, (page, _)| free | 1 << page);
         let (slots, locks, wrong) = (Vec::new(), Vec::new(), None);
-        let (home_rd, hesitated, dying) = (false, false, Vec::new());
-        Database { core, slots, locks, home_rd, free, wrong, hesitated, dying }
+        let (home_rd, hesitated, away, dying) = (false, false, false, Vec::new());
+        Database { core, slots, locks, home_rd, free, wrong, hesitated, away, dying }
     }
 
     pub fn at(&self, place: Place) -> Option<&Slot> {
@@ -123,7 +148,8 @@ impl Database {
     }
 
     fn is_covered(&self, page: u64) -> bool {
-        let covers = |cap: &WireCap| cap.base <= page && page < cap.region().end;
+        let covers =
+            |cap: &WireCap| cap.region().is_memory() && cap.base <= page && page < cap.region().end;
         self.slots.iter().any(|slot| covers(&slot.cap)) || self.dying.iter().any(covers)
     }
 
@@ -181,14 +207,16 @@ impl World<'_> {
 
     fn can_delete_alone(&self, slot: &Slot) -> bool {
         let last = slot.owned && self.db.copies(&slot.cap).count() == 1;
-        !last || !slot.rc && (self.db.has_ancestor(&slot.cap) || !slot.rd && !slot.ra)
+        is_morsel(&slot.cap)
+            || !last
+            || !slot.rc && (self.db.has_ancestor(&slot.cap) || !slot.rd && !slot.ra)
     }
 
     /// A Delete that concerns this core only.
     fn delete(&mut self, slot: Slot) {
         let last = slot.owned && self.db.copies(&slot.cap).count() == 1;
         self.db.take(slot.place);
-        if !last {
+        if !last || is_morsel(&slot.cap) {
             return;
         }
         self.destroy(&slot.cap);
@@ -293,6 +321,45 @@ impl World<'_> {
         Ok(Attempt::Remote { cap: source.cap, need: Need::Retype { part } })
     }
 
+    /// An object is opened, or a part of one made.
+    fn try_object(&mut self, request: &Request) -> Result<Attempt<Done>, Attempt<Done>> {
+        let (source, made, dst) = match *request {
+            Request::Part { cap, dst, .. } => (Some(self.source(request)?), cap, dst),
+            Request::Open { cap, dst } => (None, cap, dst),
+            _ => return self.try_close(),
+        };
+        let cap = made.cap();
+        if source.is_some_and(|source| !made.fits(&source.cap)) {
+            return Ok(Attempt::Done(Err(Status::WrongType)));
+        }
+        if self.db.is_locked(&cap) {
+            return Ok(Attempt::Locked);
+        }
+        self.empty(dst).map_err(|error| Attempt::Done(Err(error)))?;
+        // If somebody else may have the same, nobody here knows.
+        let known = match source {
+            Some(source) => source.owned && !source.rc && !source.rd,
+            None => !self.db.away,
+        };
+        let (owned, hint) = (known, !known);
+        let new = Slot { place: dst, cap, owned, rc: hint, rd: hint, ra: hint };
+        let like = self.db.copies(&cap).next().copied().unwrap_or(new);
+        self.db.put(Slot { place: dst, ..like });
+        Ok(Attempt::Done(Ok(())))
+    }
+
+    fn try_close(&mut self) -> Result<Attempt<Done>, Attempt<Done>> {
+        let cap = all_of_pool();
+        if self.db.is_locked(&cap) {
+            return Ok(Attempt::Locked);
+        }
+        if self.db.away {
+            return Ok(Attempt::Remote { cap, need: Need::Delete });
+        }
+        self.purge(&cap, None);
+        Ok(Attempt::Done(Ok(())))
+    }
+
     fn try_others(&mut self, request: &Request) -> Result<Attempt<Done>, Attempt<Done>> {
         let slot = self.source(request)?;
         let remote = |need| Ok(Attempt::Remote { cap: slot.cap, need });
@@ -318,6 +385,9 @@ impl World<'_> {
     /// left is the memory of that container, which was covered until it was empty.
     fn revoke_alone(&mut self, keep: Place, cap: &WireCap) {
         self.purge(cap, Some(keep));
+        if is_morsel(cap) {
+            return;
+        }
         if self.db.copies(cap).next().is_none() && !self.db.has_ancestor(cap) {
             let pages = cap.base..cap.region().end;
             let uncovered = pages.filter(|&page| !self.db.is_covered(page));
@@ -350,6 +420,9 @@ impl CpuDriver for World<'_> {
     type Answer = Done;
 
     fn home(&self, cap: &WireCap) -> Option<CoreId> {
+        if is_morsel(cap) {
+            return self.shape.pool.map(|(core, _)| CoreId(core));
+        }
         let homes = self.shape.homes.get(cap.base as usize..cap.region().end as usize)?;
         let first = *homes.first()?;
         homes.iter().all(|&home| home == first).then_some(CoreId(first))
@@ -358,12 +431,19 @@ impl CpuDriver for World<'_> {
     fn attempt(&mut self, request: &Request) -> Attempt<Done> {
         let result = match request {
             Request::Retype { .. } | Request::Allocate { .. } => self.try_retype(request),
+            Request::Open { .. } | Request::Part { .. } | Request::Close => {
+                self.try_object(request)
+            }
             _ => self.try_others(request),
         };
         result.unwrap_or_else(|error| error)
     }
 
     fn held(&mut self, request: &Request, cap: &WireCap) -> Option<Held> {
+        if *request == Request::Close {
+            let (owned, alone, remote_copies, remote_descendants) = (true, true, true, true);
+            return Some(Held { owned, alone, remote_copies, remote_descendants });
+        }
         let slot = match request.place() {
             Some(place) => self.slot(place).ok()?,
             None => self.home_slot(),
@@ -384,8 +464,12 @@ impl CpuDriver for World<'_> {
                 slot.rd = true;
             } else if is_ancestor(cap, &slot.cap) {
                 slot.ra = true;
+                // Another core may make the same.
+                slot.rc |= is_morsel(cap);
+                slot.rd |= is_morsel(cap);
             }
         }
+        self.db.away |= is_morsel(cap);
         self.db.home_rd |= is_ancestor(&self.home_slot().cap, cap);
         Progress::Done
     }
@@ -411,9 +495,13 @@ impl CpuDriver for World<'_> {
             self.db.wrong = Some("a locked capability vanished");
         }
         self.purge(cap, keep);
-        self.change_copies(cap, |slot| {
-            (slot.owned, slot.rc, slot.rd) = (true, false, false);
-        });
+        // Only the core of a pool knows that nobody has anything of an object, and only of all of it.
+        let mut wholes = self.shape.objects(self.db.core);
+        if !is_morsel(cap) || wholes.any(|whole| is_copy(&whole.cap(), cap)) {
+            self.change_copies(cap, |slot| {
+                (slot.owned, slot.rc, slot.rd) = (true, false, false);
+            });
+        }
         Progress::Done
     }
 
@@ -426,6 +514,11 @@ impl CpuDriver for World<'_> {
     fn delete_last(&mut self, _: &Request, cap: &WireCap) -> Progress {
         if self.hesitates() {
             return Progress::Again;
+        }
+        if cap.is_all_of_pool() {
+            self.purge(cap, None);
+            self.db.away = false;
+            return Progress::Done;
         }
         let found: Vec<Slot> = self.db.copies(cap).copied().collect();
         if found.len() != 1 || !found[0].owned || !self.db.is_locked(cap) {

@@ -66,7 +66,8 @@ pub fn cases() -> Vec<Case> {
 impl Case {
     /// What is wrong in some interleaving, if anything is.
     pub fn violation(&self, mutation: Option<Mutation>) -> Option<String> {
-        let shape = Shape { homes: [0; 2].into(), cnode_slots: 1, root_slots: 3, slow: false };
+        let shape =
+            Shape { homes: [0; 2].into(), cnode_slots: 1, root_slots: 3, slow: false, pool: None };
         let mut state = State::new(&shape, self.cores, mutation);
         for &op in &self.before {
             state.step(&shape, &round(&[op]));

@@ -46,6 +46,29 @@ fn slow_cores(rounds: u8) -> Universe {
     universe
 }
 
+/// An object, its parts and the end of its pool.
+fn objects(rounds: u8) -> Universe {
+    Universe::of_objects(2, 0, 4, rounds)
+}
+
+/// The same on three cores, of which the last has the pool.
+fn objects_on_three(rounds: u8) -> Universe {
+    Universe::of_objects(3, 2, 3, rounds)
+}
+
+#[test]
+fn objects_few_rounds() {
+    objects(3).check();
+    objects_on_three(3).check();
+}
+
+#[test]
+#[ignore = "takes minutes: ./x test protocol"]
+fn objects_many_rounds() {
+    objects(4).check();
+    objects_on_three(4).check();
+}
+
 #[test]
 fn two_cores_few_rounds() {
     two_cores(3).check();

@@ -25,6 +25,8 @@ pub struct Plan {
     /// other cores go before what it holds.
     pub compare: bool,
     pub slow: bool,
+    /// The core with a pool, and how many objects are in it.
+    pub pool: Option<(u8, u8)>,
 }
 
 const TYPES: [CapType; 3] = [CapType::Ram, CapType::Frame, CapType::L2CNode];
@@ -32,7 +34,7 @@ const TYPES: [CapType; 3] = [CapType::Ram, CapType::Frame, CapType::L2CNode];
 /// Runs about `count` operations; says what went wrong.
 pub fn run(plan: &Plan, seed: u64, count: usize, mutation: Option<Mutation>) -> Result<(), String> {
     let (homes, slow) = (plan.homes.to_vec(), plan.slow);
-    let shape = Shape { homes, cnode_slots: 3, root_slots: 6, slow };
+    let shape = Shape { homes, cnode_slots: 3, root_slots: 6, slow, pool: plan.pool };
     let mut state = State::new(&shape, plan.cores, mutation);
     state.compared = plan.compare;
     let mut dice = Rng::with_seed(seed);
@@ -96,7 +98,15 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 /// Plans from few operations at once, which are compared, to many.
 pub const PLANS: &[Plan] = &[
-    Plan { cores: 2, homes: &[0, 0, 1], capabilities: 8, at_once: 2, compare: true, slow: false },
+    Plan {
+        cores: 2,
+        homes: &[0, 0, 1],
+        capabilities: 8,
+        at_once: 2,
+        compare: true,
+        slow: false,
+        pool: None,
+    },
     Plan {
         cores: 4,
         homes: &[0, 0, 0, 1, 1],
@@ -104,6 +114,7 @@ pub const PLANS: &[Plan] = &[
         at_once: 2,
         compare: true,
         slow: false,
+        pool: None,
     },
     Plan {
         cores: 3,
@@ -112,6 +123,7 @@ pub const PLANS: &[Plan] = &[
         at_once: 2,
         compare: true,
         slow: true,
+        pool: None,
     },
     Plan {
         cores: 6,
@@ -120,6 +132,7 @@ pub const PLANS: &[Plan] = &[
         at_once: 12,
         compare: false,
         slow: false,
+        pool: Some((0, 3)),
     },
     Plan {
         cores: 8,
@@ -128,6 +141,26 @@ pub const PLANS: &[Plan] = &[
         at_once: 8,
         compare: false,
         slow: true,
+        pool: Some((5, 3)),
+    },
+    // With objects, and objects alone.
+    Plan {
+        cores: 3,
+        homes: &[0, 0, 2, 2],
+        capabilities: 12,
+        at_once: 2,
+        compare: true,
+        slow: true,
+        pool: Some((2, 1)),
+    },
+    Plan {
+        cores: 4,
+        homes: &[0],
+        capabilities: 12,
+        at_once: 2,
+        compare: true,
+        slow: true,
+        pool: Some((1, 2)),
     },
 ];
 

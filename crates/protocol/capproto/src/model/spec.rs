@@ -4,7 +4,7 @@
 //! container held is deleted: until then it is *doomed*, and nobody can name it, but it is in the way
 //! like any other capability.
 
-use super::caps::{is_ancestor, is_container, is_copy, Made, Place, Request};
+use super::caps::{is_ancestor, is_container, is_copy, is_morsel, Made, Place, Request};
 use super::database::Shape;
 use crate::{Relations, WireCap};
 use captypes::Status;
@@ -66,8 +66,18 @@ impl Spec {
     pub fn apply(&mut self, shape: &Shape, core: u8, request: &Request) -> Verdict {
         let source = request.place().map(|place| self.source(shape, (core, place)));
         let source = source.transpose().map_err(|error| std::vec![error])?;
-        let cap = source.unwrap_or_else(|| shape.home_cap(core).expect("this core is a home"));
+        let cap = source.or_else(|| shape.home_cap(core)).unwrap_or_default();
         match *request {
+            Request::Open { cap, dst } => self.put(shape, (core, dst), cap.cap()),
+            Request::Part { cap: made, .. } if !made.fits(&cap) => {
+                Err(std::vec![Status::WrongType])
+            }
+            Request::Part { cap: made, dst, .. } => self.put(shape, (core, dst), made.cap()),
+            Request::Close => {
+                self.slots.retain(|_, other| !is_morsel(other));
+                self.doomed.retain(|(_, other)| !is_morsel(other));
+                Ok(())
+            }
             Request::Copy { dst, .. } => self.put(shape, (core, dst), cap),
             Request::Send { to, dst, .. } => self.put(shape, (to, dst), cap),
             Request::Retype { cap: made, dst, .. } => self.retype(shape, &cap, made, (core, dst)),

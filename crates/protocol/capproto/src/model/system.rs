@@ -4,7 +4,7 @@
 //! each when it likes, in any interleaving with the delivery of messages. What is left when all is
 //! quiet again must be what the two make one after the other.
 
-use super::caps::{is_copy, Made, Place, Request, Show};
+use super::caps::{is_copy, is_morsel, Made, Place, Request, Show};
 use super::database::{Database, Shape, Slot, World};
 use super::spec::Spec;
 use crate::mutation::Mutation;
@@ -48,9 +48,10 @@ impl Op {
     pub fn destination(&self) -> Option<(u8, Place)> {
         match self.request {
             Request::Copy { dst, .. } | Request::Retype { dst, .. } => Some((self.core, dst)),
-            Request::Allocate { dst, .. } => Some((self.core, dst)),
+            Request::Allocate { dst, .. } | Request::Open { dst, .. } => Some((self.core, dst)),
+            Request::Part { dst, .. } => Some((self.core, dst)),
             Request::Send { to, dst, .. } => Some((to, dst)),
-            Request::Delete { .. } | Request::Revoke { .. } => None,
+            Request::Delete { .. } | Request::Revoke { .. } | Request::Close => None,
         }
     }
 
@@ -321,10 +322,11 @@ impl State {
 
     fn is_free(&self, shape: &Shape, slot: &Slot) -> bool {
         let mut pages = slot.cap.base..slot.cap.region().end;
-        pages.any(|page| {
-            let home = shape.homes[page as usize];
-            self.cores[usize::from(home)].db.free & 1 << page != 0
-        })
+        slot.cap.region().is_memory()
+            && pages.any(|page| {
+                let home = shape.homes[page as usize];
+                self.cores[usize::from(home)].db.free & 1 << page != 0
+            })
     }
 
     fn overlapping(&self) -> bool {
@@ -348,7 +350,7 @@ impl State {
             return Some("something stays locked");
         }
         for (core, slot) in self.slots() {
-            if let Some(why) = self.slot_violation(core, slot) {
+            if let Some(why) = self.slot_violation(shape, core, slot) {
                 return Some(why);
             }
         }
@@ -362,7 +364,7 @@ impl State {
     }
 
     /// G18 invariants 4.1 to 4.3, and that hints which are clear say the truth.
-    fn slot_violation(&self, core: u8, slot: &Slot) -> Option<&'static str> {
+    fn slot_violation(&self, shape: &Shape, core: u8, slot: &Slot) -> Option<&'static str> {
         use super::caps::is_ancestor;
         if matches!(slot.place, Place::Limbo(_)) {
             return Some("something was left behind by a dying container");
@@ -370,11 +372,15 @@ impl State {
         let copies = || self.slots().filter(|(_, other)| is_copy(&other.cap, &slot.cap));
         let owners: BTreeSet<u8> =
             copies().filter(|(_, c)| c.owned).map(|(core, _)| core).collect();
-        if owners.is_empty() {
+        let is_morsel = is_morsel(&slot.cap);
+        if owners.is_empty() && !is_morsel {
             return Some("a capability has no owner");
         }
         if owners.len() > 1 {
             return Some("a capability has two owners");
+        }
+        if is_morsel && owners.iter().any(|&owner| Some(owner) != shape.pool.map(|pool| pool.0)) {
+            return Some("an object is owned where its pool is not");
         }
         if copies().any(|(at, c)| {
             at == core && (c.owned, c.rc, c.rd, c.ra) != (slot.owned, slot.rc, slot.rd, slot.ra)
@@ -398,7 +404,10 @@ impl State {
 
     fn all_memory_is_somewhere(&self, shape: &Shape) -> bool {
         let covered = |page: u64| {
-            self.slots().any(|(_, slot)| slot.cap.base <= page && page < slot.cap.region().end)
+            self.slots().any(|(_, slot)| {
+                let region = slot.cap.region();
+                region.is_memory() && region.base <= page && page < region.end
+            })
         };
         let free =
             |page: usize| self.cores[usize::from(shape.homes[page])].db.free & 1 << page != 0;
@@ -455,6 +464,8 @@ pub fn requests(state: &State, shape: &Shape, types: &[CapType], core: u8) -> Ve
             list.push(Request::Copy { src: at, dst });
             let made = makeable(shape, types).into_iter().filter(|made| made.fits(&slot.cap));
             list.extend(made.map(|cap| Request::Retype { src: at, cap, dst }));
+            let parts = shape.parts().filter(|part| part.fits(&slot.cap));
+            list.extend(parts.map(|cap| Request::Part { src: at, cap, dst }));
         }
         for to in cores.clone().filter(|&to| to != core) {
             let places = destinations(state, shape, to).into_iter();
@@ -466,6 +477,10 @@ pub fn requests(state: &State, shape: &Shape, types: &[CapType], core: u8) -> Ve
     for dst in destinations(state, shape, core) {
         let made = makeable(shape, types).into_iter().filter(free);
         list.extend(made.map(|cap| Request::Allocate { cap, dst }));
+        list.extend(shape.objects(core).map(|cap| Request::Open { cap, dst }));
+    }
+    if shape.objects(core).next().is_some() {
+        list.push(Request::Close);
     }
     list
 }

@@ -30,9 +30,17 @@ pub struct Universe {
 impl Universe {
     /// `homes`: of each page.
     pub fn new(cores: u8, homes: &[u8], capabilities: usize, rounds: u8) -> Universe {
-        let shape = Shape { homes: homes.to_vec(), cnode_slots: 1, root_slots: 3, slow: false };
+        let homes = homes.to_vec();
+        let shape = Shape { homes, cnode_slots: 1, root_slots: 3, slow: false, pool: None };
         let types = [CapType::Ram, CapType::L2CNode].into();
         Universe { shape, cores, types, capabilities, rounds, mutation: None }
+    }
+
+    /// No memory, and an object of a pool of core `pool`.
+    pub fn of_objects(cores: u8, pool: u8, capabilities: usize, rounds: u8) -> Universe {
+        let mut universe = Universe::new(cores, &[0], capabilities, rounds);
+        (universe.shape.pool, universe.types) = (Some((pool, 1)), Vec::new());
+        universe
     }
 
     pub fn with(mut self, mutation: Mutation) -> Universe {
@@ -107,7 +115,8 @@ impl Universe {
         match &mut b.request {
             Request::Copy { dst, .. } | Request::Send { dst, .. } => *dst = place,
             Request::Retype { dst, .. } | Request::Allocate { dst, .. } => *dst = place,
-            Request::Delete { .. } | Request::Revoke { .. } => return None,
+            Request::Open { dst, .. } | Request::Part { dst, .. } => *dst = place,
+            Request::Delete { .. } | Request::Revoke { .. } | Request::Close => return None,
         }
         Some(b)
     }

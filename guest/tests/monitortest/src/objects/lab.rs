@@ -1,0 +1,189 @@
+//! A pool, and where objects are mapped by one entry: the same for the leader and for the parts on other cores.
+
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use core::time::Duration;
+use libos::abi::slots::{MEMD, VSPACE};
+use libos::captypes::invocations::MapFlags;
+use libos::cores;
+use libos::interface::OwnedCap;
+use libos::morsel::{Persistence, PoolCap};
+use libos::vspace::{entry_of, RW, RWX};
+use libos::{domain, memd, thread, Cap, CapAddr, CapType, RamAttrs, Status, PAGE};
+
+pub const MIB2: u64 = 2 << 20;
+/// Bytes of a pool.
+pub const POOL_BYTES: u64 = 8 << 20;
+/// An address below an upper-level entry that nothing else uses.
+const VA: u64 = 4 << 39;
+
+/// A pool that this domain has made.
+pub struct OwnPool {
+    pub cap: OwnedCap,
+    _ram: OwnedCap,
+}
+
+impl OwnPool {
+    pub fn new() -> Result<OwnPool, Status> {
+        let (ram, pool) = domain::with(|domain| Ok((domain.slot()?, domain.slot()?)))?;
+        memd::alloc(MEMD, POOL_BYTES, MIB2, RamAttrs(0), ram)?;
+        let ram = OwnedCap::own(ram);
+        ram.cap().retype(CapType::Pool, 0, POOL_BYTES, 1, pool)?;
+        let cap = OwnedCap::own(pool);
+        pool.format_pool(Persistence::Caches)?;
+        // The directory gets its page.
+        let first = create(&cap, 1)?;
+        libos::morsel::MorselCap::destroy(first.cap())?;
+        Ok(OwnPool { cap, _ram: ram })
+    }
+
+    pub fn free(&self) -> Result<u64, Status> {
+        self.cap.cap().pool_info().map(|facts| facts.free)
+    }
+}
+
+/// A new object.
+pub fn create(pool: &OwnedCap, order: u32) -> Result<OwnedCap, Status> {
+    let slot = domain::with(|domain| domain.slot())?;
+    pool.cap().create_morsel(order, slot)?;
+    Ok(OwnedCap::own(slot))
+}
+
+/// Tables at [`VA`], of which entries show objects.
+pub struct Tables {
+    pdpt: CapAddr,
+    pd: CapAddr,
+    pt: CapAddr,
+}
+
+/// An object at an address.
+pub struct Shown {
+    _mapping: OwnedCap,
+    pub va: u64,
+}
+
+impl Tables {
+    pub fn new() -> Result<Tables, Status> {
+        domain::with(|domain| {
+            let mut make = |ty| domain.make(ty, PAGE);
+            let (pdpt, pd, pt) = (make(CapType::Pdpt)?, make(CapType::Pd)?, make(CapType::Pt)?);
+            VSPACE.map(entry_of(4, VA), 1, pdpt, 0, RWX, domain.slot()?)?;
+            pdpt.map(0, 1, pd, 0, RWX, domain.slot()?)?;
+            pd.map(0, 1, pt, 0, RWX, domain.slot()?)?;
+            Ok(Tables { pdpt, pd, pt })
+        })
+    }
+
+    /// Shows an object of this order by entry `n`.
+    pub fn show(
+        &self,
+        object: CapAddr,
+        order: u32,
+        n: u32,
+        flags: MapFlags,
+    ) -> Result<Shown, Status> {
+        let (table, va) = match order {
+            0 => (self.pt, VA + u64::from(n) * PAGE),
+            1 => (self.pd, VA + u64::from(n) * MIB2),
+            _ => (self.pdpt, VA + (u64::from(n) << 30)),
+        };
+        let slot = domain::with(|domain| domain.slot())?;
+        let mapping = OwnedCap::own(slot);
+        table.map(n, 1, object, 0, flags, slot)?;
+        Ok(Shown { _mapping: mapping, va })
+    }
+}
+
+impl Shown {
+    pub fn word(&self, at: u64) -> &'static AtomicU64 {
+        // SAFETY: mapped for these tests; whoever takes it away expects that who looks at it ends.
+        unsafe { &*((self.va + at) as *const AtomicU64) }
+    }
+}
+
+/// What leader and part tell each other: a page that both have mapped.
+pub struct Board {
+    frame: OwnedCap,
+    va: u64,
+}
+
+/// The number of the command, the command, and its arguments.
+const NUMBER: usize = 0;
+const COMMAND: usize = 1;
+const ARGUMENTS: usize = 2;
+/// The number of the last one that was done, and what it answers.
+const DONE: usize = 8;
+const ANSWER: usize = 9;
+/// What a part counts while it works.
+pub const PASSES: usize = 16;
+pub const WRONG: usize = 17;
+
+impl Board {
+    pub fn new() -> Result<Board, Status> {
+        Board::of(OwnedCap::own(domain::with(|domain| domain.make(CapType::Frame, PAGE))?))
+    }
+
+    pub fn of(frame: OwnedCap) -> Result<Board, Status> {
+        let va = domain::with(|domain| domain.map(frame.cap().into(), 0, PAGE, RW))?;
+        Ok(Board { frame, va })
+    }
+
+    pub fn send(&self, core: u32, key: u64) -> Result<(), Status> {
+        cores::send(core, key, OwnedCap::copy_of(self.frame.cap())?)
+    }
+
+    pub fn word(&self, n: usize) -> &AtomicU64 {
+        // SAFETY: mapped for good, a page of atomics.
+        unsafe { &*((self.va + 8 * n as u64) as *const AtomicU64) }
+    }
+
+    /// Tells the part something.
+    pub fn tell(&self, command: u64, arguments: [u64; 3]) {
+        for (n, argument) in arguments.into_iter().enumerate() {
+            self.word(ARGUMENTS + n).store(argument, SeqCst);
+        }
+        self.word(COMMAND).store(command, SeqCst);
+        self.word(NUMBER).fetch_add(1, SeqCst);
+    }
+
+    /// What it answers; `None` if it does not within some seconds.
+    pub fn answer(&self) -> Option<u64> {
+        self.wait(|| self.word(DONE).load(SeqCst) == self.word(NUMBER).load(SeqCst))
+            .then(|| self.word(ANSWER).load(SeqCst))
+    }
+
+    /// The answer to a command.
+    pub fn ask(&self, command: u64, arguments: [u64; 3]) -> Option<u64> {
+        self.tell(command, arguments);
+        self.answer()
+    }
+
+    /// Until something is so, or too long.
+    pub fn wait(&self, is_so: impl Fn() -> bool) -> bool {
+        (0..200_000).any(|_| {
+            let so = is_so();
+            if !so {
+                thread::sleep(Duration::from_micros(100));
+            }
+            so
+        })
+    }
+
+    /// Has something new been said since command `last`?
+    pub fn is_told(&self, last: u64) -> bool {
+        self.word(NUMBER).load(SeqCst) != last
+    }
+
+    /// Waits for the command behind `last`.
+    pub fn next(&self, last: u64) -> (u64, u64, [u64; 3]) {
+        while !self.is_told(last) {
+            thread::sleep(Duration::from_micros(100));
+        }
+        let arguments = [0, 1, 2].map(|n| self.word(ARGUMENTS + n).load(SeqCst));
+        (last + 1, self.word(COMMAND).load(SeqCst), arguments)
+    }
+
+    pub fn done(&self, number: u64, answer: u64) {
+        self.word(ANSWER).store(answer, SeqCst);
+        self.word(DONE).store(number, SeqCst);
+    }
+}
