@@ -5,9 +5,9 @@
 //! on names and attributes are changed there first ([`keeper`], decision 91).
 
 mod area;
+mod inspection;
 mod keeper;
 mod load;
-mod survey;
 
 use crate::caps::Slots;
 use crate::morsels::{destroy, errno_of};
@@ -20,6 +20,7 @@ use alloc::format;
 use alloc::string::String;
 use area::{Flush, MetaArea};
 use captypes::invocations::MorselFacts;
+use inspection::{inspect, Checked, Found};
 use keeper::PoolKeeper;
 use libos::ephemeral::Window;
 use libos::guarded::bytes_of_mut;
@@ -28,7 +29,6 @@ use libos::runtime::PersistentMemory;
 use libos::vspace::{entry_of, R, RW};
 use libos::{Cap, CapAddr, CapType, Place, Rights, Status};
 use memfs::{Attr, Attributes, Cred, Kept};
-use survey::{survey, Checked, Found};
 use unixproto::Errno;
 
 /// Name of the directory.
@@ -124,7 +124,7 @@ impl Pool {
         if !is_blank {
             let frame = Slots::new(1)?;
             memory.cap.retype(CapType::Frame, 0, memory.bytes, 1, frame.first())?;
-            match survey(window, frame.first(), (memory.base, memory.bytes), seed())? {
+            match inspect(window, frame.first(), (memory.base, memory.bytes), seed())? {
                 Found::Names(mount) => names = Some(mount),
                 Found::Unfinished => {}
                 Found::Empty { own } => {

@@ -90,7 +90,7 @@ impl PoolImage {
     /// [`Wrong`]: the boot would refuse it. [`Wrong::Unsettled`] if the boot after it would find something else.
     pub fn recover(bytes: &[u8], address: u64) -> Result<PoolImage, Wrong> {
         let machine = Machine::new(bytes, address / PAGE).ok_or(Wrong::Size)?;
-        machine.survey()?;
+        machine.inspect()?;
         recover(&machine)?;
         let again = machine.booted();
         recover(&again)?;

@@ -1,7 +1,7 @@
 //! What morsels need of a machine, for one thread on the host: the image in memory, and which of its frames are in use.
 
 use morsel::{
-    At, Cores, Domain, Extent, Frame, Link, Memory, Morsels, Pages, Refused, Reserved, Survey,
+    At, Cores, Domain, Extent, Frame, Inspection, Link, Memory, Morsels, Pages, Refused, Reserved,
     WORDS,
 };
 use std::cell::{Cell, RefCell};
@@ -65,12 +65,12 @@ impl Machine {
     }
 
     /// Would recovery accept what is there?
-    pub fn survey(&self) -> Result<(), Refused> {
+    pub fn inspect(&self) -> Result<(), Refused> {
         let frames = self.used.borrow().len();
         let mut notes = vec![0; frames];
         let extent = Extent { head: Frame(self.head), frames, own: self.own };
-        let mut survey = Survey::new(extent, &mut notes)?;
-        while !survey.step(self)? {}
+        let mut inspection = Inspection::new(extent, &mut notes)?;
+        while !inspection.step(self)? {}
         Ok(())
     }
 

@@ -27,7 +27,7 @@
 //! | [`create_meta`](Morsels::create_meta) | a page that says where another object is to be mapped | `meta` |
 //! | [`commit`](Morsels::commit) | what is found after a power failure, whatever was stored since | `commit` |
 //! | [`own_page`](Morsels::own_page), [`look_at`](Morsels::look_at), [`write_back_pages`](Morsels::write_back_pages) | pages by themselves | `pages` |
-//! | [`Survey`] | finds out whether recovery would accept what is there, and cannot store anything | `survey` |
+//! | [`Inspection`] | finds out whether recovery would accept what is there, and cannot store anything | `inspection` |
 //! | [`Recovery`] | finds out what is in use, and ends what was begun | `recover` |
 //!
 //! # When the power fails
@@ -56,6 +56,7 @@
 
 mod commit;
 mod durable;
+mod inspection;
 mod link;
 mod mark;
 mod memory;
@@ -64,17 +65,16 @@ mod pages;
 mod record;
 mod recover;
 mod shape;
-mod survey;
 mod take;
 mod walk;
 
 pub use durable::State;
+pub use inspection::{inspected, inspected_page, Extent, Inspected, Inspection};
 pub use link::{index, pages_of, span, Child, Kind, Link};
 pub use memory::{At, Cores, Domain, Frame, Look, Memory, Pages, Reserved, LINES, WORDS};
 pub use meta::Described;
 pub use record::{Anchor, Record, MAGIC, RECORDS};
 pub use recover::Recovery;
-pub use survey::{surveyed, surveyed_page, Extent, Survey, Surveyed};
 pub use walk::Hole;
 
 /// What a program wants of a page.

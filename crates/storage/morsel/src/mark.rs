@@ -1,5 +1,5 @@
 //! Trees are walked through and what they lead to is marked, by [recovery](crate::Recovery) and by the
-//! [survey](crate::Survey) before it.
+//! [inspection](crate::Inspection) before it.
 
 use crate::link::{Child, Kind, Link};
 use crate::memory::{At, Frame, Look};

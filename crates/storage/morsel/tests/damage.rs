@@ -1,10 +1,10 @@
 //! Pools that these algorithms have not written, or something else after them: words are changed anywhere, and recovery
-//! refuses what it finds, or it was nothing that matters. It never leads out of the pool, nor to two owners. The survey before
+//! refuses what it finds, or it was nothing that matters. It never leads out of the pool, nor to two owners. The inspection before
 //! it, which can store nothing, refuses the same and nothing else.
 
 mod common;
 
-use common::{announced, audit, survey, Op, World};
+use common::{announced, audit, inspect, Op, World};
 use morsel::{Domain, Refused};
 
 const IMAGES: u64 = 60_000;
@@ -51,11 +51,11 @@ fn damaged_pools_are_refused_or_whole() {
             };
             image.store(frame, word, new);
         }
-        let (surveyed, announced) = (survey(&image), survey(&image).map(|()| announced(&image)));
+        let (inspected, announced) = (inspect(&image), inspect(&image).map(|()| announced(&image)));
         let world = World::booted(image, Domain::Memory);
         match world.recover() {
             Err(wrong) => {
-                assert_eq!(surveyed, Err(Refused::Damaged), "seed {seed:#x}");
+                assert_eq!(inspected, Err(Refused::Damaged), "seed {seed:#x}");
                 assert_eq!(wrong, "recovery: Damaged", "seed {seed:#x}");
                 refused += 1;
             }

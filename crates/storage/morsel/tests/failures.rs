@@ -83,7 +83,7 @@ impl Subject for Objects {
     type Found = Contents;
 
     fn recover(image: Image, muted: Option<Site>, watch: bool) -> Result<World, String> {
-        common::survey(&image).map_err(|refused| format!("survey: {refused:?}"))?;
+        common::inspect(&image).map_err(|refused| format!("inspection: {refused:?}"))?;
         let world = World::booted(image, Domain::Memory);
         world.memory.borrow_mut().muted = muted;
         if watch {

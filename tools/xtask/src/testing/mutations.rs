@@ -127,17 +127,17 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_survey_does_not_see_who_may_write",
-        changes: &[("crates/storage/morsel/src/survey.rs", "notes[0].get() == found && !own", "notes[0].get() == found")],
+        changes: &[("crates/storage/morsel/src/inspection.rs", "notes[0].get() == found && !own", "notes[0].get() == found")],
         found_by: Test::Host { package: "morsel", test: "damaged_pools_are_refused_or_whole" },
     },
     Bug {
         name: "a_survey_forgets_that_objects_go_back",
-        changes: &[("crates/storage/morsel/src/survey.rs", "match morsels.will_be(record)? {", "match anchor {")],
+        changes: &[("crates/storage/morsel/src/inspection.rs", "match morsels.will_be(record)? {", "match anchor {")],
         found_by: Test::Host { package: "morsel", test: "damaged_pools_are_refused_or_whole" },
     },
     Bug {
         name: "a_survey_takes_notes_for_objects",
-        changes: &[("servers/unixd/src/pmem/survey.rs", ".ok_or(DAMAGED)?.own_frames();", ".ok_or(DAMAGED)?.own_frames().min(1);")],
+        changes: &[("servers/unixd/src/pmem/inspection.rs", ".ok_or(DAMAGED)?.own_frames();", ".ok_or(DAMAGED)?.own_frames().min(1);")],
         found_by: Test::Machine { test: "persistent/refused" },
     },
     Bug {

@@ -2,8 +2,8 @@
 #![allow(dead_code)]
 
 use morsel::{
-    Access, Anchor, At, Cores, Domain, Extent, Frame, Link, Look, Memory, Morsels, Pages, Record,
-    Recovery, Refused, Reserved, Shown, State, Survey,
+    Access, Anchor, At, Cores, Domain, Extent, Frame, Inspection, Link, Look, Memory, Morsels,
+    Pages, Record, Recovery, Refused, Reserved, Shown, State,
 };
 use powerfail::{Image, Recorder, LINE, PAGE};
 use std::cell::{Cell, RefCell};
@@ -297,28 +297,28 @@ impl Look for Still<'_> {
 }
 
 /// Would recovery accept it?
-pub fn survey(image: &Image) -> Result<(), Refused> {
+pub fn inspect(image: &Image) -> Result<(), Refused> {
     let frames = image.pages() - HEAD as usize;
     let mut notes = vec![0; frames];
-    let mut survey = Survey::new(Extent { head: Frame(HEAD), frames, own: 1 }, &mut notes)?;
+    let mut inspection = Inspection::new(Extent { head: Frame(HEAD), frames, own: 1 }, &mut notes)?;
     for _ in 0..100_000 {
-        if survey.step(&Still(image))? {
+        if inspection.step(&Still(image))? {
             return Ok(());
         }
     }
-    panic!("a survey does not end");
+    panic!("an inspection does not end");
 }
 
-/// Record, order and limit of an object that a survey announces, and the first two words of each page that is there.
+/// Record, order and limit of an object that an inspection announces, and the first two words of each page that is there.
 pub type Announced = (u32, u8, u64, Vec<(u64, [u64; 2])>);
 
 /// All of them.
 pub fn announced(image: &Image) -> Vec<Announced> {
     let (memory, mut all, mut id) = (Still(image), Vec::new(), 0);
-    while let Some(object) = morsel::surveyed(&memory, Frame(HEAD), id).expect("surveyed") {
+    while let Some(object) = morsel::inspected(&memory, Frame(HEAD), id).expect("inspected") {
         // Of the last page a part may be zeroed by recovery.
         let words = |page| {
-            let frame = morsel::surveyed_page(&memory, object, page)?;
+            let frame = morsel::inspected_page(&memory, object, page)?;
             Some((page, [image.load(frame.0, 0), image.load(frame.0, 1)]))
         };
         let pages = (0..(object.limit / 4096).min(1030)).filter_map(words).collect();

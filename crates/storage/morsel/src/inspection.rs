@@ -1,4 +1,4 @@
-//! A survey: would [recovery](crate::Recovery) accept what is in a memory? It is looked at through [`Look`], which cannot
+//! An inspection: would [recovery](crate::Recovery) accept what is in a memory? It is looked at through [`Look`], which cannot
 //! store: so what is refused stays as it is, whatever it is.
 //!
 //! The same is walked through as by recovery, in the same order; what recovery notes in the pool is noted in a byte for
@@ -42,7 +42,7 @@ enum Phase {
 }
 
 /// How far it has come.
-pub struct Survey<'a> {
+pub struct Inspection<'a> {
     notes: Notes<'a>,
     phase: Phase,
     id: u32,
@@ -52,15 +52,15 @@ pub struct Survey<'a> {
 /// The memory, without an allocator and without other cores.
 type Looked<'a, M> = Morsels<'a, M, (), ()>;
 
-impl<'a> Survey<'a> {
+impl<'a> Inspection<'a> {
     /// Begins. `notes`: a byte of 0 for each frame.
     ///
     /// # Errors
     /// [`Refused::Invalid`] if there are fewer.
-    pub fn new(extent: Extent, notes: &'a mut [u8]) -> Result<Survey<'a>, Refused> {
+    pub fn new(extent: Extent, notes: &'a mut [u8]) -> Result<Inspection<'a>, Refused> {
         let notes = notes.get_mut(..extent.frames).ok_or(Refused::Invalid)?;
         let notes = Notes { extent, notes: Cell::from_mut(notes).as_slice_of_cells() };
-        Ok(Survey { notes, phase: Phase::Head, id: 0, marker: Marker::new() })
+        Ok(Inspection { notes, phase: Phase::Head, id: 0, marker: Marker::new() })
     }
 
     /// Does a step: a table, or a page of records. Returns `true` when there is nothing that recovery would refuse.
@@ -139,7 +139,7 @@ fn existing<M: Look>(morsels: &Looked<'_, M>, mut id: u32) -> Option<Record> {
 
 /// What recovery will leave of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Surveyed {
+pub struct Inspected {
     pub record: Record,
     /// As it will be.
     pub anchor: Anchor,
@@ -147,30 +147,34 @@ pub struct Surveyed {
     pub limit: u64,
 }
 
-impl Surveyed {
+impl Inspected {
     /// Neither describes it another object, nor is it described by one.
     pub fn is_plain(&self) -> bool {
         !self.anchor.has(Anchor::META | Anchor::OWNED)
     }
 }
 
-/// The first object from record `id` on that there will be after recovery, in a memory that was surveyed.
+/// The first object from record `id` on that there will be after recovery, in a memory that was inspected.
 ///
 /// # Errors
 /// [`Refused::Damaged`] if it was changed since.
-pub fn surveyed(memory: &impl Look, head: Frame, mut id: u32) -> Result<Option<Surveyed>, Refused> {
+pub fn inspected(
+    memory: &impl Look,
+    head: Frame,
+    mut id: u32,
+) -> Result<Option<Inspected>, Refused> {
     let morsels = looked(memory, head);
     while let Some(record) = existing(&morsels, id.max(1)) {
         if let Some((anchor, limit)) = morsels.as_recovered(record)? {
-            return Ok(Some(Surveyed { record, anchor, limit }));
+            return Ok(Some(Inspected { record, anchor, limit }));
         }
         id = record.id + 1;
     }
     Ok(None)
 }
 
-/// The frame of a page of an object in a memory that was surveyed; `None` for a hole.
-pub fn surveyed_page(memory: &impl Look, object: Surveyed, page: u64) -> Option<Frame> {
+/// The frame of a page of an object in a memory that was inspected; `None` for a hole.
+pub fn inspected_page(memory: &impl Look, object: Inspected, page: u64) -> Option<Frame> {
     let (mut frame, mut level) = (object.anchor.root(), object.anchor.order());
     if page >= crate::pages_of(level) {
         return None;

@@ -12,7 +12,7 @@ use libos::ephemeral::Window;
 use libos::guarded::bytes_of_mut;
 use libos::vspace::R;
 use libos::{CapAddr, Place, Status};
-use morsel::{At, Extent, Frame, Look, Survey, Surveyed};
+use morsel::{At, Extent, Frame, Inspected, Inspection, Look};
 use pmfs::Mount;
 use pool::Geometry;
 
@@ -37,7 +37,7 @@ pub enum Found {
 }
 
 /// Looks at all of a memory that does not begin with zeros. `frame`: all of it, `bytes` from the physical address `base` on.
-pub fn survey(
+pub fn inspect(
     window: &mut Window,
     frame: CapAddr,
     (base, bytes): (u64, u64),
@@ -51,10 +51,10 @@ pub fn survey(
     let mut notes = Vec::new();
     notes.try_reserve_exact(frames).map_err(|_| "too little memory")?;
     notes.resize(frames, 0);
-    let mut survey = Survey::new(extent, &mut notes).map_err(|_| DAMAGED)?;
-    while !memory.checked(survey.step(&memory))?.map_err(|_| DAMAGED)? {}
+    let mut inspection = Inspection::new(extent, &mut notes).map_err(|_| DAMAGED)?;
+    while !memory.checked(inspection.step(&memory))?.map_err(|_| DAMAGED)? {}
     let (mut objects, mut from) = (BTreeMap::new(), 0);
-    let next = |from| memory.checked(morsel::surveyed(&memory, extent.head, from));
+    let next = |from| memory.checked(morsel::inspected(&memory, extent.head, from));
     while let Some(object) = next(from)?.map_err(|_| DAMAGED)? {
         objects.insert(object.record.id, object);
         from = object.record.id + 1;
@@ -68,8 +68,8 @@ pub fn survey(
 /// The names, if all is well with them.
 fn find_names(
     memory: &Memory,
-    names: Surveyed,
-    others: &BTreeMap<u32, Surveyed>,
+    names: Inspected,
+    others: &BTreeMap<u32, Inspected>,
     seed: u64,
 ) -> Result<Found, Refusal> {
     const NONE: &str = "there are no names in the pool";
@@ -189,11 +189,11 @@ struct Area<'a, 'm> {
 }
 
 impl<'a, 'm> Area<'a, 'm> {
-    fn new(memory: &'a Memory<'m>, object: Surveyed) -> Area<'a, 'm> {
+    fn new(memory: &'a Memory<'m>, object: Inspected) -> Area<'a, 'm> {
         let pages = object.limit.min(META_BYTES.1) / PAGE;
         let mut frames = vec![None; pages as usize];
         for (page, frame) in (0..).zip(&mut frames) {
-            *frame = morsel::surveyed_page(memory, object, page);
+            *frame = morsel::inspected_page(memory, object, page);
         }
         Area { memory, frames }
     }
