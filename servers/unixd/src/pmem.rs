@@ -5,6 +5,7 @@
 //! on names and attributes are changed there first ([`keeper`], decision 91).
 
 mod area;
+mod inspection;
 mod keeper;
 mod load;
 
@@ -19,6 +20,7 @@ use alloc::format;
 use alloc::string::String;
 use area::{Flush, MetaArea};
 use captypes::invocations::MorselFacts;
+use inspection::{inspect, Checked, Found};
 use keeper::PoolKeeper;
 use libos::ephemeral::Window;
 use libos::guarded::bytes_of_mut;
@@ -95,7 +97,9 @@ impl Pool {
         let attr = Attr { mode: 0o555, cred: Cred::ROOT, now };
         let dir = names.mkdir(names.root(), NAME, attr)?;
         let none = Attributes { mode: 0o555, uid: 0, gid: 0, atime: now, mtime: now, ctime: now };
-        match Self::open(tree, memory).and_then(|pool| pool.fill(tree, dir, memory, now)) {
+        match Self::open(tree, memory)
+            .and_then(|(pool, names)| pool.fill(tree, dir, memory, names, now))
+        {
             Ok(pool) => Ok(Some(pool)),
             Err(Refusal(why)) => {
                 libos::log!("unixd: /pmem cannot be used: {why}");
@@ -108,37 +112,39 @@ impl Pool {
         }
     }
 
-    /// Makes the pool, or finds it.
-    fn open(tree: &mut Tree, memory: PersistentMemory) -> Result<Pool, Refusal> {
+    /// Makes the pool, or finds it. Nothing is stored before it is known that all of it can be used.
+    fn open(tree: &mut Tree, memory: PersistentMemory) -> Result<(Pool, Option<Checked>), Refusal> {
         let persistence = match memory.caches_persist {
             true => Persistence::Caches,
             false => Persistence::Memory,
         };
         let window = tree.files_mut().memory().window();
+        let mut names = None;
         let mut is_blank = is_zero(window, memory.cap, (0, PAGE))?;
-        let pool = Slots::new(1)?;
-        let make = || memory.cap.retype(CapType::Pool, 0, memory.bytes, 1, pool.first());
-        make()?;
         if !is_blank {
-            pool.first().recover_pool(persistence).map_err(|status| match status {
-                Status::Invalid => "the memory holds something else, or is damaged".into(),
-                status => Refusal::from(status),
-            })?;
-            if pool.first().next_morsel(0)?.is_none() {
-                // The first start was interrupted; or what there was cannot be found, and must not be lost for good.
-                let used = (pool.first().pool_info()?.own + DIRECTORY) * PAGE;
-                pool.clear();
-                is_blank = is_zero(window, memory.cap, (used, memory.bytes))?;
-                if !is_blank {
-                    return Err("nothing in the pool can be found".into());
+            let frame = Slots::new(1)?;
+            memory.cap.retype(CapType::Frame, 0, memory.bytes, 1, frame.first())?;
+            match inspect(window, frame.first(), (memory.base, memory.bytes), seed())? {
+                Found::Names(mount) => names = Some(mount),
+                Found::Unfinished => {}
+                Found::Empty { own } => {
+                    // The first start was interrupted; or what there was cannot be found, and must not be lost for good.
+                    drop(frame);
+                    let behind = ((own + DIRECTORY) * PAGE, memory.bytes);
+                    is_blank = is_zero(window, memory.cap, behind)?;
+                    if !is_blank {
+                        return Err("nothing in the pool can be found".into());
+                    }
                 }
-                make()?;
             }
         }
-        if is_blank {
-            pool.first().format_pool(persistence)?;
+        let pool = Slots::new(1)?;
+        memory.cap.retype(CapType::Pool, 0, memory.bytes, 1, pool.first())?;
+        match is_blank {
+            true => pool.first().format_pool(persistence)?,
+            false => pool.first().recover_pool(persistence).map(drop)?,
         }
-        Ok(Pool { pool, meta: Slots::new(2)? })
+        Ok((Pool { pool, meta: Slots::new(2)? }, names))
     }
 
     /// Adds what is in the pool to the tree.
@@ -147,13 +153,17 @@ impl Pool {
         tree: &mut Tree,
         dir: memfs::Ino,
         memory: PersistentMemory,
+        names: Option<Checked>,
         now: i64,
     ) -> Result<Pool, Refusal> {
         let handle = PoolHandle { pool: self.pool.first(), caches_persist: memory.caches_persist };
         let mut limits = self.objects()?;
         let meta = limits.pop_first();
         let area = self.area(meta, limits.is_empty(), handle, now)?;
-        let mut mount = pmfs::Mount::new(area, seed())?;
+        let mut mount = match names {
+            Some(checked) => checked.attach(area),
+            None => pmfs::Mount::new(area, seed())?,
+        };
         while !mount.step(|number| limits.contains_key(&number))? {}
         let mut fs = mount.finish()?;
         load::load(tree.files_mut().names_mut(), dir, &mut fs, &limits)?;

@@ -56,6 +56,9 @@ pub struct MachineOptions {
     /// Features that the processor shall not have, by QEMU's names, such as smap,smep (no KVM)
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     pub without: Vec<String>,
+    /// Take commands of QEMU's monitor (QMP) at this socket, which is made: for tests
+    #[arg(long, hide = true, value_name = "SOCKET")]
+    pub qmp: Option<PathBuf>,
     /// Wait for gdb on this TCP port before the first instruction
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
     pub gdb: Option<u16>,
@@ -108,6 +111,7 @@ impl Default for MachineOptions {
             iommu: false,
             edu: false,
             without: Vec::new(),
+            qmp: None,
             gdb: None,
         }
     }
@@ -286,6 +290,10 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     add(&format!("-chardev socket,id=control,fd={} -serial chardev:control", ports.control));
     if let Some(module) = &boot.nvdimm {
         arguments.extend(module.arguments());
+    }
+    if let Some(socket) = &options.qmp {
+        let at = format!("unix:{},server=on,wait=off", socket.display());
+        arguments.extend(["-qmp".into(), at.into()]);
     }
     arguments.extend(["-kernel".into(), boot.kernel.clone().into()]);
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);

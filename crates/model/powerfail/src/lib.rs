@@ -16,6 +16,10 @@
 
 #![forbid(unsafe_code)]
 
+mod walk;
+
+pub use walk::{wanted, Depth, Subject, Walk};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::sync::Arc;

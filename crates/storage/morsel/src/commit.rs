@@ -13,7 +13,7 @@
 //!
 //! The owner's words are not part of it.
 
-use crate::memory::{Cores, Memory, Pages};
+use crate::memory::{Cores, Look, Memory, Pages};
 use crate::record::{Record, LIMIT, OTHER};
 use crate::{Anchor, Morsels, Refused};
 
@@ -61,31 +61,6 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         self.memory.fence();
     }
 
-    /// Word 3, and the record that has what was committed last.
-    fn committed(&self, record: Record) -> Result<(u64, Option<Record>), Refused> {
-        let anchor = self.anchor(record);
-        if record.id == 0 || anchor.has(Anchor::META | Anchor::OWNED | Anchor::HIDDEN) {
-            return Err(Refused::Invalid);
-        }
-        let word = self.memory.load(record.word(OTHER));
-        if word & !BUSY == 0 {
-            return Ok((word, None));
-        }
-        let hidden = self.find(word as u32).ok_or(Refused::Damaged)?;
-        let same = self.generation(hidden) << 32 & !BUSY == word >> 32 << 32 & !BUSY;
-        match same && self.is_hidden_of(hidden, record) {
-            true => Ok((word, Some(hidden))),
-            false => Err(Refused::Damaged),
-        }
-    }
-
-    fn is_hidden_of(&self, hidden: Record, record: Record) -> bool {
-        let anchor = self.anchor(hidden);
-        let there = anchor.is_live() || anchor.is_dying();
-        let whose = self.memory.load(hidden.word(OTHER));
-        there && anchor.has(Anchor::HIDDEN) && whose == record.id as u64
-    }
-
     /// Destroys a part of what a dying object was at its last commit; `true` when nothing of it is left.
     pub(crate) fn reap_committed(&self, record: Record) -> Result<bool, Refused> {
         // What is named is gone when its record is free.
@@ -107,9 +82,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             self.adopt(record)?;
             return Ok(self.anchor(record));
         }
-        let object = self.memory.load(record.word(OTHER));
-        let object = u32::try_from(object).ok().filter(|&id| id != 0).ok_or(Refused::Damaged)?;
-        if let Some(object) = self.find(object) {
+        if let Some(object) = self.whose(record)? {
             self.adopt(object)?;
         }
         // If nobody named it, it is not marked, so what only it has is free.
@@ -118,27 +91,93 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     }
 
     fn adopt(&self, record: Record) -> Result<(), Refused> {
-        let anchor = self.anchor(record);
-        if !anchor.is_live() || anchor.has(Anchor::META | Anchor::OWNED | Anchor::HIDDEN) {
-            return Ok(());
+        if let Some(hidden) = self.adopts(record)? {
+            let was = self.anchor(hidden);
+            // One line: if the last of these stores is there, all are; else it is done again.
+            self.memory.store(record.word(LIMIT), self.limit(hidden));
+            self.memory.store(record.at, was.adopted().0);
+            self.name(record, 0);
+            self.memory.store(hidden.at, Anchor::FREE.0);
+        } else if self.may_be_committed(record) && self.memory.load(record.word(OTHER)) != 0 {
+            self.memory.store(record.word(OTHER), 0);
         }
-        let (word, hidden) = self.committed(record)?;
-        let Some(hidden) = hidden else {
-            if word != 0 {
-                self.memory.store(record.word(OTHER), 0);
-            }
-            return Ok(());
-        };
-        let was = self.anchor(hidden);
-        if !was.is_live() || !was.is_sound() {
-            return Err(Refused::Damaged);
-        }
-        // One line: if the last of these stores is there, all are; else it is done again.
-        self.memory.store(record.word(LIMIT), self.limit(hidden));
-        let large = was.0 & Anchor::LARGE;
-        self.memory.store(record.at, Anchor::live(was.root(), was.order(), large).0);
-        self.name(record, 0);
-        self.memory.store(hidden.at, Anchor::FREE.0);
         Ok(())
+    }
+}
+
+impl<M: Look, P, C> Morsels<'_, M, P, C> {
+    /// Word 3, and the record that has what was committed last.
+    fn committed(&self, record: Record) -> Result<(u64, Option<Record>), Refused> {
+        let anchor = self.anchor(record);
+        if record.id == 0 || anchor.has(Anchor::META | Anchor::OWNED | Anchor::HIDDEN) {
+            return Err(Refused::Invalid);
+        }
+        let word = self.memory.word(record.word(OTHER));
+        if word & !BUSY == 0 {
+            return Ok((word, None));
+        }
+        let hidden = self.find(word as u32).ok_or(Refused::Damaged)?;
+        let same = self.generation(hidden) << 32 & !BUSY == word >> 32 << 32 & !BUSY;
+        match same && self.is_hidden_of(hidden, record) {
+            true => Ok((word, Some(hidden))),
+            false => Err(Refused::Damaged),
+        }
+    }
+
+    fn is_hidden_of(&self, hidden: Record, record: Record) -> bool {
+        let anchor = self.anchor(hidden);
+        let there = anchor.is_live() || anchor.is_dying();
+        let whose = self.memory.word(hidden.word(OTHER));
+        there && anchor.has(Anchor::HIDDEN) && whose == record.id as u64
+    }
+
+    /// What [`go_back`](Self::go_back) will return.
+    pub(crate) fn will_be(&self, record: Record) -> Result<Anchor, Refused> {
+        let anchor = self.anchor(record);
+        if !anchor.has(Anchor::HIDDEN) {
+            let adopted = self.adopts(record)?.map(|hidden| self.anchor(hidden));
+            return Ok(adopted.map_or(anchor, Anchor::adopted));
+        }
+        if let Some(object) = self.whose(record)? {
+            self.adopts(object)?;
+        }
+        Ok(Anchor::FREE)
+    }
+
+    /// The object that a hidden record belongs to, if there is a record of this number.
+    fn whose(&self, hidden: Record) -> Result<Option<Record>, Refused> {
+        let object = self.memory.word(hidden.word(OTHER));
+        let object = u32::try_from(object).ok().filter(|&id| id != 0).ok_or(Refused::Damaged)?;
+        Ok(self.find(object))
+    }
+
+    fn may_be_committed(&self, record: Record) -> bool {
+        let anchor = self.anchor(record);
+        anchor.is_live() && !anchor.has(Anchor::META | Anchor::OWNED | Anchor::HIDDEN)
+    }
+
+    /// The hidden record whose tree an object has after a power failure.
+    fn adopts(&self, record: Record) -> Result<Option<Record>, Refused> {
+        if !self.may_be_committed(record) {
+            return Ok(None);
+        }
+        let (_, hidden) = self.committed(record)?;
+        let good = |hidden| {
+            let was = self.anchor(hidden);
+            was.is_live() && was.is_sound() && self.anchor(record).is_sound()
+        };
+        match hidden {
+            Some(hidden) if !good(hidden) => Err(Refused::Damaged),
+            hidden => Ok(hidden),
+        }
+    }
+
+    /// Anchor and limit that a record will have when recovery has come to its end; `None` if there will be no object that can
+    /// be opened.
+    pub(crate) fn as_recovered(&self, record: Record) -> Result<Option<(Anchor, u64)>, Refused> {
+        let anchor = self.will_be(record)?;
+        let stays = anchor.is_live() && (!anchor.has(Anchor::OWNED) || self.is_described(record));
+        let limit = self.adopts(record)?.unwrap_or(record);
+        Ok(stays.then(|| (anchor, self.limit(limit))))
     }
 }

@@ -29,6 +29,7 @@
 //! | [`own_page`](Morsels::own_page), [`look_at`](Morsels::look_at), [`write_back_pages`](Morsels::write_back_pages) | pages by themselves | `pages` |
 //! | [`own_pages`](Morsels::own_pages), [`fill_ahead`](Morsels::fill_ahead) | many pages of one table | `run` |
 //! | [`survey`](Morsels::survey) | which pages are there | `survey` |
+//! | [`Inspection`] | finds out whether recovery would accept what is there, and cannot store anything | `inspection` |
 //! | [`Recovery`] | finds out what is in use, and ends what was begun | `recover` |
 //!
 //! # When the power fails
@@ -57,7 +58,9 @@
 
 mod commit;
 mod durable;
+mod inspection;
 mod link;
+mod mark;
 mod memory;
 mod meta;
 mod pages;
@@ -70,8 +73,9 @@ mod take;
 mod walk;
 
 pub use durable::State;
+pub use inspection::{inspected, inspected_page, Extent, Inspected, Inspection};
 pub use link::{index, pages_of, span, Child, Kind, Link};
-pub use memory::{At, Cores, Domain, Frame, Memory, Pages, Reserved, LINES, WORDS};
+pub use memory::{At, Cores, Domain, Frame, Look, Memory, Pages, Reserved, LINES, WORDS};
 pub use meta::Described;
 pub use record::{Anchor, Record, MAGIC, RECORDS};
 pub use recover::Recovery;

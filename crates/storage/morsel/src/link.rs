@@ -132,6 +132,7 @@ impl Link {
         Frame(Entry::from_bits(self.0).address() >> 12)
     }
     /// Can these algorithms have written it into a table of `level`? As it will be when a claim is completed.
+    #[inline]
     pub(crate) fn is_sound(self, level: u8) -> bool {
         let marks = ACCESS.with(Flags::ACCESSED).with(Flags::DIRTY).with(ENTERED);
         let (huge, table) = (self.is_huge(), level > 1 && !self.is_huge());
@@ -141,6 +142,7 @@ impl Link {
             && (!self.is_entered() || table)
     }
     /// What an entry of a table of `level` leads to.
+    #[inline]
     pub fn child(self, level: u8) -> Child {
         let kind = match level {
             1 => Kind::Page,
@@ -161,6 +163,15 @@ impl Link {
     /// What a claim becomes.
     pub fn completed(self) -> Link {
         self.without(CLAIM.with(REPLACES)).with(ACCESS)
+    }
+    /// Without what only the last run knew.
+    #[inline(always)]
+    pub(crate) fn tidy(self) -> Link {
+        match self {
+            link if link.is_hole() => Link::EMPTY,
+            link if link.is_claim() => link.completed().left(),
+            link => link.left(),
+        }
     }
     /// Shared.
     pub fn lowered(self) -> Link {

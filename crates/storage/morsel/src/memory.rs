@@ -55,6 +55,18 @@ pub trait Memory {
     fn domain(&self) -> Domain;
 }
 
+/// Words of frames, for who only looks at them. Whatever can be stored to can be looked at.
+pub trait Look {
+    fn word(&self, at: At) -> u64;
+}
+
+impl<M: Memory> Look for M {
+    #[inline(always)]
+    fn word(&self, at: At) -> u64 {
+        self.load(at)
+    }
+}
+
 /// What [`Pages::reserve`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reserved {

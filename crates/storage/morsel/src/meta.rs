@@ -9,7 +9,7 @@
 //! Created: the data, the page, the meta record: its anchor creates both. Destroyed: the meta record dies, then
 //! the data, then the page. The page is never written again.
 
-use crate::memory::{At, Cores, Memory, Pages};
+use crate::memory::{At, Cores, Look, Memory, Pages};
 use crate::record::{Record, OTHER};
 use crate::{Anchor, Morsels, Refused};
 
@@ -60,6 +60,22 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         Ok(())
     }
 
+    /// Destroys a part of what a dying meta morsel describes; `true` when nothing of it is left.
+    pub(crate) fn reap_described(&self, meta: Record) -> Result<bool, Refused> {
+        let Some(Described { data, .. }) = self.read_meta(meta)? else {
+            return Ok(true);
+        };
+        if self.anchor(data).is_live() {
+            return self.doom(data).map(|()| false).or_else(|refused| match refused {
+                Refused::Again => Ok(false),
+                other => Err(other),
+            });
+        }
+        self.reap(data)
+    }
+}
+
+impl<M: Look, P, C> Morsels<'_, M, P, C> {
     /// What a meta morsel describes.
     ///
     /// # Errors
@@ -75,7 +91,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// What its page says; `None` if the data is not there any more.
     fn read_meta(&self, meta: Record) -> Result<Option<Described>, Refused> {
         let page = self.anchor(meta).root();
-        let words: [u64; 4] = core::array::from_fn(|n| self.memory.load(At::new(page, n)));
+        let words: [u64; 4] = core::array::from_fn(|n| self.memory.word(At::new(page, n)));
         if sealed([words[0], words[1], words[2]]) != words || words[0] != IDENTITY {
             return Err(Refused::Damaged);
         }
@@ -84,30 +100,26 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         let same = self.generation(data) & u32::MAX as u64 == words[1] >> 32;
         let anchor = self.anchor(data);
         let owned =
-            anchor.has(Anchor::OWNED) && self.memory.load(data.word(OTHER)) == meta.id as u64;
+            anchor.has(Anchor::OWNED) && self.memory.word(data.word(OTHER)) == meta.id as u64;
         let there = (anchor.is_live() || anchor.is_dying()) && owned;
         Ok((same && there).then_some(Described { data, address: words[2] }))
     }
 
-    /// Destroys a part of what a dying meta morsel describes; `true` when nothing of it is left.
-    pub(crate) fn reap_described(&self, meta: Record) -> Result<bool, Refused> {
-        let Some(Described { data, .. }) = self.read_meta(meta)? else {
-            return Ok(true);
-        };
-        if self.anchor(data).is_live() {
-            return self.doom(data).map(|()| false).or_else(|refused| match refused {
-                Refused::Again => Ok(false),
-                other => Err(other),
-            });
-        }
-        self.reap(data)
-    }
-
     /// Is an owned object described by a meta morsel that exists?
     pub(crate) fn is_described(&self, data: Record) -> bool {
-        let meta = self.memory.load(data.word(OTHER));
+        let meta = self.memory.word(data.word(OTHER));
         let meta = u32::try_from(meta).ok().and_then(|id| self.find(id));
         meta.is_some_and(|meta| self.described(meta).is_ok_and(|found| found.data == data))
+    }
+
+    /// Recovery can do with a meta morsel what it does: what is live describes something that is.
+    ///
+    /// # Errors
+    /// [`Refused::Damaged`].
+    pub(crate) fn check_meta(&self, meta: Record) -> Result<(), Refused> {
+        let found = self.read_meta(meta)?;
+        let is_whole = found.is_some_and(|Described { data, .. }| self.anchor(data).is_live());
+        (is_whole || self.anchor(meta).is_dying()).then_some(()).ok_or(Refused::Damaged)
     }
 }
 

@@ -23,7 +23,7 @@
 //!                            └──────────────┘
 //! ```
 
-use crate::memory::{At, Cores, Frame, Memory, Pages, LINES, WORDS};
+use crate::memory::{At, Cores, Frame, Look, Memory, Pages, LINES, WORDS};
 use crate::{durable::State, link, Access, Child, Kind, Morsels, Refused, Shown};
 
 /// Records in a page.
@@ -93,9 +93,19 @@ impl Anchor {
     pub(crate) fn is_sound(self) -> bool {
         match self.0 & 7 {
             0 | 1 => self.0 <= 1,
-            2 | 3 => self.order() <= 4,
+            2 | 3 => self.order() <= 4 && self.is_of_one_kind(),
             _ => false,
         }
+    }
+    /// It is a meta morsel of one page, or what such a one describes, or what was committed, or none of them.
+    fn is_of_one_kind(self) -> bool {
+        let kind = self.0 & (Self::META | Self::OWNED | Self::HIDDEN);
+        let is_page = self.order() == 0 && !self.has(Self::TRIMMING);
+        kind.count_ones() <= 1 && (is_page || !self.has(Self::META))
+    }
+    /// Of the object that has again what this hidden record has.
+    pub(crate) fn adopted(self) -> Anchor {
+        Anchor::live(self.root(), self.order(), self.0 & Self::LARGE)
     }
     pub fn is_live(self) -> bool {
         self.0 & 7 == Self::LIVE
@@ -128,6 +138,47 @@ impl Anchor {
     }
 }
 
+impl<M: Look, P, C> Morsels<'_, M, P, C> {
+    /// The record of the directory.
+    pub fn directory(&self) -> Record {
+        Record { id: 0, at: At::new(self.head, WORDS) }
+    }
+
+    pub fn anchor(&self, record: Record) -> Anchor {
+        Anchor(self.memory.word(record.at))
+    }
+    pub fn limit(&self, record: Record) -> u64 {
+        self.memory.word(record.word(LIMIT))
+    }
+    pub fn generation(&self, record: Record) -> u64 {
+        self.memory.word(record.word(GENERATION))
+    }
+
+    /// Where record `id` is, if its page exists.
+    #[inline]
+    pub(crate) fn find(&self, id: u32) -> Option<Record> {
+        if id == 0 {
+            return Some(self.directory());
+        }
+        let anchor = self.anchor(self.directory());
+        let (mut frame, mut level) = (anchor.root(), anchor.order());
+        let page = (id / RECORDS) as u64;
+        if page >= link::pages_of(level) {
+            return None;
+        }
+        while level > 0 {
+            let link = link::Link(self.memory.word(At::new(frame, link::index(page, level))));
+            if link.is_hole() {
+                return None;
+            }
+            // A claim has nothing in it yet, but may be looked at.
+            frame = link.frame();
+            level -= 1;
+        }
+        Some(Record { id, at: At::new(frame, (id % RECORDS) as usize * WORDS) })
+    }
+}
+
 impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// Makes the page of this pool that names all others, and an empty directory.
     ///
@@ -151,11 +202,6 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         Ok(())
     }
 
-    /// The record of the directory.
-    pub fn directory(&self) -> Record {
-        Record { id: 0, at: At::new(self.head, WORDS) }
-    }
-
     /// What record `id` says.
     ///
     /// # Errors
@@ -170,42 +216,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         }
     }
 
-    pub fn anchor(&self, record: Record) -> Anchor {
-        Anchor(self.memory.load(record.at))
-    }
-    pub fn limit(&self, record: Record) -> u64 {
-        self.memory.load(record.word(LIMIT))
-    }
-    pub fn generation(&self, record: Record) -> u64 {
-        self.memory.load(record.word(GENERATION))
-    }
     /// The owner's words.
     pub fn owner_words(&self, record: Record) -> [u64; 4] {
         core::array::from_fn(|n| self.memory.load(record.word(OWNER + n)))
-    }
-
-    /// Where record `id` is, if its page exists.
-    #[inline]
-    pub(crate) fn find(&self, id: u32) -> Option<Record> {
-        if id == 0 {
-            return Some(self.directory());
-        }
-        let anchor = self.anchor(self.directory());
-        let (mut frame, mut level) = (anchor.root(), anchor.order());
-        let page = (id / RECORDS) as u64;
-        if page >= link::pages_of(level) {
-            return None;
-        }
-        while level > 0 {
-            let link = link::Link(self.memory.load(At::new(frame, link::index(page, level))));
-            if link.is_hole() {
-                return None;
-            }
-            // A claim has nothing in it yet, but may be looked at.
-            frame = link.frame();
-            level -= 1;
-        }
-        Some(Record { id, at: At::new(frame, (id % RECORDS) as usize * WORDS) })
     }
 
     /// A number without an object, among those of the page of `from`.

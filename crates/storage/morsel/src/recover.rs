@@ -11,8 +11,9 @@
 //! be written back.
 
 use crate::durable::State;
-use crate::link::{Child, Kind, Link};
-use crate::memory::{At, Cores, Frame, Memory, Pages, Reserved};
+use crate::link::{Child, Link};
+use crate::mark::{Marker, Marks};
+use crate::memory::{At, Cores, Frame, Look, Memory, Pages, Reserved};
 use crate::record::{Record, MAGIC, RECORDS};
 use crate::{Anchor, Morsels, Refused};
 
@@ -24,26 +25,12 @@ enum Phase {
     Done,
 }
 
-/// A table whose entries are being marked.
-#[derive(Clone, Copy, Debug)]
-struct Marking {
-    table: Frame,
-    level: u8,
-    next: usize,
-    /// Can all that led here be written?
-    own: bool,
-}
-
 /// How far recovery has come. All frames of the pool are free, with descriptors of 0, when it begins.
 #[derive(Debug)]
 pub struct Recovery {
     phase: Phase,
     id: u32,
-    /// Tables whose entries are being marked.
-    stack: [Marking; 4],
-    depth: usize,
-    /// Whose they are.
-    owner: u32,
+    marker: Marker,
     /// How far the limit of the present object is trimmed.
     trimmed: u64,
 }
@@ -56,8 +43,7 @@ impl Default for Recovery {
 
 impl Recovery {
     pub fn new() -> Recovery {
-        let stack = [Marking { table: Frame(0), level: 0, next: 0, own: false }; 4];
-        Recovery { phase: Phase::Head, id: 0, stack, depth: 0, owner: 0, trimmed: 0 }
+        Recovery { phase: Phase::Head, id: 0, marker: Marker::new(), trimmed: 0 }
     }
 
     /// Does a step: a table, a page of records, or a part of what was begun. Returns `true` when nothing is left.
@@ -69,8 +55,8 @@ impl Recovery {
         &mut self,
         morsels: &Morsels<'_, M, P, C>,
     ) -> Result<bool, Refused> {
-        if self.depth > 0 {
-            self.mark_table(morsels)?;
+        if self.marker.is_busy() {
+            self.marker.table(morsels.memory, &InPool(morsels))?;
             return Ok(false);
         }
         match self.phase {
@@ -85,18 +71,13 @@ impl Recovery {
         &mut self,
         morsels: &Morsels<'_, M, P, C>,
     ) -> Result<(), Refused> {
-        let directory = morsels.directory();
-        let anchor = morsels.anchor(directory);
-        let plain = Anchor::live(anchor.root(), anchor.order(), 0);
-        let good = morsels.memory.load(At::new(morsels.head, 0)) == MAGIC
-            && anchor == plain
-            && anchor.order() > 0;
-        if !good || morsels.pages.reserve(morsels.head, 0) != Reserved::First {
+        let anchor = check_head(morsels)?;
+        if morsels.pages.reserve(morsels.head, 0) != Reserved::First {
             return Err(Refused::Damaged);
         }
         self.phase = Phase::Records;
         self.id = 1;
-        self.mark_root(morsels, directory, anchor)
+        self.marker.root(&InPool(morsels), 0, anchor)
     }
 
     /// Looks at the next records.
@@ -123,7 +104,7 @@ impl Recovery {
                 self.id += 1;
                 self.trimmed = 0;
             }
-            if !finished || self.depth > 0 {
+            if !finished || self.marker.is_busy() {
                 return Ok(());
             }
         }
@@ -137,7 +118,7 @@ impl Recovery {
         record: Record,
     ) -> Result<bool, Refused> {
         let anchor = morsels.anchor(record);
-        if !anchor.is_sound() || anchor.has(Anchor::META) && anchor.order() > 0 {
+        if !anchor.is_sound() {
             return Err(Refused::Damaged);
         }
         if !anchor.is_live() && !anchor.is_dying() {
@@ -151,52 +132,8 @@ impl Recovery {
         if anchor.has(Anchor::CUTTING) {
             morsels.memory.store(record.at, anchor.without(Anchor::CUTTING).0);
         }
-        self.mark_root(morsels, record, anchor)?;
+        self.marker.root(&InPool(morsels), record.id, anchor)?;
         Ok(true)
-    }
-
-    fn mark_root<M: Memory, P: Pages, C: Cores>(
-        &mut self,
-        morsels: &Morsels<'_, M, P, C>,
-        record: Record,
-        anchor: Anchor,
-    ) -> Result<(), Refused> {
-        if anchor.order() > 4 || morsels.pages.reserve(anchor.root(), 0) != Reserved::First {
-            return Err(Refused::Damaged);
-        }
-        morsels.pages.set_descriptor(anchor.root(), State::root(record.id, 0).0);
-        if anchor.order() > 0 {
-            let (table, level) = (anchor.root(), anchor.order());
-            self.stack[0] = Marking { table, level, next: 0, own: true };
-            self.depth = 1;
-            self.owner = record.id;
-        }
-        Ok(())
-    }
-
-    /// Marks what the entries of the table on top of the stack lead to, until there is a table to be marked first.
-    fn mark_table<M: Memory, P: Pages, C: Cores>(
-        &mut self,
-        morsels: &Morsels<'_, M, P, C>,
-    ) -> Result<(), Refused> {
-        let Marking { table, level, next, own } = self.stack[self.depth - 1];
-        for index in next..paging::ENTRIES {
-            let Some(link) = tidy(morsels, At::new(table, index), level)? else { continue };
-            let (child, own) = (link.child(level), own && link.is_own());
-            // The directory has pages of 64 records.
-            if child.kind == Kind::Huge && self.owner == 0 {
-                return Err(Refused::Damaged);
-            }
-            let first = mark(morsels, child, own)?;
-            if let (true, Kind::Table(level)) = (first, child.kind) {
-                self.stack[self.depth - 1].next = index + 1;
-                self.stack[self.depth] = Marking { table: child.frame, level, next: 0, own };
-                self.depth += 1;
-                return Ok(());
-            }
-        }
-        self.depth -= 1;
-        Ok(())
     }
 
     /// Ends what was begun with an object.
@@ -206,12 +143,11 @@ impl Recovery {
         record: Record,
     ) -> Result<bool, Refused> {
         let anchor = morsels.anchor(record);
+        if anchor.has(Anchor::META) {
+            morsels.check_meta(record)?;
+        }
         if anchor.is_dying() {
             return morsels.reap(record);
-        }
-        if anchor.is_live() && anchor.has(Anchor::META) {
-            // It was made after what it describes.
-            morsels.described(record)?;
         }
         if anchor.is_live() && anchor.has(Anchor::OWNED) && !morsels.is_described(record) {
             // Of a meta morsel that is dying it is the data, which goes with it; else there never was one.
@@ -232,45 +168,55 @@ impl Recovery {
     }
 }
 
-/// One more entry leads to it. Was it the first?
-fn mark<M: Memory, P: Pages, C: Cores>(
-    morsels: &Morsels<'_, M, P, C>,
-    child: Child,
-    own: bool,
-) -> Result<bool, Refused> {
-    let found = State::found(child.kind, own);
-    match morsels.pages.reserve(child.frame, child.kind.order()) {
-        Reserved::First => {
-            morsels.pages.set_descriptor(child.frame, found.0);
-            Ok(true)
-        }
-        Reserved::Before => {
-            let before = State(morsels.pages.descriptor(child.frame));
-            let shared = before.may_be_shared(found) && morsels.share(child.frame);
-            shared.then_some(false).ok_or(Refused::Damaged)
-        }
-        Reserved::Outside => Err(Refused::Damaged),
-    }
+/// So large is a directory of 2^24 records.
+const DIRECTORY_ORDER: u8 = 2;
+
+/// What the page that names all others says of the directory.
+///
+/// # Errors
+/// [`Refused::Damaged`] if it is no such page.
+pub(crate) fn check_head<M: Look, P, C>(morsels: &Morsels<'_, M, P, C>) -> Result<Anchor, Refused> {
+    let anchor = morsels.anchor(morsels.directory());
+    let plain = Anchor::live(anchor.root(), anchor.order(), 0);
+    let good = morsels.memory.word(At::new(morsels.head, 0)) == MAGIC
+        && anchor == plain
+        && (1..=DIRECTORY_ORDER).contains(&anchor.order());
+    good.then_some(anchor).ok_or(Refused::Damaged)
 }
 
-/// An entry without what only the last run knew; `None` if it leads nowhere.
-fn tidy<M: Memory, P: Pages, C: Cores>(
-    morsels: &Morsels<'_, M, P, C>,
-    at: At,
-    level: u8,
-) -> Result<Option<Link>, Refused> {
-    let link = morsels.load(at);
-    let tidy = match link {
-        link if link.is_hole() => Link::EMPTY,
-        link if link.is_claim() => link.completed().left(),
-        link => link.left(),
-    };
-    if tidy != link {
-        morsels.memory.store(at, tidy.0);
+/// Marks are in the pool itself, which is tidied on the way.
+struct InPool<'a, 'm, M, P, C>(&'a Morsels<'m, M, P, C>);
+
+impl<M: Memory, P: Pages, C: Cores> Marks for InPool<'_, '_, M, P, C> {
+    fn root(&self, frame: Frame, record: u32) -> Result<(), Refused> {
+        match self.0.pages.reserve(frame, 0) {
+            Reserved::First => {
+                self.0.pages.set_descriptor(frame, State::root(record, 0).0);
+                Ok(())
+            }
+            Reserved::Before | Reserved::Outside => Err(Refused::Damaged),
+        }
     }
-    match tidy {
-        tidy if tidy.is_empty() => Ok(None),
-        tidy if tidy.is_sound(level) => Ok(Some(tidy)),
-        _ => Err(Refused::Damaged),
+
+    #[inline(always)]
+    fn child(&self, child: Child, own: bool) -> Result<bool, Refused> {
+        let found = State::found(child.kind, own);
+        match self.0.pages.reserve(child.frame, child.kind.order()) {
+            Reserved::First => {
+                self.0.pages.set_descriptor(child.frame, found.0);
+                Ok(true)
+            }
+            Reserved::Before => {
+                let before = State(self.0.pages.descriptor(child.frame));
+                let shared = before.may_be_shared(found) && self.0.share(child.frame);
+                shared.then_some(false).ok_or(Refused::Damaged)
+            }
+            Reserved::Outside => Err(Refused::Damaged),
+        }
+    }
+
+    #[inline]
+    fn tidied(&self, at: At, link: Link) {
+        self.0.memory.store(at, link.0);
     }
 }

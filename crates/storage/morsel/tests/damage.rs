@@ -1,10 +1,11 @@
 //! Pools that these algorithms have not written, or something else after them: words are changed anywhere, and recovery
-//! refuses what it finds, or it was nothing that matters. It never leads out of the pool, nor to two owners.
+//! refuses what it finds, or it was nothing that matters. It never leads out of the pool, nor to two owners. The inspection before
+//! it, which can store nothing, refuses the same and nothing else.
 
 mod common;
 
-use common::{audit, Op, World};
-use morsel::Domain;
+use common::{announced, audit, inspect, Op, World};
+use morsel::{Domain, Refused};
 
 const IMAGES: u64 = 60_000;
 
@@ -50,13 +51,18 @@ fn damaged_pools_are_refused_or_whole() {
             };
             image.store(frame, word, new);
         }
+        let (inspected, announced) = (inspect(&image), inspect(&image).map(|()| announced(&image)));
         let world = World::booted(image, Domain::Memory);
         match world.recover() {
             Err(wrong) => {
+                assert_eq!(inspected, Err(Refused::Damaged), "seed {seed:#x}");
                 assert_eq!(wrong, "recovery: Damaged", "seed {seed:#x}");
                 refused += 1;
             }
             Ok(()) => {
+                // It is as it was announced.
+                let now = common::announced(&world.image());
+                assert_eq!(announced, Ok(now), "seed {seed:#x}");
                 let found = audit(&world).unwrap_or_else(|wrong| panic!("seed {seed:#x}: {wrong}"));
                 for id in found.keys().filter(|id| found[*id].described_by.is_none()) {
                     let gone = Op::Destroy { id: *id }.run(&world);

@@ -3,11 +3,10 @@
 mod common;
 
 use common::{after_failure, audit, Contents, Op, World};
-use morsel::{Domain, Refused};
-use powerfail::{Image, Point, Site};
-use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeSet, HashSet};
-use std::hash::{Hash, Hasher};
+use morsel::{Anchor, Domain, Refused};
+use powerfail::{Depth, Image, Recorder, Site, Subject, Walk};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 const FRAMES: usize = 72;
 /// Up to so many images of a point, all are looked at; of more, so many.
@@ -75,135 +74,99 @@ const OPERATIONS: [Op; 41] = [
     Op::Release { id: 2 },
 ];
 
-/// How much is looked at.
-#[derive(Clone, Copy)]
-struct Depth {
-    images: usize,
-    /// Of so many images, one is recovered with further failures.
-    again: usize,
-}
+/// The objects of a pool.
+struct Objects;
 
-struct Failures {
-    depth: Depth,
-    random: fastrand::Rng,
-    images: usize,
-    recoveries: usize,
-    /// What has been recovered, and was between these two states.
-    passed: HashSet<(u64, u64)>,
-    /// Places that recovery comes to.
-    recovering: BTreeSet<Site>,
-    muted: Option<Site>,
-}
+impl Subject for Objects {
+    type World = World;
+    type State = Contents;
+    type Found = Contents;
 
-fn hash(of: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    hasher.finish()
-}
-
-impl Failures {
-    fn new(seed: u64, depth: Depth) -> Failures {
-        let random = fastrand::Rng::with_seed(seed);
-        Failures {
-            depth,
-            random,
-            images: 0,
-            recoveries: 0,
-            passed: HashSet::new(),
-            recovering: BTreeSet::new(),
-            muted: None,
-        }
-    }
-
-    /// Everything that may be found at these points is between two states.
-    fn check(&mut self, points: Vec<Point>, old: &Contents, new: &Contents) -> Result<(), String> {
-        let states = hash((old, new));
-        for point in points {
-            let (mut wrong, most) = (None, self.depth.images);
-            let mut random = self.random.fork();
-            point.images(most, &mut random, |image| {
-                self.images += 1;
-                let key = (image.hash(), states);
-                if wrong.is_none() && !self.passed.contains(&key) {
-                    wrong = self.recover(image, old, new).err();
-                    self.passed.insert(key);
-                }
-            });
-            if let Some(wrong) = wrong {
-                return Err(wrong);
-            }
-        }
-        Ok(())
-    }
-
-    fn recover(&mut self, image: Image, old: &Contents, new: &Contents) -> Result<(), String> {
+    fn recover(image: Image, muted: Option<Site>, watch: bool) -> Result<World, String> {
+        common::inspect(&image).map_err(|refused| format!("inspection: {refused:?}"))?;
         let world = World::booted(image, Domain::Memory);
-        world.memory.borrow_mut().muted = self.muted;
-        let again = self.random.usize(..self.depth.again) == 0;
-        if again {
+        world.memory.borrow_mut().muted = muted;
+        if watch {
             world.memory.borrow_mut().watch();
         }
-        world.recover()?;
-        self.recovering.extend(world.memory.borrow().sites());
-        let found = audit(&world)?;
-        after_failure(old, new, &found)?;
-        if again {
-            self.recover_again(&world, &found)?;
-        }
-        Ok(())
+        world.recover().map(|()| world)
     }
+    fn recorder(world: &World) -> &RefCell<Recorder> {
+        &world.memory
+    }
+    fn between(world: &World, old: &Contents, new: &Contents) -> Result<Contents, String> {
+        let found = audit(world)?;
+        after_failure(old, new, &found).map(|()| found)
+    }
+    fn is_still(world: &World, found: &Contents) -> Result<(), String> {
+        match audit(world)? {
+            now if now == *found => Ok(()),
+            now => Err(format!("{found:?}\nbecomes {now:?}")),
+        }
+    }
+}
 
-    /// The power failed during recovery, too; and nothing remains to be done at the next.
-    fn recover_again(&mut self, world: &World, found: &Contents) -> Result<(), String> {
-        world.memory.borrow_mut().point();
-        let points = world.memory.borrow_mut().take_points();
-        for point in points {
-            let mut wrong = Ok(());
-            point.images(12, &mut self.random.fork(), |image| {
-                self.recoveries += 1;
-                let world = World::booted(image, Domain::Memory);
-                let now = world.recover().and_then(|()| audit(&world));
-                let same = now.and_then(|now| match now == *found {
-                    true => Ok(()),
-                    false => Err(format!("{found:?}\nbecomes, by another failure, {now:?}")),
-                });
-                wrong = std::mem::replace(&mut wrong, Ok(())).and(same);
-            });
-            wrong?;
-        }
-        let before = world.image();
-        let restarted = World::booted(before.clone(), Domain::Memory);
-        restarted.recover()?;
-        (restarted.image() == before)
-            .then_some(())
-            .ok_or("recovering twice changes something".into())
-    }
+type Failures = Walk<Objects>;
 
-    /// Does operations one after the other; in each and after each the power may fail.
-    fn sequence(&mut self, world: &World, contents: &Contents, ops: &[Op]) -> Result<(), String> {
-        let mut contents = contents.clone();
-        world.memory.borrow_mut().watch();
-        for (n, &op) in ops.iter().enumerate() {
-            // The next is done by another core, whose fences are not for what this one has written back.
-            world.memory.borrow_mut().core = n % powerfail::CORES;
-            let mut after = contents.clone();
-            let expected = op.model(&mut after);
-            let found = op.run(world);
-            match found {
-                Err(Refused::NoMemory) => after = contents.clone(),
-                found if found != expected => return Err(format!("{found:?}, not {expected:?}")),
-                _ => {}
-            }
-            let points = world.memory.borrow_mut().take_points();
-            self.check(points, &contents, &after)?;
-            // What has returned is done.
-            world.memory.borrow_mut().point();
-            let points = world.memory.borrow_mut().take_points();
-            self.check(points, &after, &after)?;
-            contents = after;
-        }
-        Ok(())
+/// Does operations one after the other; in each and after each the power may fail. Returns what there is then.
+fn sequence(
+    failures: &mut Failures,
+    world: &World,
+    contents: &Contents,
+    ops: &[Op],
+) -> Result<Contents, String> {
+    let mut contents = contents.clone();
+    world.memory.borrow_mut().watch();
+    for (n, &op) in ops.iter().enumerate() {
+        contents = step(failures, world, &contents, (n, op))?;
     }
+    Ok(contents)
+}
+
+/// Operation number `n`.
+fn step(
+    failures: &mut Failures,
+    world: &World,
+    contents: &Contents,
+    (n, op): (usize, Op),
+) -> Result<Contents, String> {
+    // The next is done by another core, whose fences are not for what this one has written back.
+    world.memory.borrow_mut().core = n % powerfail::CORES;
+    let mut after = contents.clone();
+    let expected = op.model(&mut after);
+    let found = op.run(world);
+    match found {
+        Err(Refused::NoMemory) => after = contents.clone(),
+        // The model knows nothing of what is left of an object.
+        Err(Refused::Exists) if new_numbers(op).any(|id| is_left(world, id)) => {
+            after = contents.clone();
+        }
+        found if found != expected => return Err(format!("{found:?}, not {expected:?}")),
+        _ => {}
+    }
+    failures.operation(world, contents, &after)?;
+    Ok(after)
+}
+
+/// The records that an operation makes.
+fn new_numbers(op: Op) -> impl Iterator<Item = u32> {
+    let (one, other) = match op {
+        Op::Create { id, .. } => (Some(id), None),
+        Op::Snapshot { new, .. } | Op::Commit { new, .. } => (Some(new), None),
+        Op::Meta { id, data, .. } => (Some(id), Some(data)),
+        _ => (None, None),
+    };
+    one.into_iter().chain(other)
+}
+
+/// Is a record that of an object that is being destroyed, or of what it was at its last commit?
+fn is_left(world: &World, id: u32) -> bool {
+    let morsels = world.morsels();
+    let is_dying = |record| morsels.anchor(record).is_dying();
+    morsels.record(id).is_some_and(|record| {
+        let is_hidden = morsels.anchor(record).has(Anchor::HIDDEN);
+        is_dying(record) || is_hidden && morsels.record(morsels.other(record)).is_some_and(is_dying)
+    })
 }
 
 /// Memory in which something was.
@@ -282,16 +245,16 @@ fn a_pool_is_formatted_or_it_is_none() {
 #[test]
 fn all_pairs_of_operations() {
     let (world, contents) = before(None);
-    let mut failures = Failures::new(1, Depth { images: SAMPLES, again: 16 });
+    let mut failures = Failures::new(Objects, 1, Depth { images: SAMPLES, again: 16 }, None);
     for first in OPERATIONS {
         for second in OPERATIONS {
-            let result = failures.sequence(&world.clone(), &contents, &[first, second]);
+            let result = sequence(&mut failures, &world.clone(), &contents, &[first, second]);
             result.unwrap_or_else(|wrong| panic!("{first:?}, {second:?}: {wrong}"));
         }
     }
     for between in OPERATIONS {
         let ops = [Op::Commit { id: 2, new: 9 }, between, Op::Commit { id: 2, new: 10 }];
-        let result = failures.sequence(&world.clone(), &contents, &ops);
+        let result = sequence(&mut failures, &world.clone(), &contents, &ops);
         result.unwrap_or_else(|wrong| panic!("{ops:?}: {wrong}"));
     }
     println!("{} images, {} after a second failure", failures.images, failures.recoveries);
@@ -301,25 +264,41 @@ fn all_pairs_of_operations() {
 #[test]
 fn each_operation_in_depth() {
     let (world, contents) = before(None);
-    let mut failures = Failures::new(2, Depth { images: MOST, again: 64 });
+    let mut failures = Failures::new(Objects, 2, Depth { images: MOST, again: 64 }, None);
     for op in OPERATIONS.into_iter().chain([Op::Large { id: 2, large: true }]) {
-        let result = failures.sequence(&world.clone(), &contents, &[op]);
+        let result = sequence(&mut failures, &world.clone(), &contents, &[op]);
         result.unwrap_or_else(|wrong| panic!("{op:?}: {wrong}"));
     }
     println!("{} images, {} after a second failure", failures.images, failures.recoveries);
 }
 
-/// Random sequences of three: one image of each.
+/// Of what follows on a pair, so many are tried before another pair is chosen.
+const THIRDS: u64 = 20;
+
+/// Random sequences of three: a few images of each. `TESSERA_TRIPLES=1000000` tries a million.
 #[test]
 fn random_sequences_of_three() {
     let seed = 0x7e55_e7a5_0000_0100;
     let (world, contents) = before(None);
-    let mut failures = Failures::new(seed, Depth { images: 3, again: 64 });
-    for _ in 0..2_000 {
-        let ops: [Op; 3] =
-            std::array::from_fn(|_| OPERATIONS[failures.random.usize(..OPERATIONS.len())]);
-        let result = failures.sequence(&world.clone(), &contents, &ops);
-        result.unwrap_or_else(|wrong| panic!("seed {seed:#x}, {ops:?}: {wrong}"));
+    let mut failures = Failures::new(Objects, seed, Depth { images: 3, again: 64 }, None);
+    let wanted = powerfail::wanted(2_000);
+    let (mut pair, mut reached) = ([OPERATIONS[0]; 2], None);
+    for n in 0..wanted {
+        if n % THIRDS == 0 {
+            pair = std::array::from_fn(|_| failures.random.choice(OPERATIONS).expect("some"));
+            let after = World::clone(&world);
+            let result = sequence(&mut failures, &after, &contents, &pair);
+            let between =
+                result.unwrap_or_else(|wrong| panic!("seed {seed:#x}, {pair:?}: {wrong}"));
+            reached = Some((after, between));
+        }
+        let (after, between) = reached.as_ref().expect("a pair was done");
+        let third = failures.random.choice(OPERATIONS).expect("some");
+        let result = step(&mut failures, &after.clone(), between, (2, third));
+        result.unwrap_or_else(|wrong| panic!("seed {seed:#x}, {pair:?}, {third:?}: {wrong}"));
+        if n % 100_000 == 99_999 {
+            println!("{} sequences", n + 1);
+        }
     }
     println!("{} images, {} after a second failure", failures.images, failures.recoveries);
 }
@@ -345,10 +324,10 @@ fn no_fence_and_no_write_back_can_be_left_out() {
     sequences.push(vec![limits[0], limits[1], Op::Write { id: 2, page: 513, value: 24 }]);
     let formatting = formats(None).expect("nothing is missing");
     let mut sites: BTreeSet<Site> = formatting.iter().filter(of_crate).copied().collect();
-    let mut good = Failures::new(3, Depth { images: 32, again: 64 });
+    let mut good = Failures::new(Objects, 3, Depth { images: 32, again: 64 }, None);
     for ops in &sequences {
         let world = world.clone();
-        good.sequence(&world, &contents, ops).expect("nothing is missing");
+        sequence(&mut good, &world, &contents, ops).expect("nothing is missing");
         sites.extend(world.memory.borrow().sites().iter().filter(of_crate));
         sites.extend(good.recovering.iter().filter(of_crate));
     }
@@ -358,16 +337,17 @@ fn no_fence_and_no_write_back_can_be_left_out() {
             let (world, contents) = before(Some(*site));
             // Only if recovery does not come to it, it goes on as before.
             let recovering = good.recovering.contains(site);
-            let mut known = HashSet::new();
-            let passed = if recovering { &mut known } else { &mut good.passed };
             let again = if recovering { 8 } else { usize::MAX };
-            let mut failures = Failures::new(3, Depth { images: 32, again });
-            failures.muted = Some(*site);
-            std::mem::swap(&mut failures.passed, passed);
+            let mut failures = Failures::new(Objects, 3, Depth { images: 32, again }, Some(*site));
+            if !recovering {
+                failures.share_passed(&mut good);
+            }
             let found = sequences
                 .iter()
-                .any(|ops| failures.sequence(&world.clone(), &contents, ops).is_err());
-            std::mem::swap(&mut failures.passed, passed);
+                .any(|ops| sequence(&mut failures, &world.clone(), &contents, ops).is_err());
+            if !recovering {
+                failures.share_passed(&mut good);
+            }
             found
         };
         println!("{}:{} fence {}: {is_found}", site.file, site.line, site.is_fence);

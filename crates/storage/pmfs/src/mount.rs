@@ -93,6 +93,15 @@ pub struct Mount<A> {
     phase: Phase,
 }
 
+impl Mount<()> {
+    /// Goes on with the words in this area, which are those that were looked at.
+    pub fn attach<A: Area>(self, area: A) -> Mount<A> {
+        let Fs { log, lines, index, .. } = self.fs;
+        let fs = Fs { area, log, lines, index };
+        Mount { fs, pending: self.pending, phase: self.phase }
+    }
+}
+
 impl<A: Area> Mount<A> {
     /// Begins to mount what is in an area. The `seed` should be one that nobody can guess: it decides
     /// which names are near each other in the index.
@@ -140,6 +149,18 @@ impl<A: Area> Mount<A> {
             Phase::Failed => return Err(Refused::Unfinished),
         };
         Ok(matches!(self.phase, Phase::Done))
+    }
+
+    /// Has everything been looked at, and is nothing wrong with it? The next [`step`](Mount::step) is the first that stores.
+    pub fn is_checked(&self) -> bool {
+        matches!(self.phase, Phase::Apply | Phase::Free { .. } | Phase::Done)
+    }
+
+    /// The same without the area: the words are to be stored to in another place than where they were looked at.
+    pub fn detach(self) -> Mount<()> {
+        let Fs { log, lines, index, .. } = self.fs;
+        let fs = Fs { area: (), log, lines, index };
+        Mount { fs, pending: self.pending, phase: self.phase }
     }
 
     /// The file system, when [`step`](Mount::step) has returned `true`.

@@ -5,11 +5,9 @@ mod common;
 use common::model::{compare, Model};
 use common::{attr, formatted, Memory, New, Op, Ref, World};
 use pmfs::Refused;
-use powerfail::{Image, Point, Recorder, Site};
+use powerfail::{Depth, Image, Recorder, Site, Subject, Walk};
 use std::cell::RefCell;
-use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeSet, HashSet};
-use std::hash::{Hash, Hasher};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 const PAGES: usize = 4;
@@ -106,157 +104,93 @@ fn operations() -> Vec<Op> {
     ]
 }
 
-/// How much is looked at.
-#[derive(Clone, Copy)]
-struct Depth {
-    images: usize,
-    /// Of so many images, one is mounted with further failures.
-    again: usize,
-}
-
-struct Failures {
-    depth: Depth,
-    random: fastrand::Rng,
-    images: usize,
-    mounts: usize,
-    later: usize,
+/// A file system.
+struct Names {
+    /// What may be done after a failure.
     operations: Vec<Op>,
-    /// What has been mounted, and was between these two states.
-    passed: HashSet<(u64, u64)>,
-    /// Places that a mount comes to.
-    mounting: BTreeSet<Site>,
-    muted: Option<Site>,
+    /// How often it was.
+    later: usize,
 }
 
-fn hash(of: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    hasher.finish()
+impl Subject for Names {
+    type World = World;
+    type State = Model;
+    type Found = Model;
+
+    fn recover(image: Image, muted: Option<Site>, watch: bool) -> Result<World, String> {
+        World::mount(image, muted, watch).map_err(|wrong| format!("{wrong:?}"))
+    }
+    fn recorder(world: &World) -> &RefCell<Recorder> {
+        &world.memory.0
+    }
+    fn between(world: &World, old: &Model, new: &Model) -> Result<Model, String> {
+        let Err(not_old) = compare(world, old) else { return Ok(old.clone()) };
+        match compare(world, new) {
+            Ok(()) => Ok(new.clone()),
+            Err(not_new) => Err(format!("not old: {not_old}\nnot new: {not_new}")),
+        }
+    }
+    fn is_still(world: &World, found: &Model) -> Result<(), String> {
+        compare(world, found)
+    }
+    fn go_on(failures: &mut Failures, image: Image, found: &Model) -> Result<(), String> {
+        go_on(failures, image, found)
+    }
 }
 
-impl Failures {
-    fn new(seed: u64, depth: Depth, muted: Option<Site>) -> Failures {
-        let random = fastrand::Rng::with_seed(seed);
-        let (passed, mounting) = (HashSet::new(), BTreeSet::new());
-        let operations = operations();
-        let (images, mounts, later) = (0, 0, 0);
-        Failures { depth, random, images, mounts, later, operations, passed, mounting, muted }
-    }
+type Failures = Walk<Names>;
 
-    /// Everything that may be found at these points is one of two states.
-    fn check(&mut self, points: Vec<Point>, old: &Model, new: &Model) -> Result<(), String> {
-        let states = hash((old, new));
-        for point in points {
-            let (mut wrong, most) = (None, self.depth.images);
-            let mut random = self.random.fork();
-            point.images(most, &mut random, |image| {
-                self.images += 1;
-                let key = (image.hash(), states);
-                if wrong.is_none() && !self.passed.contains(&key) {
-                    wrong = self.mount(image, old, new).err();
-                    self.passed.insert(key);
-                }
-            });
-            if let Some(wrong) = wrong {
-                return Err(wrong);
-            }
-        }
-        Ok(())
-    }
+fn failures(seed: u64, depth: Depth, muted: Option<Site>) -> Failures {
+    Walk::new(Names { operations: operations(), later: 0 }, seed, depth, muted)
+}
 
-    fn mount(&mut self, image: Image, old: &Model, new: &Model) -> Result<(), String> {
-        let again = self.random.usize(..self.depth.again) == 0;
-        let mounted = World::mount(image.clone(), self.muted, again);
-        let world = mounted.map_err(|wrong| format!("{wrong:?}"))?;
-        self.mounting.extend(world.memory.0.borrow().sites());
-        let is_old = compare(&world, old);
-        let found = if is_old.is_ok() { old } else { new };
-        if let Err(not_new) = compare(&world, new) {
-            is_old.map_err(|not_old| format!("not old: {not_old}\nnot new: {not_new}"))?;
-        }
-        if again {
-            self.mount_again(&world, found)?;
-            self.go_on(image, found)?;
-        }
-        Ok(())
+/// Does operations one after the other; in each and after each the power may fail.
+fn sequence(failures: &mut Failures, start: &Start, ops: &[&Op]) -> Result<BTreeSet<Site>, String> {
+    let (mut world, mut model) = start.world(failures.muted);
+    world.memory.0.borrow_mut().watch();
+    for (n, op) in ops.iter().enumerate() {
+        operation(failures, &mut world, &mut model, op, 1000 + n as i64)?;
     }
+    let sites = world.memory.0.borrow().sites().clone();
+    Ok(sites)
+}
 
-    /// The power failed during the mount, too; and nothing remains to be done at the next.
-    fn mount_again(&mut self, world: &World, found: &Model) -> Result<(), String> {
-        world.memory.0.borrow_mut().point();
-        let points = world.memory.0.borrow_mut().take_points();
-        for point in points {
-            let mut wrong = Ok(());
-            point.images(12, &mut self.random.fork(), |image| {
-                self.mounts += 1;
-                let mounted = World::mount(image, self.muted, false);
-                let same = mounted.map_err(|wrong| format!("mounting again: {wrong:?}"));
-                let same = same.and_then(|world| compare(&world, found));
-                wrong = std::mem::replace(&mut wrong, Ok(())).and(same);
-            });
-            wrong?;
-        }
-        let before = world.image();
-        let again = World::mount(before.clone(), self.muted, false);
-        let again = again.map_err(|wrong| format!("mounting again: {wrong:?}"))?;
-        compare(&again, found)?;
-        (again.image() == before).then_some(()).ok_or("mounting twice changes something".into())
+fn operation(
+    failures: &mut Failures,
+    world: &mut World,
+    model: &mut Model,
+    op: &Op,
+    now: i64,
+) -> Result<(), String> {
+    let old = model.settled();
+    let expected = op.model(model, now);
+    let found = op.run(world, now);
+    if found != expected {
+        return Err(format!("{found:?}, not {expected:?}"));
     }
+    failures.operation(world, &old, &model.settled())?;
+    compare(world, model)
+}
 
-    /// Does operations one after the other; in each and after each the power may fail.
-    fn sequence(&mut self, start: &Start, ops: &[&Op]) -> Result<BTreeSet<Site>, String> {
-        let (mut world, mut model) = start.world(self.muted);
-        world.memory.0.borrow_mut().watch();
-        for (n, op) in ops.iter().enumerate() {
-            self.operation(&mut world, &mut model, op, 1000 + n as i64)?;
-        }
-        let sites = world.memory.0.borrow().sites().clone();
-        Ok(sites)
-    }
+/// After a failure and a mount, another operation is begun, and the power fails again.
+fn go_on(failures: &mut Failures, image: Image, found: &Model) -> Result<(), String> {
+    let mut world = Names::recover(image, failures.muted, true)?;
+    world.memory.0.borrow_mut().take_points();
+    let all = &failures.subject.operations;
+    let op = all[failures.random.usize(..all.len())].clone();
+    let before = failures.depth;
+    failures.depth = Depth { images: 12, again: usize::MAX };
+    let result = operation(failures, &mut world, &mut found.clone(), &op, 2000);
+    failures.depth = before;
+    failures.subject.later += 1;
+    result.map_err(|wrong| format!("then {op:?}: {wrong}"))
+}
 
-    fn operation(
-        &mut self,
-        world: &mut World,
-        model: &mut Model,
-        op: &Op,
-        now: i64,
-    ) -> Result<(), String> {
-        let old = model.settled();
-        let expected = op.model(model, now);
-        let found = op.run(world, now);
-        if found != expected {
-            return Err(format!("{found:?}, not {expected:?}"));
-        }
-        let new = model.settled();
-        let points = world.memory.0.borrow_mut().take_points();
-        self.check(points, &old, &new)?;
-        // What has returned is done.
-        world.memory.0.borrow_mut().point();
-        let points = world.memory.0.borrow_mut().take_points();
-        self.check(points, &new, &new)?;
-        compare(world, model)
-    }
-
-    /// After a failure and a mount, another operation is begun, and the power fails again.
-    fn go_on(&mut self, image: Image, found: &Model) -> Result<(), String> {
-        let mounted = World::mount(image, self.muted, true);
-        let mut world = mounted.map_err(|wrong| format!("{wrong:?}"))?;
-        world.memory.0.borrow_mut().take_points();
-        let op = &self.operations[self.random.usize(..self.operations.len())].clone();
-        let before = self.depth;
-        self.depth = Depth { images: 12, again: usize::MAX };
-        let result = self.operation(&mut world, &mut found.clone(), op, 2000);
-        self.depth = before;
-        self.later += 1;
-        result.map_err(|wrong| format!("then {op:?}: {wrong}"))
-    }
-
-    fn report(&self) {
-        println!(
-            "{} images, {} after a failure during the mount, {} operations after a failure",
-            self.images, self.mounts, self.later
-        );
-    }
+fn report(failures: &Failures) {
+    println!(
+        "{} images, {} after a failure during the mount, {} operations after a failure",
+        failures.images, failures.recoveries, failures.subject.later
+    );
 }
 
 /// What is there before: an image in which everything is written back, and operations that the mount forgets.
@@ -336,40 +270,43 @@ fn an_area_is_formatted_or_it_is_not() {
 #[test]
 fn all_pairs_of_operations() {
     let (start, ops) = (Start::new(), operations());
-    let mut failures = Failures::new(1, Depth { images: SAMPLES, again: 16 }, None);
+    let mut failures = self::failures(1, Depth { images: SAMPLES, again: 16 }, None);
     for first in &ops {
         for second in &ops {
-            let result = failures.sequence(&start, &[first, second]);
+            let result = sequence(&mut failures, &start, &[first, second]);
             result.unwrap_or_else(|wrong| panic!("{first:?}, {second:?}: {wrong}"));
         }
     }
-    failures.report();
+    report(&failures);
 }
 
 /// Each operation, with all images that a point has, up to 4,096.
 #[test]
 fn each_operation_in_depth() {
     let start = Start::new();
-    let mut failures = Failures::new(2, Depth { images: MOST, again: 64 }, None);
+    let mut failures = self::failures(2, Depth { images: MOST, again: 64 }, None);
     for op in &operations() {
-        let result = failures.sequence(&start, &[op]);
+        let result = sequence(&mut failures, &start, &[op]);
         result.unwrap_or_else(|wrong| panic!("{op:?}: {wrong}"));
     }
-    failures.report();
+    report(&failures);
 }
 
-/// Random sequences of three: a few images of each.
+/// Random sequences of three: a few images of each. `TESSERA_TRIPLES=1000000` tries a million.
 #[test]
 fn random_sequences_of_three() {
     let seed = 0x7e55_e7a5_0000_0400;
     let (start, all) = (Start::new(), operations());
-    let mut failures = Failures::new(seed, Depth { images: 3, again: 64 }, None);
-    for _ in 0..2_000 {
+    let mut failures = self::failures(seed, Depth { images: 3, again: 64 }, None);
+    for n in 0..powerfail::wanted(2_000) {
         let ops: [&Op; 3] = std::array::from_fn(|_| &all[failures.random.usize(..all.len())]);
-        let result = failures.sequence(&start, &ops);
+        let result = sequence(&mut failures, &start, &ops);
         result.unwrap_or_else(|wrong| panic!("seed {seed:#x}, {ops:?}: {wrong}"));
+        if n % 100_000 == 99_999 {
+            println!("{} sequences", n + 1);
+        }
     }
-    failures.report();
+    report(&failures);
 }
 
 /// What is left of an operation that did not happen does not become part of the next one: nothing is between them, not even
@@ -378,7 +315,7 @@ fn random_sequences_of_three() {
 fn half_a_record_is_never_completed() {
     let (mut start, ops) = (Start::new(), operations());
     start.held.clear();
-    let mut failures = Failures::new(4, Depth { images: 16, again: usize::MAX }, None);
+    let mut failures = self::failures(4, Depth { images: 16, again: usize::MAX }, None);
     for op in &ops {
         let (mut world, mut model) = start.world(None);
         world.memory.0.borrow_mut().watch();
@@ -393,12 +330,12 @@ fn half_a_record_is_never_completed() {
             for image in images {
                 let world = World::mount(image.clone(), None, false).expect("whole");
                 let found = if compare(&world, &new).is_ok() { &new } else { &old };
-                let result = failures.go_on(image, found);
+                let result = go_on(&mut failures, image, found);
                 result.unwrap_or_else(|wrong| panic!("{op:?}: {wrong}"));
             }
         }
     }
-    failures.report();
+    report(&failures);
 }
 
 /// Each fence and each write-back of the crate is needed: without it, something is found.
@@ -413,17 +350,17 @@ fn no_fence_and_no_write_back_can_be_left_out() {
     let formatting = formats(None).expect("nothing is missing");
     let mut sites: BTreeSet<Site> = formatting.iter().filter(of_crate).copied().collect();
     let depth = Depth { images: 32, again: 8 };
-    let mut good = Failures::new(3, depth, None);
+    let mut good = failures(3, depth, None);
     for op in &ops {
-        let found = good.sequence(&start, &[op]).expect("nothing is missing");
+        let found = sequence(&mut good, &start, &[op]).expect("nothing is missing");
         sites.extend(found.iter().filter(of_crate));
-        sites.extend(good.mounting.iter().filter(of_crate));
+        sites.extend(good.recovering.iter().filter(of_crate));
     }
     let mut unneeded = Vec::new();
     for site in &sites {
         let is_found = formats(Some(*site)).is_err() || {
-            let mut failures = Failures::new(3, depth, Some(*site));
-            sequences.iter().any(|ops| failures.sequence(&start, ops).is_err())
+            let mut failures = self::failures(3, depth, Some(*site));
+            sequences.iter().any(|ops| sequence(&mut failures, &start, ops).is_err())
         };
         println!("{}:{} fence {}: {is_found}", site.file, site.line, site.is_fence);
         if !is_found {

@@ -25,6 +25,7 @@ mod native;
 mod persistent;
 mod processors;
 mod protocol;
+mod qmp;
 mod report;
 mod shell;
 mod streams;

@@ -142,8 +142,23 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery_does_not_count_who_shares",
-        changes: &[("crates/storage/morsel/src/recover.rs", "before.may_be_shared(found) && morsels.share(child.frame)", "before.may_be_shared(found)")],
+        changes: &[("crates/storage/morsel/src/recover.rs", "before.may_be_shared(found) && self.0.share(child.frame)", "before.may_be_shared(found)")],
         found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
+    },
+    Bug {
+        name: "a_survey_does_not_see_who_may_write",
+        changes: &[("crates/storage/morsel/src/inspection.rs", "notes[0].get() == found && !own", "notes[0].get() == found")],
+        found_by: Test::Host { package: "morsel", test: "damaged_pools_are_refused_or_whole" },
+    },
+    Bug {
+        name: "a_survey_forgets_that_objects_go_back",
+        changes: &[("crates/storage/morsel/src/inspection.rs", "match morsels.will_be(record)? {", "match anchor {")],
+        found_by: Test::Host { package: "morsel", test: "damaged_pools_are_refused_or_whole" },
+    },
+    Bug {
+        name: "a_survey_takes_notes_for_objects",
+        changes: &[("servers/unixd/src/pmem/inspection.rs", ".ok_or(DAMAGED)?.own_frames();", ".ok_or(DAMAGED)?.own_frames().min(1);")],
+        found_by: Test::Machine { test: "persistent/refused" },
     },
     Bug {
         name: "recovery_takes_a_table_for_a_page",
@@ -187,7 +202,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what_was_committed_is_freed_before_the_object_has_it",
-        changes: &[("crates/storage/morsel/src/commit.rs", "        self.name(record, 0);\n        self.memory.store(hidden.at", "        self.memory.store(record.word(OTHER), 0);\n        self.memory.store(hidden.at")],
+        changes: &[("crates/storage/morsel/src/commit.rs", "            self.name(record, 0);\n            self.memory.store(hidden.at", "            self.memory.store(record.word(OTHER), 0);\n            self.memory.store(hidden.at")],
         found_by: Test::Host { package: "morsel", test: "all_pairs_of_operations" },
     },
     Bug {

@@ -2,8 +2,8 @@
 #![allow(dead_code)]
 
 use morsel::{
-    Access, Anchor, At, Cores, Domain, Frame, Link, Memory, Morsels, Pages, Record, Recovery,
-    Refused, Reserved, Shown, State,
+    Access, Anchor, At, Cores, Domain, Extent, Frame, Inspection, Link, Look, Memory, Morsels,
+    Pages, Record, Recovery, Refused, Reserved, Shown, State,
 };
 use powerfail::{Image, Recorder, LINE, PAGE};
 use std::cell::{Cell, RefCell};
@@ -285,6 +285,47 @@ impl Cores for World {
             self.fail("who walks waits for walks".into());
         }
     }
+}
+
+/// Memory that is only looked at.
+pub struct Still<'a>(pub &'a Image);
+
+impl Look for Still<'_> {
+    fn word(&self, at: At) -> u64 {
+        self.0.load(at.frame.0, at.index)
+    }
+}
+
+/// Would recovery accept it?
+pub fn inspect(image: &Image) -> Result<(), Refused> {
+    let frames = image.pages() - HEAD as usize;
+    let mut notes = vec![0; frames];
+    let mut inspection = Inspection::new(Extent { head: Frame(HEAD), frames, own: 1 }, &mut notes)?;
+    for _ in 0..100_000 {
+        if inspection.step(&Still(image))? {
+            return Ok(());
+        }
+    }
+    panic!("an inspection does not end");
+}
+
+/// Record, order and limit of an object that an inspection announces, and the first two words of each page that is there.
+pub type Announced = (u32, u8, u64, Vec<(u64, [u64; 2])>);
+
+/// All of them.
+pub fn announced(image: &Image) -> Vec<Announced> {
+    let (memory, mut all, mut id) = (Still(image), Vec::new(), 0);
+    while let Some(object) = morsel::inspected(&memory, Frame(HEAD), id).expect("inspected") {
+        // Of the last page a part may be zeroed by recovery.
+        let words = |page| {
+            let frame = morsel::inspected_page(&memory, object, page)?;
+            Some((page, [image.load(frame.0, 0), image.load(frame.0, 1)]))
+        };
+        let pages = (0..(object.limit / 4096).min(1030)).filter_map(words).collect();
+        all.push((object.record.id, object.anchor.order(), object.limit, pages));
+        id = object.record.id + 1;
+    }
+    all
 }
 
 /// What an object is, to who uses it. Pages of zeros are not listed.

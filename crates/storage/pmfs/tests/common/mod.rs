@@ -289,9 +289,22 @@ impl World {
     }
 }
 
-/// Mounts, in steps.
+/// Mounts, in steps. Until everything was looked at nothing is stored; then the mount goes on from another reference to the memory.
 pub fn mount(memory: &Memory) -> Result<Fs<Memory>, Refused> {
+    let before = memory.0.borrow().now().clone();
     let mut mount = Mount::new(memory.clone(), 7)?;
+    for _ in 0..100_000 {
+        if mount.is_checked() {
+            break;
+        }
+        if let Err(refused) = mount.step(|id| memory.has_content(id)) {
+            assert_eq!(mount.finish().err(), Some(Refused::Unfinished));
+            assert!(*memory.0.borrow().now() == before, "what is refused was changed");
+            return Err(refused);
+        }
+    }
+    assert!(*memory.0.borrow().now() == before, "what is looked at was changed");
+    let mut mount = mount.detach().attach(memory.clone());
     for _ in 0..100_000 {
         match mount.step(|id| memory.has_content(id)) {
             Ok(false) => {}
