@@ -321,6 +321,11 @@ impl PoolUse {
         PoolUse::of(&self.recent, number).store(0, Ordering::SeqCst);
     }
 
+    /// It knows no record of a pool.
+    pub fn forget_record(&self, number: usize) {
+        PoolUse::of(&self.recent, number).store(0, Ordering::SeqCst);
+    }
+
     /// The core begins to walk, or ends. Whoever looks afterwards sees it before anything that it reads then.
     #[inline]
     pub fn turn(&self) {

@@ -612,11 +612,25 @@ pub fn destroy(cpu: &mut CpuDriver, slot: SlotRef) -> Result<()> {
         Err(Refused::Again)
     })?;
     if let Some(shared) = morsels::open_pool(cpu.core, number) {
+        let shrank = shared.is_apart() && shrink_directory(cpu, number, id)?;
         // It is found at once by who creates the next one.
-        shared.cursor.store(id / RECORDS, Relaxed);
+        shared.cursor.store(if shrank { 0 } else { id / RECORDS }, Relaxed);
     }
     drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
     Ok(())
+}
+
+/// Gives back the page with a record that is free, if there are no others in it. Returns `true` if it went.
+fn shrink_directory(cpu: &mut CpuDriver, number: usize, id: u32) -> Result<bool> {
+    let shrank = at_home(cpu, number, |objects| {
+        Ok(objects.record(id).is_some_and(|record| objects.shrink_directory(record)))
+    })?;
+    if shrank {
+        for (_, core) in cpu.core.cores.iter() {
+            core.pool_use.forget_record(number);
+        }
+    }
+    Ok(shrank)
 }
 
 /// Does somebody have what a meta morsel describes, which goes with it?

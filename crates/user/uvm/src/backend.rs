@@ -234,6 +234,10 @@ pub trait Backend {
     fn object_make(&mut self, _object: ObjectId, _page: u64) -> bool {
         false
     }
+    /// Takes pages of an object away, from everybody, so that there are zeros. `false`: that is not done with such an object.
+    fn object_punch(&mut self, _object: ObjectId, _page: u64, _pages: u64) -> bool {
+        false
+    }
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.

@@ -372,4 +372,4 @@ fn batch_with_one_wrong(lab: &mut Lab) -> Outcome {
 }
 
 /// Every type is one that these tests, or those of its own file, have tried to map.
-const _: () = assert!(CapType::ALL.len() == 26);
+const _: () = assert!(CapType::ALL.len() == 27);

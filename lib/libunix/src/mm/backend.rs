@@ -504,10 +504,13 @@ impl Backend for Caps {
         objects.extent((arena, nodes), object, page)
     }
     fn object_is_whole(&self, object: ObjectId) -> bool {
-        self.objects.is_morsel(object)
+        self.objects.has_tables(object)
     }
     fn object_make(&mut self, object: ObjectId, page: u64) -> bool {
         self.objects.make_room(object, page)
+    }
+    fn object_punch(&mut self, object: ObjectId, page: u64, pages: u64) -> bool {
+        self.objects.punch(object, page, pages)
     }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);

@@ -20,6 +20,7 @@ use libos::vspace::R;
 use libos::Cap;
 use linuxdomain::{own, NEAR_EXTENTS};
 use tables::{Item, Numbers, Ranges, Slab};
+use unixproto::files::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
 use uvm::{Extent, NoMemory, ObjectError, ObjectId};
 
 /// A mapped file.
@@ -39,6 +40,8 @@ pub struct Object {
     size: u64,
     /// Its contents are known to be a Morsel.
     is_morsel: bool,
+    /// That has tables.
+    has_tables: bool,
     /// Frames of extents that others have taken the place of: pages of theirs may still be mapped.
     old: Vec<Place>,
     /// The next object in the same bucket.
@@ -188,9 +191,20 @@ impl Objects {
         }
         // So that the end of all of them can be told, whatever memory there is then.
         self.released.try_reserve(self.objects.len() + 1)?;
-        let (path, size, is_morsel, old) = (None, 0, false, Vec::new());
-        let object =
-            Object { desc, file, inode, path, writable, size, is_morsel, old, next: first };
+        let (is_morsel, has_tables) = (false, false);
+        let (path, size, old, next) = (None, 0, Vec::new(), first);
+        let object = Object {
+            desc,
+            file,
+            inode,
+            path,
+            writable,
+            size,
+            is_morsel,
+            has_tables,
+            old,
+            next,
+        };
         let id = ObjectId::new(self.objects.add(Some(object))?);
         self.buckets[bucket] = Some(id);
         Ok((id, true))
@@ -288,9 +302,9 @@ impl Objects {
         }
     }
 
-    /// Is the object known to be a Morsel?
-    pub fn is_morsel(&self, id: ObjectId) -> bool {
-        self.get(id).is_some_and(|object| object.is_morsel)
+    /// Is the object known to be a Morsel with tables?
+    pub fn has_tables(&self, id: ObjectId) -> bool {
+        self.get(id).is_some_and(|object| object.has_tables)
     }
 
     fn set_size(&mut self, id: ObjectId, size: u64) {
@@ -307,6 +321,15 @@ impl Objects {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Pages of an object become a hole.
+    pub fn punch(&self, id: ObjectId, page: u64, pages: u64) -> bool {
+        let mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+        let punch = |desc| {
+            server::call(op::Allocate { desc, mode, offset: page * PAGE, bytes: pages * PAGE })
+        };
+        self.get(id).is_some_and(|object| punch(object.desc).is_ok())
     }
 
     /// The pages of a Morsel around a page that it has.
@@ -451,6 +474,7 @@ impl Objects {
         if let Some(object) = self.get_mut(id) {
             object.size = found.size;
             object.is_morsel = found.is_morsel;
+            object.has_tables = found.is_morsel && found.bytes > PAGE;
         }
         let behind_end = page * PAGE >= found.size || page.wrapping_sub(first) >= pages;
         if behind_end || caps == 0 {
