@@ -35,6 +35,8 @@ pub struct SharedPool {
     frames: AtomicU64,
     /// Physical address of the allocator's words, behind the page that names all others.
     words: AtomicU64,
+    /// That of the word of the first page.
+    descriptors: AtomicU64,
     /// [`State`], in bit 8 whether only what was written back survives, and in bit 9 whether its pages come and go.
     state: AtomicU64,
     /// Of one whose pages come and go: how many are there.
@@ -75,6 +77,7 @@ impl SharedPool {
             base: AtomicU64::new(0),
             frames: AtomicU64::new(0),
             words: AtomicU64::new(0),
+            descriptors: AtomicU64::new(0),
             present: AtomicU64::new(0),
             free_cursor: AtomicU64::new(0),
             free_searched: AtomicU64::new(0),
@@ -103,6 +106,12 @@ impl SharedPool {
     #[inline]
     pub fn words(&self) -> u64 {
         self.words.load(Ordering::Relaxed)
+    }
+
+    /// That of the word of a page, for whoever has taken it.
+    #[inline]
+    pub fn descriptor(&self, page: u64) -> u64 {
+        self.descriptors.load(Ordering::Relaxed) + 8 * page
     }
 
     /// That of the page that names all others, and of its capability.
@@ -179,6 +188,9 @@ impl SharedPool {
         self.base.store(extent.base, Ordering::Relaxed);
         self.frames.store(extent.frames, Ordering::Relaxed);
         self.words.store(extent.head + PAGE, Ordering::Relaxed);
+        let geometry = Geometry::known(extent.frames as usize, 0, extent.is_apart);
+        let descriptors = extent.head + PAGE + 8 * geometry.descriptor(0) as u64;
+        self.descriptors.store(descriptors, Ordering::Relaxed);
         self.present.store(0, Ordering::Relaxed);
         self.free_cursor.store(0, Ordering::Relaxed);
         self.free_searched.store(0, Ordering::Relaxed);

@@ -80,9 +80,7 @@ pub fn is_whole(cap: &RawCap) -> bool {
 #[inline]
 pub fn shown_by(pools: &Pools, pa: u64) -> Option<(u64, u64)> {
     let (number, shared) = pools.around(pa)?;
-    let geometry = geometry(shared);
-    let frame = ((pa - shared.base()) >> 12) as usize;
-    let at = allocator_word(shared.words(), geometry.descriptor(frame));
+    let at = shared.descriptor((pa - shared.base()) >> 12);
     let word = PoolWord::at(at).cell().load(Ordering::Acquire);
     let (record, first) = State(word).entered()?;
     Some((object(number, record), first))

@@ -8,6 +8,7 @@
 #![no_main]
 
 mod attacks;
+mod chunks;
 mod copies;
 mod cspaces;
 mod devices;
@@ -62,6 +63,7 @@ const TESTS: &[&[Test]] = &[
     attacks::TESTS,
     loans::TESTS,
     morsels::TESTS,
+    chunks::TESTS,
     devices::TESTS,
     long::TESTS,
     race::TESTS,
