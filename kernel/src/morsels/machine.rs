@@ -277,6 +277,21 @@ impl<W: Waiting> Pages for Machine<'_, W> {
         let taken = self.pool().take_next(self.view.core.id.index())?;
         Some(Frame((self.view.base >> 12) + taken as u64))
     }
+    fn take_run(&self, most: usize) -> Option<(Frame, usize)> {
+        let (taken, count) = self.pool().take_run(self.view.core.id.index(), most)?;
+        Some((Frame((self.view.base >> 12) + taken as u64), count))
+    }
+    fn give_run(&self, first: Frame, count: usize) {
+        let Some(mut number) = self.number_of(first) else { return };
+        let end = number + count;
+        while number < end {
+            // Of one word of bits.
+            let next = end.min((number | 63) + 1);
+            let given = self.pool().give_run(number, next - number, self.view.core.id.index());
+            debug_assert_eq!(given, Ok(()), "frames that were taken come back");
+            number = next;
+        }
+    }
     fn give(&self, frame: Frame, order: u8) {
         let given = self
             .number_of(frame)

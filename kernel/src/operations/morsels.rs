@@ -732,6 +732,11 @@ fn map_pages(
     dst: SlotRef,
 ) -> Result<()> {
     let count = args.count as usize;
+    if count == 1 {
+        let shown = page(cpu, &from.cap(), args.offset)?;
+        show_morsel(&mut cpu.vm, &mut cpu.caps, table, from, at, &[shown], dst);
+        return Ok(());
+    }
     if count > MOST_SHOWN {
         return Err(Status::OutOfRange);
     }

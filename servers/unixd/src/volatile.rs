@@ -14,8 +14,9 @@ use libos::morsel::PoolCap;
 use libos::{memd, Cap, CapAddr, CapType, Status};
 use unixproto::Errno;
 
-/// What comes and goes at a time.
+/// What comes and goes at a time, at least; and at most.
 const CHUNK: u64 = 2 << 20;
+const LARGEST: u64 = 8 << 20;
 /// So much memory of the machine is described by a chunk of the pool's own.
 const DESCRIBED: u64 = 1000 << 20;
 /// Memory at low addresses is the kernel's, so that it need not be described.
@@ -55,6 +56,8 @@ pub struct VolatilePool {
     pool: Slots,
     /// What it has been given, by address.
     chunks: BTreeMap<u64, Slots>,
+    /// Bytes that it is given the next time: more and more, as long as nothing goes back.
+    next: u64,
 }
 
 /// The end of the addresses of so much memory.
@@ -79,8 +82,8 @@ impl VolatilePool {
         made?;
         pool.first().format_volatile(end - pages * PAGE, pages)?;
         POOL.store(pool.first().0, Relaxed);
-        let mut new = VolatilePool { pool, chunks: BTreeMap::new() };
-        new.add_chunk().map_err(|_| Status::NoMemory)?;
+        let mut new = VolatilePool { pool, chunks: BTreeMap::new(), next: CHUNK };
+        new.add_chunk(CHUNK).map_err(|_| Status::NoMemory)?;
         Ok(new)
     }
 
@@ -89,12 +92,12 @@ impl VolatilePool {
     }
 
     /// More memory, whoever it is for.
-    fn add_chunk(&mut self) -> Result<(), Errno> {
+    fn add_chunk(&mut self, bytes: u64) -> Result<(), Errno> {
         let mut unusable = Vec::new();
         while unusable.len() < UNUSABLE {
             let chunk = Slots::new(1)?;
             let near = memd::near(libos::upcall::own_frame());
-            memd::alloc(MEMD, CHUNK, CHUNK, near, chunk.first()).map_err(|_| Errno::ENOSPC)?;
+            memd::alloc(MEMD, bytes, CHUNK, near, chunk.first()).map_err(|_| Errno::ENOSPC)?;
             match self.cap().add_chunk(chunk.first()) {
                 Ok(address) => {
                     self.chunks.insert(address, chunk);
@@ -110,15 +113,23 @@ impl VolatilePool {
     /// More memory for a user, who leaves some to others.
     #[cold]
     fn grow(&mut self, user: u32) -> Result<(), Errno> {
-        match memd::has(MEMD, CHUNK + left_by(user)) {
-            Ok(true) => self.add_chunk(),
-            _ => Err(Errno::ENOSPC),
+        let has = |bytes| memd::has(MEMD, bytes + left_by(user)).unwrap_or(false);
+        let next = self.next;
+        self.next = LARGEST.min(2 * next);
+        // Much only where there is plenty.
+        if next > CHUNK && has(4 * next) && self.add_chunk(next).is_ok() {
+            return Ok(());
+        }
+        match has(CHUNK) {
+            true => self.add_chunk(CHUNK),
+            false => Err(Errno::ENOSPC),
         }
     }
 
     /// Gives memory back of which nothing is used, but for a little.
     pub fn give_back(&mut self) {
         FREED.store(0, Relaxed);
+        self.next = CHUNK;
         while self.space().is_ok_and(|(free, _)| free >= 2 * CHUNK) {
             match self.cap().remove_chunk() {
                 // The memory server has it when its capability is gone.

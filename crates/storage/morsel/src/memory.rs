@@ -73,6 +73,15 @@ pub trait Pages {
     fn take_next(&self) -> Option<Frame> {
         self.take(0)
     }
+    /// Some frames in a row, at most so many, and how many, as with [`take_next`](Self::take_next).
+    fn take_run(&self, most: usize) -> Option<(Frame, usize)> {
+        debug_assert!(most > 0);
+        self.take_next().map(|frame| (frame, 1))
+    }
+    /// Gives back frames in a row that were taken one by one, or as a run.
+    fn give_run(&self, first: Frame, count: usize) {
+        (first.0..first.0 + count as u64).for_each(|frame| self.give(Frame(frame), 0));
+    }
     /// Of 512 frames that were taken together, some may be given back alone.
     fn give(&self, frame: Frame, order: u8);
     /// For recovery: these are in use. Of 512, one that had been reserved is enough for [`Reserved::Before`].

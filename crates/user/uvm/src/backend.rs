@@ -197,7 +197,7 @@ pub trait Backend {
 
     /// Maps all of the 2 MiB with number `region`, where no table is, by one entry to the pages of an object from page `page`
     /// on, a multiple of the [pages of a region](crate::REGION_PAGES). Only of objects that can be
-    /// [mapped so](Self::object_is_whole).
+    /// [mapped so](Self::object_whole).
     fn whole_new(
         &mut self,
         _region: u64,
@@ -225,10 +225,10 @@ pub trait Backend {
 
     /// The part of an object around page `page` that lies in one Frame.
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
-    /// Does this object, of which an extent was asked for, consist of page tables, so that [`whole_new`](Self::whole_new) maps
-    /// parts of it, of pages that are outside of any extent, too?
-    fn object_is_whole(&self, _object: ObjectId) -> bool {
-        false
+    /// The object as an extent, if it consists of page tables, so that [`whole_new`](Self::whole_new) maps parts of it; `None` if it
+    /// does not. As [`object_extent`](Self::object_extent) otherwise.
+    fn object_whole(&mut self, _object: ObjectId, _page: u64) -> Result<Option<Extent>, ObjectError> {
+        Ok(None)
     }
     /// Such an entry shows no memory for this page. Makes some, if the object has the page; `true`: it is to be tried again.
     fn object_make(&mut self, _object: ObjectId, _page: u64) -> bool {

@@ -285,10 +285,7 @@ impl Space {
         if is_alone && entry.object_page(first).is_multiple_of(REGION_PAGES) {
             let mut tries = TRIES;
             loop {
-                let extent = b.object_extent(object, entry.object_page(page))?;
-                if !b.object_is_whole(object) {
-                    break;
-                }
+                let Some(extent) = b.object_whole(object, entry.object_page(page))? else { break };
                 let object_page = entry.object_page(first);
                 match self.pmap.enter_whole(b, key, &extent, object_page, entry.prot) {
                     Err(ObjectError::Gone) if tries > 0 => b.object_forget(object, object_page),

@@ -503,8 +503,13 @@ impl Backend for Caps {
         let Caps { arena, nodes, objects, .. } = self;
         objects.extent((arena, nodes), object, page)
     }
-    fn object_is_whole(&self, object: ObjectId) -> bool {
-        self.objects.has_tables(object)
+    fn object_whole(
+        &mut self,
+        object: ObjectId,
+        page: u64,
+    ) -> Result<Option<Extent>, ObjectError> {
+        let Caps { arena, nodes, objects, .. } = self;
+        objects.whole((arena, nodes), object, page)
     }
     fn object_make(&mut self, object: ObjectId, page: u64) -> bool {
         self.objects.make_room(object, page)
