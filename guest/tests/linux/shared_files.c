@@ -4,8 +4,9 @@
 //
 // build: gcc
 // cores: 4
+// mem: 256M
 // timeout: 200
-// expect-stdout: wrong: 0\nwrong: 0\nin memfd: memory is back\nin /tmp: memory is back\nshared: memory is back\nkilled: memory is back\n
+// expect-stdout: wrong: 0\nwrong: 0\nin memfd: memory is back\nin /tmp: memory is back\nshared: memory is back\nkilled: memory is back\nall of it can be had\n
 #include "test.h"
 #include <setjmp.h>
 #include <sys/sysinfo.h>
@@ -49,7 +50,7 @@ static int work(int rounds, unsigned begin) {
         int file = files[chance(FILES)], page = chance(PAGES);
         switch (chance(8)) {
         case 0: ftruncate(file, chance(PAGES) * PAGE + chance(2) * 2048); break;
-        case 1: fallocate(file, 3, page * PAGE, chance(64) * PAGE + 1); break;
+        case 1: fallocate(file, 3, page * PAGE, chance(64) * PAGE + 400); break;
         case 2:
         case 3:
             for (int n = 0; n < 1024; n++) page_of[n] = page + 1;
@@ -154,5 +155,10 @@ int main(void) {
     compared("shared", before);
     killed();
     compared("killed", before);
+    // Programs can have what files had.
+    size_t bytes = (free_memory() - (24 << 20)) & ~(PAGE - 1);
+    char *own = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fill(own, bytes / PAGE);
+    printf("all of it can be had\n");
     return 0;
 }

@@ -185,6 +185,10 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     fn zero(&self, frame: Frame) {
         self.waiting.borrow().with_vectors(|| mem::zero_page(frame.0 * PAGE));
     }
+    fn zero_run(&self, first: Frame, count: usize) {
+        let (base, bytes) = (first.0 * PAGE, count as u64 * PAGE);
+        self.waiting.borrow().with_vectors(|| mem::zero(base, bytes));
+    }
     fn copy(&self, from: Frame, to: Frame) {
         self.waiting.borrow().with_vectors(|| mem::copy_page(to.0 * PAGE, from.0 * PAGE));
     }

@@ -4,6 +4,7 @@ mod alone;
 mod attacks;
 mod badges;
 mod calls;
+mod ahead;
 mod chunks;
 mod cycles;
 mod deletion;

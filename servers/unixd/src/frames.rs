@@ -8,10 +8,10 @@ use abi::boot::ARCHIVE_VA;
 use abi::layout::PAGE;
 use abi::slots::ARCHIVE;
 use files::Memory;
-use memfs::Cred;
 use libos::ephemeral::{FrameWriter, Window};
 use libos::morsel::MorselCap;
 use libos::{invoke, op, Cap, CapType, Place, Status};
+use memfs::Cred;
 use unixproto::Errno;
 
 /// How often a revoke may be continued: others prolong it, but only by what they have memory for.

@@ -16,7 +16,7 @@ use unixproto::Errno;
 
 /// What comes and goes at a time, at least; and at most.
 const CHUNK: u64 = 2 << 20;
-const LARGEST: u64 = 8 << 20;
+const LARGEST: u64 = 16 << 20;
 /// So much memory of the machine is described by a chunk of the pool's own.
 const DESCRIBED: u64 = 1000 << 20;
 /// Memory at low addresses is the kernel's, so that it need not be described.

@@ -78,8 +78,11 @@ pub trait Memory {
     ) -> Result<u64, Errno>;
 
     /// Of the pages of an object that are there, the first ones between two bytes, up to a hole.
-    fn next_data(&self, object: &Self::Object, part: (u64, u64))
-        -> Result<Option<(u64, u64)>, Errno>;
+    fn next_data(
+        &self,
+        object: &Self::Object,
+        part: (u64, u64),
+    ) -> Result<Option<(u64, u64)>, Errno>;
 
     /// Bytes of the pages of an object that are there, of those up to its size.
     fn allocated(&self, object: &Self::Object, size: u64) -> Result<u64, Errno>;

@@ -142,7 +142,12 @@ impl<M: Memory> Files<M> {
     }
 
     /// The same; a new one that does not survive is of this size, and so much of it is needed at once.
-    fn make_object_of(&mut self, ino: Ino, (bytes, needed): (u64, u64), user: u32) -> Result<(), Errno> {
+    fn make_object_of(
+        &mut self,
+        ino: Ino,
+        (bytes, needed): (u64, u64),
+        user: u32,
+    ) -> Result<(), Errno> {
         let (_, file) = self.look(ino)?;
         let fate = file.stored.as_ref().ok_or(Errno::EIO)?.fate;
         let (fate, object) = match fate {

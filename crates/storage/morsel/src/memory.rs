@@ -51,6 +51,10 @@ pub trait Memory {
     /// Returns when all that this core began to write back has arrived.
     fn fence(&self);
     fn zero(&self, frame: Frame);
+    /// The same with frames in a row.
+    fn zero_run(&self, first: Frame, count: usize) {
+        (first.0..first.0 + count as u64).for_each(|frame| self.zero(Frame(frame)));
+    }
     fn copy(&self, from: Frame, to: Frame);
     fn domain(&self) -> Domain;
 }

@@ -71,9 +71,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     fn fill(&self, table: Table, first: usize, most: usize) -> usize {
         let taken = self.pages.take_run(most).or_else(|| Some((self.pages.take(0)?, 1)));
         let Some((start, count)) = taken else { return 0 };
+        self.memory.zero_run(start, count);
         for n in 0..count {
             let frame = Frame(start.0 + n as u64);
-            self.memory.zero(frame);
             let link = Link::own(Child { frame, kind: Kind::Page }, true);
             if !self.exchange(At::new(table.frame, first + n), Link::EMPTY, link) {
                 (n..count).for_each(|n| self.give_page(Frame(start.0 + n as u64)));

@@ -227,7 +227,11 @@ pub trait Backend {
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
     /// The object as an extent, if it consists of page tables, so that [`whole_new`](Self::whole_new) maps parts of it; `None` if it
     /// does not. As [`object_extent`](Self::object_extent) otherwise.
-    fn object_whole(&mut self, _object: ObjectId, _page: u64) -> Result<Option<Extent>, ObjectError> {
+    fn object_whole(
+        &mut self,
+        _object: ObjectId,
+        _page: u64,
+    ) -> Result<Option<Extent>, ObjectError> {
         Ok(None)
     }
     /// Such an entry shows no memory for this page. Makes some, if the object has the page; `true`: it is to be tried again.

@@ -503,11 +503,7 @@ impl Backend for Caps {
         let Caps { arena, nodes, objects, .. } = self;
         objects.extent((arena, nodes), object, page)
     }
-    fn object_whole(
-        &mut self,
-        object: ObjectId,
-        page: u64,
-    ) -> Result<Option<Extent>, ObjectError> {
+    fn object_whole(&mut self, object: ObjectId, page: u64) -> Result<Option<Extent>, ObjectError> {
         let Caps { arena, nodes, objects, .. } = self;
         objects.whole((arena, nodes), object, page)
     }

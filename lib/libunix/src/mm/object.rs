@@ -193,18 +193,8 @@ impl Objects {
         self.released.try_reserve(self.objects.len() + 1)?;
         let (is_morsel, has_tables) = (false, false);
         let (path, size, old, next) = (None, 0, Vec::new(), first);
-        let object = Object {
-            desc,
-            file,
-            inode,
-            path,
-            writable,
-            size,
-            is_morsel,
-            has_tables,
-            old,
-            next,
-        };
+        let object =
+            Object { desc, file, inode, path, writable, size, is_morsel, has_tables, old, next };
         let id = ObjectId::new(self.objects.add(Some(object))?);
         self.buckets[bucket] = Some(id);
         Ok((id, true))
@@ -392,7 +382,8 @@ impl Objects {
     pub fn make_room(&mut self, id: ObjectId, page: u64) -> bool {
         let place = self.extents.seek(at(id, page));
         let seen = self.extents.get(place).filter(|seen| seen.start <= at(id, page)).copied();
-        let has_page = |seen: Seen| seen.frame.morsel_info().is_ok_and(|facts| page * PAGE < facts.limit);
+        let has_page =
+            |seen: Seen| seen.frame.morsel_info().is_ok_and(|facts| page * PAGE < facts.limit);
         seen.is_some_and(has_page) && self.ask_for_room(id)
     }
 

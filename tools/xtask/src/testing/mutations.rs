@@ -197,7 +197,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_page_is_given_back_twice",
-        changes: &[("crates/storage/pool/src/lib.rs", "            if now & mask == 0 {\n                return Err(Refused::NotTaken);\n            }\n", "")],
+        changes: &[("crates/storage/pool/src/lib.rs", "            if now & mask != mask {\n                return Err(Refused::NotTaken);\n            }\n", "")],
         found_by: Test::Host { package: "pool", test: "random_operations_are_those_of_a_set" },
     },
     Bug {

@@ -499,7 +499,8 @@ fn a_change_of_what_is_mapped_changes_the_layout() {
 fn a_file_of_the_archive_is_taken_away_from_everybody_when_it_changes() {
     let mut world = World::new(u64::MAX);
     piece(&mut world.files, world.inos[1], 0, false).unwrap();
-    let extents = |world: &World| world.files.content(world.inos[1]).unwrap().extents().iter().count();
+    let extents =
+        |world: &World| world.files.content(world.inos[1]).unwrap().extents().iter().count();
     assert_eq!(extents(&world), 2);
     world.files.memory().free.set(0);
     world.write(1, 0, 1, 7);
