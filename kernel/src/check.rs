@@ -15,7 +15,6 @@
 use crate::arch;
 use crate::cap::alone::is_alone_kind;
 use crate::cap::{attr, CapExt, HOME_RAM, MEMORY, MORSELS};
-use crate::cores::MOST_POOLS;
 use crate::driver::CpuDriver;
 use crate::morsels::{self, MORSEL};
 use crate::object::dcb::{CSPACE, FRAME, VSPACE};
@@ -100,8 +99,7 @@ fn check_chunks(local: &CpuDriver) -> Result<(), Broken> {
         let found = local.caps.db.surrounding(MEMORY, base, bytes, ty.rank());
         found.map(|slot| slot.cap()).filter(|cap| cap.is(ty))
     };
-    for number in 0..MOST_POOLS {
-        let Some(shared) = pools.get(number).filter(|shared| shared.is_apart()) else { continue };
+    for (number, shared) in pools.all().filter(|(_, shared)| shared.is_apart()) {
         // Another core may have its capabilities.
         if surrounding(shared.head(), paging::PAGE, CapType::Pool).is_none() {
             continue;
@@ -109,7 +107,7 @@ fn check_chunks(local: &CpuDriver) -> Result<(), Broken> {
         let mut pages = 0;
         let bases = (0..shared.frames() * paging::PAGE).step_by(POOL_BYTES as usize);
         for base in bases.map(|offset| shared.base() + offset) {
-            if pools.around(base).is_none_or(|(around, _)| around != number) {
+            if morsels::around(pools, base).is_none_or(|(around, _)| around != number) {
                 continue;
             }
             pages += POOL_BYTES / paging::PAGE;
@@ -144,7 +142,9 @@ fn check_morsel(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
         let shown = morsels::shown_by(pools, pa);
         let right = match mapping.is_table || shown.is_some() {
             true => shown == Some((object, first)),
-            false => pools.around(pa).is_some_and(|(pool, _)| pool == morsels::pool_of(object)),
+            false => {
+                morsels::around(pools, pa).is_some_and(|(pool, _)| pool == morsels::pool_of(object))
+            }
         };
         if value & marks != marks || !right {
             return Err(Broken::WrongEntry { table, entry, value });

@@ -1,7 +1,6 @@
 //! What the cores share of pools: which there are, and who may be looking at their tables.
 
-use crate::object::mem::PoolWord;
-use ::pool::{Child, Geometry, CHILD};
+use ::pool::Geometry;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use paging::PAGE;
 
@@ -202,27 +201,15 @@ impl SharedPool {
         self.state.store(State::Forming as u64 | mark | apart, Ordering::SeqCst);
     }
 
-    /// Returns `true` if the byte at `pa` is its.
-    #[inline]
-    fn has(&self, pa: u64) -> bool {
+    /// Returns `true` if the byte at `pa` is its. Of one whose pages come and go `has_got` is asked: ranges of such pools overlap.
+    #[inline(always)]
+    fn has(&self, pa: u64, has_got: impl Fn(&SharedPool, u64) -> bool) -> bool {
         let inside = pa.wrapping_sub(self.base()) < self.frames() << 12;
         inside && {
             let state = self.state.load(Ordering::Acquire) & !WRITTEN_BACK;
             // One with all of its pages, or one that has these.
-            state.wrapping_sub(1) < State::Closing as u64 || state & APART != 0 && self.has_got(pa)
+            state.wrapping_sub(1) < State::Closing as u64 || state & APART != 0 && has_got(self, pa)
         }
-    }
-
-    /// Has a pool whose pages come and go got the one at `pa`? Ranges of such pools overlap.
-    #[inline(never)]
-    fn has_got(&self, pa: u64) -> bool {
-        if matches!(self.state(), State::None | State::Forming) {
-            return false;
-        }
-        let geometry = Geometry::known(self.frames() as usize, 0, true);
-        let child = (pa - self.base()) as usize / (CHILD * PAGE as usize);
-        let word = PoolWord::at(self.words() + 8 * geometry.child(child) as u64);
-        !Child(word.cell().load(Ordering::Acquire)).is_absent()
     }
 }
 
@@ -244,16 +231,25 @@ impl Pools {
         }
     }
 
+    /// All numbers, used or not.
+    pub fn all(&self) -> impl Iterator<Item = (usize, &SharedPool)> {
+        self.pools.iter().enumerate()
+    }
+
     /// The pool with this number.
     #[inline]
     pub fn get(&self, number: usize) -> Option<&SharedPool> {
         self.pools.get(number)
     }
 
-    /// The one to which the byte at `pa` belongs, with its number.
-    #[inline]
-    pub fn around(&self, pa: u64) -> Option<(usize, &SharedPool)> {
-        self.pools.iter().enumerate().find(|(_, pool)| pool.has(pa))
+    /// The one to which the byte at `pa` belongs, with its number; `has_got` says whether a pool whose pages come and go has it.
+    #[inline(always)]
+    pub fn around(
+        &self,
+        pa: u64,
+        has_got: impl Fn(&SharedPool, u64) -> bool,
+    ) -> Option<(usize, &SharedPool)> {
+        self.pools.iter().enumerate().find(|(_, pool)| pool.has(pa, &has_got))
     }
 
     /// The one of the capability to the memory that begins at `pa`.

@@ -9,7 +9,7 @@
 //! entries of other Mappings do not use; the descriptor of the table says which part of which object it is.
 
 use crate::cap::CapExt;
-use crate::cores::{Extent, Pools, SharedPool};
+use crate::cores::{Extent, PoolState, Pools, SharedPool};
 use crate::object::mem::PoolWord;
 use ::morsel::State;
 use captypes::place::POOL_BYTES;
@@ -17,7 +17,7 @@ use captypes::{CapType, Status};
 use core::sync::atomic::Ordering;
 use mdb::RawCap;
 use paging::PAGE;
-use pool::{Geometry, CHILD};
+use pool::{Child, Geometry, CHILD};
 
 const PAGE_BITS: u32 = 36;
 const RECORD_BITS: u32 = 24;
@@ -76,10 +76,27 @@ pub fn is_whole(cap: &RawCap) -> bool {
     cap.is(CapType::Morsel) && cap.word == MOST_PAGES
 }
 
+/// The pool to which the byte at `pa` belongs, with its number.
+#[inline]
+pub fn around(pools: &Pools, pa: u64) -> Option<(usize, &SharedPool)> {
+    pools.around(pa, has_got)
+}
+
+/// Has a pool whose pages come and go got the one at `pa`?
+#[inline(never)]
+fn has_got(shared: &SharedPool, pa: u64) -> bool {
+    if matches!(shared.state(), PoolState::None | PoolState::Forming) {
+        return false;
+    }
+    let child = ((pa - shared.base()) / POOL_BYTES) as usize;
+    let at = allocator_word(shared.words(), geometry(shared).child(child));
+    !Child(PoolWord::at(at).cell().load(Ordering::Acquire)).is_absent()
+}
+
 /// Which object the table (or page) at `pa` belongs to that an entry shows, and its first page there.
 #[inline]
 pub fn shown_by(pools: &Pools, pa: u64) -> Option<(u64, u64)> {
-    let (number, shared) = pools.around(pa)?;
+    let (number, shared) = around(pools, pa)?;
     let at = shared.descriptor((pa - shared.base()) >> 12);
     let word = PoolWord::at(at).cell().load(Ordering::Acquire);
     let (record, first) = State(word).entered()?;

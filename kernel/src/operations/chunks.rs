@@ -89,7 +89,7 @@ pub fn add(cpu: &mut CpuDriver, pool: &RawCap, slot: SlotRef) -> Result<u64> {
 
 /// Is there more of a Chunk to come?
 fn check_begun(cpu: &CpuDriver, number: usize, shared: &SharedPool, cap: &RawCap) -> Result<()> {
-    let around = cpu.core.cores.pools().around(cap.base).map(|(around, _)| around);
+    let around = morsels::around(cpu.core.cores.pools(), cap.base).map(|(around, _)| around);
     let is_part = cap.aux < children(shared, cap).1;
     (around == Some(number) && is_part).then_some(()).ok_or(Status::WrongState)
 }
@@ -196,7 +196,9 @@ fn take_all(cpu: &mut CpuDriver, (number, shared): Growing, slot: SlotRef) -> bo
 
 /// Before the last capability to a Chunk goes: the pool has it no more.
 pub(super) fn leave(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progress {
-    let Some((number, shared)) = cpu.core.cores.pools().around(cap.base) else { return Ok(()) };
+    let Some((number, shared)) = morsels::around(cpu.core.cores.pools(), cap.base) else {
+        return Ok(());
+    };
     let (first, _) = children(shared, cap);
     while slot.cap().aux > 0 {
         if !cpu.caps.spend(1) {

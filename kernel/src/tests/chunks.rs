@@ -295,7 +295,8 @@ fn revocation_takes_chunks_back() {
 /// Is all of a Chunk free?
 fn is_free(m: &mut Machine, base: u64) -> bool {
     let core = &mut m.core.local;
-    let (number, shared) = core.core.cores.pools().around(base).expect("it is the pool's");
+    let (number, shared) =
+        morsels::around(core.core.cores.pools(), base).expect("it is the pool's");
     let (from, bytes) = (base - shared.base(), m_bytes(core, base));
     let children = (from / MIB2) as usize..((from + bytes) / MIB2) as usize;
     let free = morsels::with(core.core, number, &mut core.sched, None, |objects| {

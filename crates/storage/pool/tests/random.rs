@@ -310,6 +310,8 @@ fn memory_that_comes_has_no_descriptors() {
     pool.format();
     assert_eq!((pool.free(), pool.take(Size::Page, 0)), (0, Err(Refused::Empty)));
     assert_eq!(words.0.borrow()[geometry.descriptor(CHILD)], 0x5555_5555_5555_5555);
+    // Nor is anything of it given back, whatever its bits say.
+    assert_eq!(pool.give(2 * CHILD + 2, Size::Page, 0), Err(Refused::NotTaken));
     assert_eq!(pool.add(1), Ok(()));
     let mut descriptors = CHILD..2 * CHILD;
     assert!(descriptors.all(|frame| words.0.borrow()[geometry.descriptor(frame)] == 0));

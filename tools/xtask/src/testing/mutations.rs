@@ -176,6 +176,51 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "morsel", test: "two_commit_an_object" },
     },
     Bug {
+        name: "memory_is_removed_without_looking",
+        changes: &[("crates/storage/pool/src/chunks.rs", "        let removed = self.words.compare_exchange(word, free.0, Child::ABSENT.0).is_ok();\n", "        let removed = self.words.load(word) == free.0;\n        self.words.store(word, Child::ABSENT.0);\n")],
+        found_by: Test::Host { package: "pool", test: "memory_is_removed_while_a_page_is_taken" },
+    },
+    Bug {
+        name: "what_a_core_has_reserved_keeps_memory",
+        changes: &[("crates/storage/pool/src/chunks.rs", "if !self.take_tree(tree, CHILD) && !self.steal(tree, CHILD) {", "if !self.take_tree(tree, CHILD) {")],
+        found_by: Test::Host { package: "pool", test: "reserved_memory_is_found" },
+    },
+    Bug {
+        name: "who_cannot_remove_keeps_a_right",
+        changes: &[("crates/storage/pool/src/chunks.rs", "        if !removed {\n            self.give_tree(tree, CHILD);\n        }\n", "")],
+        found_by: Test::Host { package: "pool", test: "memory_is_removed_while_a_page_is_taken" },
+    },
+    Bug {
+        name: "what_is_absent_is_given_back",
+        changes: &[("crates/storage/pool/src/lib.rs", "        if now.is_nobodys() {\n", "        if now == Child::GIVING {\n")],
+        found_by: Test::Host { package: "pool", test: "memory_that_comes_has_no_descriptors" },
+    },
+    Bug {
+        name: "memory_comes_with_old_bits",
+        changes: &[("crates/storage/pool/src/chunks.rs", "        if now == Child::RAW {\n", "        if now == Child::ABSENT {\n")],
+        found_by: Test::Host { package: "pool", test: "memory_that_comes_has_no_descriptors" },
+    },
+    Bug {
+        name: "who_only_looks_shows_zeros",
+        changes: &[("crates/storage/morsel/src/survey.rs", "self.visit_and(record, first, Goal::Survey, |found| {", "self.visit_and(record, first, Goal::Look, |found| {")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_in_a_pool_that_is_nearly_empty" },
+    },
+    Bug {
+        name: "a_chunk_in_use_goes_home",
+        changes: &[("kernel/src/operations/chunks.rs", "            return close(cpu, number);\n", "            break;\n")],
+        found_by: Test::Host { package: "kernel", test: "whatever_goes_first_all_memory_comes_home" },
+    },
+    Bug {
+        name: "a_chunk_has_copies",
+        changes: &[("kernel/src/operations/chunks.rs", "cpu.caps.db.has_copies(slot) || has_parts", "has_parts")],
+        found_by: Test::Host { package: "kernel", test: "only_free_ram_of_the_range_comes" },
+    },
+    Bug {
+        name: "pools_of_one_range_have_the_same_pages",
+        changes: &[("kernel/src/cores/pools.rs", "state & APART != 0 && has_got(self, pa)", "state & APART != 0")],
+        found_by: Test::Host { package: "kernel", test: "a_head_describes_a_range" },
+    },
+    Bug {
         name: "a_right_is_lost_when_nothing_was_found",
         changes: &[("crates/storage/pool/src/lib.rs", "            self.give_right(tree, size.frames(), core);\n", "")],
         found_by: Test::Host { package: "pool", test: "random_operations_are_those_of_a_set" },
