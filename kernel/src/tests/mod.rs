@@ -1,10 +1,10 @@
 //! Tests on a pretended machine: whole invocations, with all invariants checked after each.
 
+mod ahead;
 mod alone;
 mod attacks;
 mod badges;
 mod calls;
-mod ahead;
 mod chunks;
 mod cycles;
 mod deletion;
