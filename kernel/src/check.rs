@@ -117,7 +117,7 @@ fn check_chunks(local: &CpuDriver) -> Result<(), Broken> {
                 return Err(Broken::WrongChunk { base });
             }
         }
-        if pages != shared.present() {
+        if pages != shared.growth.present() {
             return Err(Broken::WrongChunk { base: shared.head() });
         }
     }

@@ -38,11 +38,8 @@ pub struct SharedPool {
     descriptors: AtomicU64,
     /// [`State`], in bit 8 whether only what was written back survives, and in bit 9 whether its pages come and go.
     state: AtomicU64,
-    /// Of one whose pages come and go: how many are there.
-    present: AtomicU64,
-    /// And where those that are free are looked for next, and how many were looked at in vain.
-    pub free_cursor: AtomicU64,
-    pub free_searched: AtomicU64,
+    /// Of one whose pages come and go.
+    pub growth: Growth,
     /// Where a free record is looked for next.
     pub cursor: AtomicU32,
     /// How many pages of records were looked at in vain since one was found.
@@ -52,6 +49,42 @@ pub struct SharedPool {
     /// The object of which pages behind its limit were taken away last, and how far.
     trimmed: AtomicU32,
     trimmed_to: AtomicU64,
+}
+
+/// What a pool has whose pages come and go; used on the core of its capability.
+pub struct Growth {
+    /// Pages that are there.
+    present: AtomicU64,
+    /// Where those that are free are looked for next.
+    pub cursor: AtomicU64,
+    /// And how many were looked at in vain.
+    pub searched: AtomicU64,
+}
+
+impl Growth {
+    const fn new() -> Growth {
+        Growth {
+            present: AtomicU64::new(0),
+            cursor: AtomicU64::new(0),
+            searched: AtomicU64::new(0),
+        }
+    }
+
+    fn begin(&self) {
+        for word in [&self.present, &self.cursor, &self.searched] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// How many pages are there.
+    pub fn present(&self) -> u64 {
+        self.present.load(Ordering::Relaxed)
+    }
+
+    /// So many have come, or gone.
+    pub fn set_present(&self, pages: u64) {
+        self.present.store(pages, Ordering::Relaxed);
+    }
 }
 
 const WRITTEN_BACK: u64 = 1 << 8;
@@ -77,9 +110,7 @@ impl SharedPool {
             frames: AtomicU64::new(0),
             words: AtomicU64::new(0),
             descriptors: AtomicU64::new(0),
-            present: AtomicU64::new(0),
-            free_cursor: AtomicU64::new(0),
-            free_searched: AtomicU64::new(0),
+            growth: Growth::new(),
             state: AtomicU64::new(0),
             cursor: AtomicU32::new(0),
             searched: AtomicU32::new(0),
@@ -131,16 +162,6 @@ impl SharedPool {
         self.state.load(Ordering::Relaxed) & APART != 0
     }
 
-    /// How many of those are there.
-    pub fn present(&self) -> u64 {
-        self.present.load(Ordering::Relaxed)
-    }
-
-    /// So many have come, or gone.
-    pub fn set_present(&self, pages: u64) {
-        self.present.store(pages, Ordering::Relaxed);
-    }
-
     /// What became of it.
     #[inline]
     pub fn state(&self) -> State {
@@ -190,9 +211,7 @@ impl SharedPool {
         let geometry = Geometry::known(extent.frames as usize, 0, extent.is_apart);
         let descriptors = extent.head + PAGE + 8 * geometry.descriptor(0) as u64;
         self.descriptors.store(descriptors, Ordering::Relaxed);
-        self.present.store(0, Ordering::Relaxed);
-        self.free_cursor.store(0, Ordering::Relaxed);
-        self.free_searched.store(0, Ordering::Relaxed);
+        self.growth.begin();
         self.cursor.store(0, Ordering::Relaxed);
         self.searched.store(0, Ordering::Relaxed);
         self.reaping.store(0, Ordering::Relaxed);

@@ -2,7 +2,6 @@
 
 use super::{handlers, run, survived, Outcome};
 use crate::cap::lookup::{free_slot, slot_to_change, used_slot};
-use crate::cores::Extent;
 use crate::driver::CpuDriver;
 use crate::morsels::forming::Forming;
 use crate::object::DcbRef;
@@ -10,7 +9,6 @@ use crate::operations::{chunks, morsels};
 use captypes::invocations::{MorselOp, PoolOp, Value};
 use captypes::{op, Place, Status};
 use mdb::RawCap;
-use paging::PAGE;
 
 /// Of Pools.
 #[inline(never)]
@@ -61,8 +59,7 @@ fn form(local: &mut CpuDriver, pool: &RawCap, what: Forming, domain: u32) -> Res
         return Err(Status::OutOfRange);
     }
     let CpuDriver { core, forming, sched, .. } = local;
-    let (head, frames) = (pool.base, pool.word / PAGE);
-    let extent = Extent { head, base: head, frames, is_apart: false };
+    let extent = crate::morsels::in_one_piece(pool.base, pool.word);
     forming.step(*core, extent, what, domain == 1, sched)
 }
 

@@ -18,8 +18,8 @@ mod name;
 
 pub use machine::{note, open_pool, recent, settle, with, Machine, Objects, Unmap, Waiting};
 pub use name::{
-    apart, around, first_page, is_whole, key, object, object_of, pool_of, record_of, shown_by,
-    whole, MOST_PAGES,
+    apart, around, first_page, in_one_piece, is_whole, key, object, object_of, pool_of, record_of,
+    shown_by, whole, MOST_PAGES,
 };
 
 use ::morsel::Refused;

@@ -103,6 +103,11 @@ pub fn shown_by(pools: &Pools, pa: u64) -> Option<(u64, u64)> {
     Some((object(number, record), first))
 }
 
+/// The memory of a pool that has all of its pages.
+pub fn in_one_piece(base: u64, bytes: u64) -> Extent {
+    Extent { head: base, base, frames: bytes / PAGE, is_apart: false }
+}
+
 /// The memory of a pool whose pages come and go, in `pages` from `first` on; 0: as many as its own memory can describe.
 ///
 /// # Errors

@@ -72,7 +72,7 @@ pub fn add(cpu: &mut CpuDriver, pool: &RawCap, slot: SlotRef) -> Result<u64> {
             // It cannot be there: its memory was nobody's.
             allocator.add(first + n as usize).map_err(|_| Status::Invalid)?;
             slot.set_aux(n + 1);
-            shared.set_present(shared.present() + CHILD as u64);
+            shared.growth.set_present(shared.growth.present() + CHILD as u64);
             if shared.state() == PoolState::Empty {
                 objects.format().map_err(status)?;
                 shared.set_state(PoolState::Open);
@@ -126,21 +126,21 @@ pub fn remove(cpu: &mut CpuDriver, pool: &RawCap) -> Result<u64> {
     let shared = growing.1;
     let all = shared.frames() / CHILD as u64;
     for _ in 0..SEARCHES {
-        let from = shared.free_cursor.load(Relaxed);
+        let from = shared.growth.cursor.load(Relaxed);
         let (chunk, next) = find(cpu, growing, from as usize)?;
         let next = next as u64;
-        shared.free_cursor.store(if next < all { next } else { 0 }, Relaxed);
-        let searched = shared.free_searched.load(Relaxed) + next.saturating_sub(from);
+        shared.growth.cursor.store(if next < all { next } else { 0 }, Relaxed);
+        let searched = shared.growth.searched.load(Relaxed) + next.saturating_sub(from);
         if let Some(slot) = chunk {
             cpu.caps.check_lock(slot)?;
             if take_all(cpu, growing, slot) {
                 become_type(cpu, slot, CapType::Ram);
-                shared.free_searched.store(0, Relaxed);
+                shared.growth.searched.store(0, Relaxed);
                 return Ok(slot.cap().base);
             }
         }
         let is_empty = searched >= all;
-        shared.free_searched.store(if is_empty { 0 } else { searched }, Relaxed);
+        shared.growth.searched.store(if is_empty { 0 } else { searched }, Relaxed);
         if is_empty {
             return Err(Status::Empty);
         }
@@ -188,7 +188,7 @@ fn take_all(cpu: &mut CpuDriver, (number, shared): Growing, slot: SlotRef) -> bo
                 return false;
             }
         }
-        shared.set_present(shared.present() - (count * CHILD) as u64);
+        shared.growth.set_present(shared.growth.present() - (count * CHILD) as u64);
         true
     });
     taken == Some(true)
@@ -212,7 +212,7 @@ pub(super) fn leave(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> Progres
             return close(cpu, number);
         }
         slot.set_aux(last);
-        shared.set_present(shared.present() - CHILD as u64);
+        shared.growth.set_present(shared.growth.present() - CHILD as u64);
     }
     Ok(())
 }

@@ -299,7 +299,7 @@ pub fn pool_info(cpu: &mut CpuDriver, pool: &RawCap) -> Result<PoolFacts> {
     at_home(cpu, number, |objects| {
         let allocator = objects.pages.pool();
         let (pages, own) = match shared.is_apart() {
-            true => (pool.word / PAGE + shared.present(), pool.word / PAGE),
+            true => (pool.word / PAGE + shared.growth.present(), pool.word / PAGE),
             false => (shared.frames(), allocator.geometry.own_frames() as u64),
         };
         Ok(PoolFacts {
