@@ -284,8 +284,7 @@ impl Space {
         let is_alone = entry.start <= first && first + REGION_PAGES <= entry.end;
         if is_alone && entry.object_page(first).is_multiple_of(REGION_PAGES) {
             let mut tries = TRIES;
-            loop {
-                let Some(extent) = b.object_whole(object, entry.object_page(page))? else { break };
+            while let Some(extent) = b.object_whole(object, entry.object_page(page))? {
                 let object_page = entry.object_page(first);
                 match self.pmap.enter_whole(b, key, &extent, object_page, entry.prot) {
                     Err(ObjectError::Gone) if tries > 0 => b.object_forget(object, object_page),
