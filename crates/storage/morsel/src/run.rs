@@ -6,7 +6,7 @@ use crate::memory::{At, Cores, Frame, Memory, Pages};
 use crate::{Morsels, Record, Refused};
 
 /// Most pages that are made beside the one that somebody wants.
-const AHEAD: usize = 32;
+const AHEAD: usize = 64;
 
 /// A last-level table.
 #[derive(Clone, Copy)]
@@ -89,9 +89,19 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     pub fn fill_ahead(&self, record: Record, page: u64) {
         let Some(table) = self.plain_table(record, page) else { return };
         let here = index(page, 1);
-        let is_there = |n: &usize| self.load(At::new(table.frame, *n)).is_own();
-        let before = (here.saturating_sub(AHEAD)..here).rev().take_while(is_there).count();
+        let before = match here {
+            0 if page > 0 => {
+                self.plain_table(record, page - 1).map_or(0, |table| self.before(table, 512))
+            }
+            _ => self.before(table, here),
+        };
         self.fill_table(table, page + 1, page + 1 + before as u64);
+    }
+
+    /// How many pages of a table are there just before an entry, of those that count.
+    fn before(&self, table: Table, entry: usize) -> usize {
+        let is_there = |n: &usize| self.load(At::new(table.frame, *n)).is_own();
+        (entry.saturating_sub(AHEAD)..entry).rev().take_while(is_there).count()
     }
 
     /// The frames of pages from `first` on, which are made if they are missing, and are the object's own as with

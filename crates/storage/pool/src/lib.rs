@@ -214,8 +214,13 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
     }
 
     fn has_any(&self, size: Size) -> bool {
-        (0..self.geometry.trees()).filter(|&tree| !self.tree(tree).is_closed()).any(|tree| {
-            self.geometry.children_of(tree).any(|child| self.child(child).has(size.frames()))
+        let mut trees = (0..self.geometry.trees()).map(|tree| (tree, self.tree(tree)));
+        trees.any(|(tree, now)| {
+            // Of memory that comes and goes most is absent; who waits for what is on its way between counters asks again.
+            let is_absent = self.geometry.is_apart() && now.count() == 0 && !now.is_reserved();
+            !now.is_closed()
+                && !is_absent
+                && self.geometry.children_of(tree).any(|child| self.child(child).has(size.frames()))
         })
     }
 
