@@ -154,12 +154,12 @@ fn two_take_a_page() {
 
 #[test]
 fn two_take_runs() {
-    run(1, 4, |pool| all_but(pool, 5), &[takes_run::<0>, takes_run::<1>]);
+    run(1, 3, |pool| all_but(pool, 5), &[takes_run::<0>, takes_run::<1>]);
 }
 
 #[test]
 fn a_run_is_taken_while_a_page_is() {
-    run(1, 4, |pool| all_but(pool, 4), &[takes_run::<0>, takes_next::<1>]);
+    run(1, 3, |pool| all_but(pool, 4), &[takes_run::<0>, takes_next::<1>]);
 }
 
 /// Whoever has a right gets a page, and the third gets none.
@@ -513,5 +513,5 @@ fn the_next_pages_of_two_cores() {
 
 #[test]
 fn the_next_page_is_the_last_but_one() {
-    run(1, 2, |pool| all_but(pool, 3), &[takes_next::<0>, takes_next::<1>]);
+    run(1, 3, |pool| all_but(pool, 3), &[takes_next::<0>, takes_next::<1>]);
 }
