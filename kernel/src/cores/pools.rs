@@ -50,10 +50,39 @@ pub struct SharedPool {
     /// The object of which pages behind its limit were taken away last, and how far.
     trimmed: AtomicU32,
     trimmed_to: AtomicU64,
+    /// Which cores know its objects.
+    pub reach: Reach,
+}
+
+/// Which cores know objects of a pool.
+pub struct Reach {
     /// The core of its capability.
     home: AtomicU8,
-    /// By a hash of the object: something of it was sent to another core.
+    /// Of which objects something was sent to another core: a bit for each of [`PLACES`], by a hash.
     away: AtomicU64,
+}
+
+impl Reach {
+    /// Something of an object goes to another core. (What was sent is never counted: it may have been sent on.)
+    pub fn note(&self, record: u32) {
+        self.away.fetch_or(1 << (record as usize % PLACES), Ordering::SeqCst);
+    }
+
+    /// Returns `false` if nothing of an object was ever sent.
+    pub fn may_be_away(&self, record: u32) -> bool {
+        self.away.load(Ordering::SeqCst) & 1 << (record as usize % PLACES) != 0
+    }
+
+    /// Returns `true` if something of some object was sent.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.away.load(Ordering::SeqCst) != 0
+    }
+
+    /// No other core has anything of its objects any more.
+    pub fn clear(&self) {
+        self.away.store(0, Ordering::SeqCst);
+    }
 }
 
 /// What a pool has whose pages come and go; used on the core of its capability.
@@ -122,36 +151,14 @@ impl SharedPool {
             reaping: AtomicU32::new(0),
             trimmed: AtomicU32::new(0),
             trimmed_to: AtomicU64::new(0),
-            home: AtomicU8::new(0),
-            away: AtomicU64::new(0),
+            reach: Reach { home: AtomicU8::new(0), away: AtomicU64::new(0) },
         }
     }
 
     /// The core of its capability.
     #[inline]
     pub fn home(&self) -> CoreId {
-        CoreId(self.home.load(Ordering::Relaxed))
-    }
-
-    /// Something of an object goes to another core. (What was sent is never counted: it may have been sent on.)
-    pub fn set_away(&self, record: u32) {
-        self.away.fetch_or(1 << (record as usize % PLACES), Ordering::SeqCst);
-    }
-
-    /// Returns `false` if nothing of an object was ever sent to another core.
-    pub fn may_be_away(&self, record: u32) -> bool {
-        self.away.load(Ordering::SeqCst) & 1 << (record as usize % PLACES) != 0
-    }
-
-    /// Returns `true` if something of some object was sent to another core.
-    #[inline]
-    pub fn is_away(&self) -> bool {
-        self.away.load(Ordering::SeqCst) != 0
-    }
-
-    /// No other core has anything of its objects any more.
-    pub fn set_gone(&self) {
-        self.away.store(0, Ordering::SeqCst);
+        CoreId(self.reach.home.load(Ordering::Relaxed))
     }
 
     /// Physical address of its first page, or of the range in which pages come and go.
@@ -239,8 +246,8 @@ impl SharedPool {
 
     /// Makes it the pool of this memory, which is being formed.
     pub fn begin(&self, home: CoreId, extent: Extent, written_back: bool) {
-        self.home.store(home.0, Ordering::Relaxed);
-        self.away.store(0, Ordering::Relaxed);
+        self.reach.home.store(home.0, Ordering::Relaxed);
+        self.reach.clear();
         self.base.store(extent.base, Ordering::Relaxed);
         self.frames.store(extent.frames, Ordering::Relaxed);
         self.words.store(extent.head + PAGE, Ordering::Relaxed);
@@ -321,7 +328,7 @@ impl Pools {
     /// Returns `true` if something of some object was sent to another core.
     #[inline]
     pub fn are_away(&self) -> bool {
-        self.are_shown() && self.pools.iter().any(SharedPool::is_away)
+        self.are_shown() && self.pools.iter().any(|pool| pool.reach.is_away())
     }
 
     /// Returns `true` if an entry of any page table shows a morsel.
@@ -387,6 +394,11 @@ impl PoolUse {
     /// It knows nothing of a pool.
     pub fn forget(&self, number: usize) {
         PoolUse::of(&self.reserved, number).store(0, Ordering::SeqCst);
+        PoolUse::of(&self.recent, number).store(0, Ordering::SeqCst);
+    }
+
+    /// It knows no record of a pool.
+    pub fn forget_record(&self, number: usize) {
         PoolUse::of(&self.recent, number).store(0, Ordering::SeqCst);
     }
 

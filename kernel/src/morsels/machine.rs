@@ -208,6 +208,10 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     fn zero(&self, frame: Frame) {
         self.waiting.borrow().with_vectors(|| mem::zero_page(frame.0 * PAGE));
     }
+    fn zero_run(&self, first: Frame, count: usize) {
+        let (base, bytes) = (first.0 * PAGE, count as u64 * PAGE);
+        self.waiting.borrow().with_vectors(|| mem::zero(base, bytes));
+    }
     fn copy(&self, from: Frame, to: Frame) {
         self.waiting.borrow().with_vectors(|| mem::copy_page(to.0 * PAGE, from.0 * PAGE));
     }
@@ -302,6 +306,21 @@ impl<W: Waiting> Pages for Machine<'_, W> {
     }
     fn grows(&self) -> bool {
         self.view.geometry.is_apart()
+    }
+    fn take_run(&self, most: usize) -> Option<(Frame, usize)> {
+        let (taken, count) = self.pool().take_run(self.view.core.id.index(), most)?;
+        Some((Frame((self.view.base >> 12) + taken as u64), count))
+    }
+    fn give_run(&self, first: Frame, count: usize) {
+        let Some(mut number) = self.number_of(first) else { return };
+        let end = number + count;
+        while number < end {
+            // Of one word of bits.
+            let next = end.min((number | 63) + 1);
+            let given = self.pool().give_run(number, next - number, self.view.core.id.index());
+            debug_assert_eq!(given, Ok(()), "frames that were taken come back");
+            number = next;
+        }
     }
     fn give(&self, frame: Frame, order: u8) {
         let given = self

@@ -258,7 +258,7 @@ pub fn open(
     match cpu.caps.db.find(&cap).map(|slot| slot.cap()) {
         Some(like) => cap.attrs = copied_attrs(like.attrs),
         // Nobody here knows who else has what.
-        None if shared.may_be_away(record) && !stays => cap.attrs |= attr::FOREIGN,
+        None if shared.reach.may_be_away(record) && !stays => cap.attrs |= attr::FOREIGN,
         None => {}
     }
     cpu.caps.db.insert(dst, cap);
@@ -429,7 +429,7 @@ pub fn set_away(cpu: &CpuDriver, cap: &RawCap) {
     let object = object_of(cap);
     let pool = cpu.core.cores.pools().get(pool_of(object)).filter(|_| cap.is(CapType::Morsel));
     if let Some(pool) = pool {
-        pool.set_away(record_of(object));
+        pool.reach.note(record_of(object));
     }
 }
 
@@ -666,11 +666,25 @@ pub fn destroy(cpu: &mut CpuDriver, slot: SlotRef) -> Result<()> {
         Err(Refused::Again)
     })?;
     if let Some(shared) = morsels::open_pool(cpu.core, number) {
+        let shrank = shared.is_apart() && shrink_directory(cpu, number, id)?;
         // It is found at once by who creates the next one.
-        shared.cursor.store(id / RECORDS, Relaxed);
+        shared.cursor.store(if shrank { 0 } else { id / RECORDS }, Relaxed);
     }
     drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
     Ok(())
+}
+
+/// Gives back the page with a record that is free, if there are no others in it. Returns `true` if it went.
+fn shrink_directory(cpu: &mut CpuDriver, number: usize, id: u32) -> Result<bool> {
+    let shrank = with_pool(cpu, number, |objects| {
+        Ok(objects.record(id).is_some_and(|record| objects.shrink_directory(record)))
+    })?;
+    if shrank {
+        for (_, core) in cpu.core.cores.iter() {
+            core.pool_use.forget_record(number);
+        }
+    }
+    Ok(shrank)
 }
 
 /// Does somebody have what a meta morsel describes, which goes with it?
@@ -777,6 +791,11 @@ fn map_pages(
     dst: SlotRef,
 ) -> Result<()> {
     let count = args.count as usize;
+    if count == 1 {
+        let shown = page(cpu, &from.cap(), args.offset)?;
+        show_morsel(&mut cpu.vm, &mut cpu.caps, table, from, at, &[shown], dst);
+        return Ok(());
+    }
     if count > MOST_SHOWN {
         return Err(Status::OutOfRange);
     }
@@ -919,7 +938,7 @@ pub(super) fn close(cpu: &mut CpuDriver, number: usize) -> Progress {
     let Some(shared) = cpu.core.cores.pools().get(number) else { return Ok(()) };
     shared.set_state(PoolState::Closing);
     cpu.forming.forget(number);
-    if shared.is_away() {
+    if shared.reach.is_away() {
         leave_to_monitors(cpu, number)?;
     }
     let (base, end) = (morsels::key(morsels::object(number, 0), 0), morsels::object(number + 1, 0));
@@ -963,7 +982,7 @@ pub(super) fn unmap_morsel(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> 
     if morsels::is_all_of_pool(cap) {
         // No other core has anything of it any more. What this one has goes with the pool.
         if let Some(pool) = cpu.core.cores.pools().get(pool_of(object_of(cap))) {
-            pool.set_gone();
+            pool.reach.clear();
         }
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! Tests on a pretended machine: whole invocations, with all invariants checked after each.
 
+mod ahead;
 mod alone;
 mod attacks;
 mod badges;

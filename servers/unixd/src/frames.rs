@@ -102,10 +102,10 @@ impl Memory for Frames {
         object.most()
     }
 
-    fn resize_object(&mut self, object: &mut Morsel, bytes: u64, user: u32) -> Result<(), Errno> {
+    fn resize_object(&mut self, object: &mut Morsel, bytes: u64, user: u32) -> Result<bool, Errno> {
         match object.is_volatile() {
-            true => self.volatile.with_room(user, |_| object.resize(bytes)),
-            false => object.resize(bytes),
+            true => self.volatile.with_room(user, |pool| object.resize_in(pool, bytes)),
+            false => object.resize(bytes).map(|()| false),
         }
     }
 

@@ -9,8 +9,10 @@ use libos::morsel::{MorselCap, PoolCap};
 use libos::{domain, invoke, op, Cap, CapAddr, Rights, Status};
 use unixproto::Errno;
 
-/// Order of an object for a small file: pages of one table.
+/// Order of an object for a small file that survives: pages of one table.
 const FIRST_ORDER: u32 = 1;
+/// Order of one for a file that does not: a page, without any table.
+const LEAST_ORDER: u32 = 0;
 /// The greatest order.
 const LAST_ORDER: u32 = 4;
 /// Pages of a table.
@@ -97,11 +99,13 @@ impl Morsel {
     /// An object of so many zeros that goes when this is dropped, with some of its pages, if so many bytes are needed at once.
     pub fn volatile(pool: CapAddr, bytes: u64, needed: u64) -> Result<Morsel, Errno> {
         let slot = Slots::new(1)?;
-        let order = (FIRST_ORDER..LAST_ORDER).find(|order| bytes <= most(*order));
+        let order = (LEAST_ORDER..LAST_ORDER).find(|order| bytes <= most(*order));
         let order = order.unwrap_or(LAST_ORDER);
         let (limit, pages) = (bytes.next_multiple_of(PAGE), needed.div_ceil(PAGE));
         let made = pool.make_morsel(order, limit, pages, slot.first()).map_err(errno_of)?;
-        let fate = Fate::Goes { size: bytes, limit, full: made.pages * PAGE };
+        // An object of one page has it from the beginning.
+        let pages = if order == LEAST_ORDER { 1 } else { made.pages };
+        let fate = Fate::Goes { size: bytes, limit, full: pages * PAGE };
         Ok(Morsel { slot, order, fate })
     }
 
@@ -146,6 +150,33 @@ impl Morsel {
     /// Bytes that it can have without growing.
     pub fn most(&self) -> u64 {
         most(self.order)
+    }
+
+    /// Sets its size, for which there may have to be memory in the pool. Returns `true` if it is another object then, and the one
+    /// that was mapped is gone.
+    pub fn resize_in(&mut self, pool: CapAddr, bytes: u64) -> Result<bool, Errno> {
+        let outgrown = self.order == LEAST_ORDER && bytes > self.most();
+        match self.fate {
+            Fate::Goes { size, .. } if outgrown => {
+                let new = Morsel::volatile(pool, bytes, PAGE)?;
+                if !new.has_page() {
+                    return Err(Errno::ENOSPC);
+                }
+                // Nobody stores to it any more.
+                self.cap().revoke().map_err(errno_of)?;
+                let mut page = vec![0; size as usize];
+                self.read(0, &mut page)?;
+                new.write(0, &page)?;
+                *self = new;
+                Ok(true)
+            }
+            _ => self.resize(bytes).map(|()| false),
+        }
+    }
+
+    /// Is its first page there?
+    fn has_page(&self) -> bool {
+        matches!(self.fate, Fate::Goes { full: PAGE.., .. })
     }
 
     /// Sets its size.

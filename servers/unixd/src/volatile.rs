@@ -1,7 +1,7 @@
 //! Where contents of files are that do not survive: a Pool whose memory comes from the memory server and goes back there, 2 MiB
 //! at a time. So files and processes share the memory of the machine: what is free in the pool counts as free.
 
-use crate::caps::Slots;
+use crate::caps::{errno, Slots};
 use crate::morsels::{errno_of, Morsel};
 use crate::server::RAM;
 use crate::stock::left_by;
@@ -14,8 +14,11 @@ use libos::morsel::{MorselCap, PoolCap};
 use libos::{memd, Cap, CapAddr, CapType, Status};
 use unixproto::Errno;
 
-/// What comes and goes at a time.
+/// What comes and goes.
 const CHUNK: u64 = 2 << 20;
+/// How many chunks come at a time, where there is plenty of memory: first, and at most.
+const FIRST: u32 = 4;
+const MOST: u32 = 16;
 /// So much memory of the machine is described by a chunk of the pool's own.
 const DESCRIBED: u64 = 1000 << 20;
 /// Memory at low addresses is the kernel's, so that it need not be described.
@@ -26,8 +29,8 @@ const BELOW: u64 = 2 << 30;
 const ABOVE: u64 = 4 << 30;
 /// Below so many free bytes there may be none for who has found none.
 const FEW: u64 = 64 * PAGE;
-/// How many chunks that cannot be used are held while another is asked for.
-const UNUSABLE: usize = 16;
+/// How often memory is asked for that lies where the pool can have some.
+const TRIES: u32 = 16;
 
 /// The pool, for who asks how much is free in it.
 static POOL: AtomicU32 = AtomicU32::new(0);
@@ -55,6 +58,10 @@ pub struct VolatilePool {
     pool: Slots,
     /// What it has been given, by address.
     chunks: BTreeMap<u64, Slots>,
+    /// Memory that it cannot use, while more is looked for.
+    unusable: Vec<Slots>,
+    /// How many chunks it is given the next time: more and more, as long as nothing goes back.
+    next: u32,
 }
 
 /// The end of the addresses of so much memory.
@@ -79,8 +86,10 @@ impl VolatilePool {
         made?;
         pool.first().format_volatile(end - pages * PAGE, pages)?;
         POOL.store(pool.first().0, Relaxed);
-        let mut new = VolatilePool { pool, chunks: BTreeMap::new() };
-        new.add_chunk().map_err(|_| Status::NoMemory)?;
+        let (chunks, unusable) = (BTreeMap::new(), Vec::new());
+        let mut new = VolatilePool { pool, chunks, unusable, next: FIRST };
+        new.add_chunks(1).map_err(|_| Status::NoMemory)?;
+        new.unusable.clear();
         Ok(new)
     }
 
@@ -88,21 +97,28 @@ impl VolatilePool {
         self.pool.first()
     }
 
-    /// More memory, whoever it is for.
-    fn add_chunk(&mut self) -> Result<(), Errno> {
-        let mut unusable = Vec::new();
-        while unusable.len() < UNUSABLE {
-            let chunk = Slots::new(1)?;
-            let near = memd::near(libos::upcall::own_frame());
-            memd::alloc(MEMD, CHUNK, CHUNK, near, chunk.first()).map_err(|_| Errno::ENOSPC)?;
-            match self.cap().add_chunk(chunk.first()) {
-                Ok(address) => {
-                    self.chunks.insert(address, chunk);
-                    return Ok(());
+    /// More memory, whoever it is for: so many chunks, of which some may lie where the pool has none.
+    fn add_chunks(&mut self, count: u32) -> Result<(), Errno> {
+        for _ in 0..TRIES {
+            let chunks = Slots::new(count)?;
+            let (bytes, near) = (u64::from(count) * CHUNK, memd::near(libos::upcall::own_frame()));
+            memd::alloc(MEMD, bytes, CHUNK, near, RAM).map_err(|_| Errno::ENOSPC)?;
+            let made = RAM.retype(CapType::Ram, 0, CHUNK, count, chunks.first());
+            RAM.discard();
+            made.map_err(errno)?;
+            let mut unusable = Vec::new();
+            for chunk in chunks.split() {
+                match self.cap().add_chunk(chunk.first()) {
+                    Ok(address) => drop(self.chunks.insert(address, chunk)),
+                    // Held, so that the next ones are others.
+                    Err(Status::OutOfRange) => unusable.push(chunk),
+                    Err(status) => return Err(errno_of(status)),
                 }
-                Err(Status::OutOfRange) => unusable.push(chunk),
-                Err(status) => return Err(errno_of(status)),
             }
+            if unusable.len() < count as usize {
+                return Ok(());
+            }
+            self.unusable.append(&mut unusable);
         }
         Err(Errno::ENOSPC)
     }
@@ -110,15 +126,26 @@ impl VolatilePool {
     /// More memory for a user, who leaves some to others.
     #[cold]
     fn grow(&mut self, user: u32) -> Result<(), Errno> {
-        match memd::has(MEMD, CHUNK + left_by(user)) {
-            Ok(true) => self.add_chunk(),
-            _ => Err(Errno::ENOSPC),
-        }
+        let has = |count| {
+            let bytes = u64::from(count) * CHUNK + left_by(user);
+            memd::has(MEMD, bytes).unwrap_or(false)
+        };
+        let next = self.next;
+        self.next = MOST.min(2 * next);
+        // Much only where there is plenty.
+        let grown = match next > 1 && has(4 * next) && self.add_chunks(next).is_ok() {
+            true => Ok(()),
+            false if has(1) => self.add_chunks(1),
+            false => Err(Errno::ENOSPC),
+        };
+        self.unusable.clear();
+        grown
     }
 
     /// Gives memory back of which nothing is used, but for a little.
     pub fn give_back(&mut self) {
         FREED.store(0, Relaxed);
+        self.next = FIRST;
         while self.space().is_ok_and(|(free, _)| free >= 2 * CHUNK) {
             match self.cap().remove_chunk() {
                 // The memory server has it when its capability is gone.

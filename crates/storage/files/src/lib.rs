@@ -59,13 +59,14 @@ pub trait Memory {
     /// How many bytes an object can have, before it is made to be able to have more.
     fn most(object: &Self::Object) -> u64;
 
-    /// Sets the size of an object. `ENOSPC`: it needs memory for that, and there is none for the user.
+    /// Sets the size of an object. Returns `true` if another has taken its place, so that who has it mapped is to ask again.
+    /// `ENOSPC`: it needs memory for that, and there is none for the user.
     fn resize_object(
         &mut self,
         object: &mut Self::Object,
         bytes: u64,
         user: u32,
-    ) -> Result<(), Errno>;
+    ) -> Result<bool, Errno>;
 
     /// Makes the pages of an object that are missing between two bytes, on a user's account. Answers how far it came: no
     /// farther when there is no memory left for that user.

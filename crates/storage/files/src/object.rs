@@ -183,8 +183,11 @@ impl<M: Memory> Files<M> {
         }
         self.make_object(ino, user)?;
         let (_, object, memory) = self.object(ino)?;
-        memory.resize_object(object, size, user)?;
+        let is_other = memory.resize_object(object, size, user)?;
         let most = M::most(object);
+        if is_other {
+            self.renew_layout(ino)?;
+        }
         let (place, file) = self.file(ino)?;
         *place = size;
         if let Some(stored) = &mut file.stored {

@@ -51,6 +51,10 @@ pub trait Memory {
     /// Returns when all that this core began to write back has arrived.
     fn fence(&self);
     fn zero(&self, frame: Frame);
+    /// The same with frames in a row.
+    fn zero_run(&self, first: Frame, count: usize) {
+        (first.0..first.0 + count as u64).for_each(|frame| self.zero(Frame(frame)));
+    }
     fn copy(&self, from: Frame, to: Frame);
     fn domain(&self) -> Domain;
 }
@@ -88,6 +92,15 @@ pub trait Pages {
     /// Does it get more frames when somebody has found none?
     fn grows(&self) -> bool {
         false
+    }
+    /// Some frames in a row, at most so many, and how many, as with [`take_next`](Self::take_next).
+    fn take_run(&self, most: usize) -> Option<(Frame, usize)> {
+        debug_assert!(most > 0);
+        self.take_next().map(|frame| (frame, 1))
+    }
+    /// Gives back frames in a row that were taken one by one, or as a run.
+    fn give_run(&self, first: Frame, count: usize) {
+        (first.0..first.0 + count as u64).for_each(|frame| self.give(Frame(frame), 0));
     }
     /// Of 512 frames that were taken together, some may be given back alone.
     fn give(&self, frame: Frame, order: u8);

@@ -57,7 +57,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         page: u64,
         then: impl FnOnce(Option<Frame>) -> R,
     ) -> Result<R, Refused> {
-        self.visit_and(record, page, Goal::Look, |found| then(frame_of(found, page)))
+        // A hole stays one: to look needs no memory.
+        self.visit_and(record, page, Goal::Survey, |found| then(frame_of(found, page)))
     }
 
     /// Writes back what was written to pages from `first` on since they were written back last, or `all` that is there, at

@@ -6,7 +6,7 @@ use crate::memory::{At, Cores, Frame, Memory, Pages};
 use crate::{Morsels, Record, Refused};
 
 /// Most pages that are made beside the one that somebody wants.
-const AHEAD: usize = 16;
+const AHEAD: usize = 64;
 
 /// A last-level table.
 #[derive(Clone, Copy)]
@@ -47,31 +47,40 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     }
 
     fn fill_table(&self, table: Table, first: u64, end: u64) -> u64 {
-        let mut page = first;
-        while page < end.min(table.end) {
-            let at = At::new(table.frame, index(page, 1));
-            let link = self.load(at);
-            if !(link.is_empty() && self.fill(at)) && !link.is_own() {
+        let (mut page, end) = (first, end.min(table.end));
+        while page < end {
+            let here = index(page, 1);
+            let link = self.load(At::new(table.frame, here));
+            if link.is_own() {
+                page += 1;
+                continue;
+            }
+            let is_empty = |n: &usize| self.load(At::new(table.frame, *n)).is_empty();
+            let missing = (here..here + (end - page) as usize).take_while(is_empty).count();
+            let filled = if missing > 0 { self.fill(table, here, missing) } else { 0 };
+            if filled == 0 {
                 break;
             }
-            page += 1;
+            page += filled as u64;
         }
         page
     }
 
-    /// Puts a page into an entry that was empty. `false`: there is none, or somebody else was faster.
-    #[inline(always)]
-    fn fill(&self, at: At) -> bool {
-        let Some(frame) = self.pages.take_next().or_else(|| self.pages.take(0)) else {
-            return false;
-        };
-        self.memory.zero(frame);
-        let link = Link::own(Child { frame, kind: Kind::Page }, true);
-        let filled = self.exchange(at, Link::EMPTY, link);
-        if !filled {
-            self.give_page(frame);
+    /// Puts pages into entries that were empty, from one on. Returns into how many: fewer if there are no more, or if somebody else
+    /// was faster.
+    fn fill(&self, table: Table, first: usize, most: usize) -> usize {
+        let taken = self.pages.take_run(most).or_else(|| Some((self.pages.take(0)?, 1)));
+        let Some((start, count)) = taken else { return 0 };
+        self.memory.zero_run(start, count);
+        for n in 0..count {
+            let frame = Frame(start.0 + n as u64);
+            let link = Link::own(Child { frame, kind: Kind::Page }, true);
+            if !self.exchange(At::new(table.frame, first + n), Link::EMPTY, link) {
+                (n..count).for_each(|n| self.give_page(Frame(start.0 + n as u64)));
+                return n;
+            }
         }
-        filled
+        count
     }
 
     /// A page was made because somebody wanted it. If there are some just before it, as many are made behind it, as far as they
@@ -80,9 +89,19 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     pub fn fill_ahead(&self, record: Record, page: u64) {
         let Some(table) = self.plain_table(record, page) else { return };
         let here = index(page, 1);
-        let is_there = |n: &usize| self.load(At::new(table.frame, *n)).is_own();
-        let before = (here.saturating_sub(AHEAD)..here).rev().take_while(is_there).count();
+        let before = match here {
+            0 if page > 0 => {
+                self.plain_table(record, page - 1).map_or(0, |table| self.before(table, 512))
+            }
+            _ => self.before(table, here),
+        };
         self.fill_table(table, page + 1, page + 1 + before as u64);
+    }
+
+    /// How many pages of a table are there just before an entry, of those that count.
+    fn before(&self, table: Table, entry: usize) -> usize {
+        let is_there = |n: &usize| self.load(At::new(table.frame, *n)).is_own();
+        (entry.saturating_sub(AHEAD)..entry).rev().take_while(is_there).count()
     }
 
     /// The frames of pages from `first` on, which are made if they are missing, and are the object's own as with

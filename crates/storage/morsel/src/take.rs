@@ -284,6 +284,18 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         Ok(true)
     }
 
+    /// Gives back the page with a record of no object, if there are no others in it, and it is not the first one. Nobody creates
+    /// any meanwhile. Returns `true` if it went: then no core may know any more where its records were.
+    pub fn shrink_directory(&self, record: Record) -> bool {
+        let page = u64::from(record.id / crate::RECORDS);
+        let anchor = |n: u32| At::new(record.at.frame, n as usize * crate::WORDS);
+        let is_free = |n| self.memory.load(anchor(n)) == Anchor::FREE.0;
+        if page == 0 || !(0..crate::RECORDS).all(is_free) {
+            return false;
+        }
+        self.discard(self.directory(), page, page + 1).is_ok()
+    }
+
     /// Takes something out of a table that is not empty; `false` if it is empty. There is nothing behind the first entries of the
     /// root.
     fn reap_below(&self, root: Frame, order: u8, mut entries: usize) -> bool {
@@ -326,10 +338,24 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             }
         }
         self.memory.fence();
-        for link in gone.into_iter().filter(|link| !link.is_hole()) {
-            if self.unshare(link.frame()) {
-                self.give(link.child(1));
+        // What lies in a row goes back together.
+        let (mut first, mut count) = (Frame(0), 0);
+        for frame in gone.into_iter().filter(|link| !link.is_hole()).map(Link::frame) {
+            if !self.unshare(frame) {
+                continue;
             }
+            self.pages.set_descriptor(frame, 0);
+            if frame.0 != first.0 + count as u64 && count > 0 {
+                self.pages.give_run(first, count);
+                count = 0;
+            }
+            if count == 0 {
+                first = frame;
+            }
+            count += 1;
+        }
+        if count > 0 {
+            self.pages.give_run(first, count);
         }
     }
 

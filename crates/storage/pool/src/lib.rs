@@ -188,31 +188,39 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
 
     /// Takes a page, or 512 that are aligned, for a core.
     ///
-    /// Bound: when the core's tree has enough, that tree; else each tree twice, and if that finds nothing each child once; at most
-    /// four times.
+    /// Bound: when the core's tree has enough, that tree; else each tree twice, and if that finds nothing each child and each tree
+    /// once; at most four times.
     ///
     /// # Errors
     /// [`Refused::Empty`], or [`Refused::Busy`]: to be tried again.
     pub fn take(&self, size: Size, core: usize) -> Result<usize, Refused> {
         for _ in 0..SCANS {
-            let own = self.take_own(size, core);
-            if let Some(frame) = own.or_else(|| self.take_anywhere(size, core)) {
+            let mut frame = self.take_own(size, core);
+            if frame.is_none() {
+                // What somebody moves from one counter to another is in neither; but it is in the children.
+                if !self.has_any(size) {
+                    return Err(Refused::Empty);
+                }
+                frame = self.take_anywhere(size, core);
+            }
+            if let Some(frame) = frame {
                 if size == Size::Page {
                     self.note(core, frame);
                 }
                 return Ok(frame);
-            }
-            // What somebody moves from one counter to another is in neither; but it is in the children.
-            if !self.has_any(size) {
-                return Err(Refused::Empty);
             }
         }
         Err(Refused::Busy)
     }
 
     fn has_any(&self, size: Size) -> bool {
-        (0..self.geometry.trees()).filter(|&tree| !self.tree(tree).is_closed()).any(|tree| {
-            self.geometry.children_of(tree).any(|child| self.child(child).has(size.frames()))
+        let mut trees = (0..self.geometry.trees()).map(|tree| (tree, self.tree(tree)));
+        trees.any(|(tree, now)| {
+            // Of memory that comes and goes most is absent; who waits for what is on its way between counters asks again.
+            let is_absent = self.geometry.is_apart() && now.count() == 0 && !now.is_reserved();
+            !now.is_closed()
+                && !is_absent
+                && self.geometry.children_of(tree).any(|child| self.child(child).has(size.frames()))
         })
     }
 
@@ -426,6 +434,26 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         Ok(())
     }
 
+    /// Gives back pages in a row, of one word of bits, that were taken one by one or as a run: none of them, if one cannot be.
+    ///
+    /// Bound: five words.
+    ///
+    /// # Errors
+    /// [`Refused::Outside`], [`Refused::NotTaken`].
+    pub fn give_run(&self, first: usize, count: usize, core: usize) -> Result<(), Refused> {
+        let (child, bit) = (first / CHILD, first % 64);
+        let inside = self.geometry.own_frames() <= first && first < self.geometry.frames();
+        if !inside || count == 0 || bit + count > 64 {
+            return Err(Refused::Outside);
+        }
+        self.break_up(child)?;
+        let mask = (u64::MAX >> (64 - count)) << bit;
+        self.give_bits(self.bit(first).0, mask)?;
+        self.give_child(child, count);
+        self.give_right(child / TREE, count, core);
+        Ok(())
+    }
+
     fn give_whole(&self, child: usize) -> Result<(), Refused> {
         let word = self.geometry.child(child);
         // Whoever gives it back a second time finds it broken up and nothing of it free, until all of it is.
@@ -458,9 +486,13 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
 
     fn give_bit(&self, frame: usize) -> Result<(), Refused> {
         let (word, mask) = self.bit(frame);
+        self.give_bits(word, mask)
+    }
+
+    fn give_bits(&self, word: usize, mask: u64) -> Result<(), Refused> {
         let mut now = self.words.load(word);
         loop {
-            if now & mask == 0 {
+            if now & mask != mask {
                 return Err(Refused::NotTaken);
             }
             match self.words.compare_exchange(word, now, now & !mask) {

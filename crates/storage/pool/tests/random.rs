@@ -76,7 +76,9 @@ impl Model {
 
 fn take(pool: &Pool<'_, Memory, Memory>, size: Size, core: usize) -> Result<usize, Refused> {
     let copy = Pool { words: &pool.words, locals: &pool.locals, geometry: pool.geometry };
-    let next = (size == Size::Page).then(|| copy.take_next(core)).flatten();
+    let run = || copy.take_run(core, 1).map(|(frame, _)| frame);
+    let one = || if core.is_multiple_of(2) { copy.take_next(core) } else { run() };
+    let next = (size == Size::Page).then(one).flatten();
     next.map_or_else(|| pool.take(size, core), Ok)
 }
 
@@ -323,6 +325,32 @@ fn memory_that_comes_has_no_descriptors() {
     assert_eq!(pool.give(CHILD + 7, Size::Page, 0), Err(Refused::NotTaken));
     assert_eq!((pool.add(1), pool.add(1)), (Ok(()), Err(Refused::NotTaken)));
     assert_eq!(pool.free(), CHILD);
+}
+
+/// Runs are as long as what is free in a row in one word, and go back as they came, or one by one.
+#[test]
+fn runs_are_taken_and_given() {
+    let geometry = Geometry::new(2 * CHILD, 0).expect("large enough");
+    let (words, locals) = (memory(geometry.words()), Memory(RefCell::new(vec![0; 1])));
+    let pool = Pool { words: &words, locals: &locals, geometry };
+    pool.format();
+    let (words, locals) = (&words, &locals);
+    let copy = || Pool { words: &words, locals: &locals, geometry };
+    let all = pool.free();
+    assert_eq!(copy().take_run(0, 5), None, "nothing was found yet");
+    let first = pool.take(Size::Page, 0).unwrap();
+    let (start, count) = copy().take_run(0, 5).unwrap();
+    assert_eq!((start, count), (first + 1, 5));
+    assert_eq!(pool.give(first + 3, Size::Page, 0), Ok(()));
+    assert_eq!(copy().take_run(0, 5), Some((first + 3, 1)));
+    let (rest, more) = copy().take_run(0, 100).unwrap();
+    assert_eq!((rest, more), (first + 6, 64 - (first + 6) % 64));
+    assert_eq!(copy().take_run(0, 100), None, "the word has no more");
+    assert_eq!(pool.give_run(rest, more + 1, 0), Err(Refused::Outside));
+    assert_eq!(pool.give_run(rest, more, 0), Ok(()));
+    assert_eq!(pool.give_run(rest - 1, 2, 0), Err(Refused::NotTaken));
+    assert_eq!(pool.give_run(first, 6, 0), Ok(()));
+    assert_eq!(pool.free(), all);
 }
 
 #[test]

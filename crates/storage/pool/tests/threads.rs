@@ -133,6 +133,16 @@ fn takes_next<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize,
     held.extend(copy.take_next(CORE).map(|frame| (frame, Size::Page)));
     held
 }
+/// One, and two others in a row that are next to it.
+fn takes_run<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
+    let mut held = tries::<CORE>(pool);
+    let copy = Pool { words: &pool.words, locals: &pool.locals, geometry: pool.geometry };
+    if let Some((first, count)) = copy.take_run(CORE, 2) {
+        assert!(count == 1 || count == 2);
+        held.extend((first..first + count).map(|frame| (frame, Size::Page)));
+    }
+    held
+}
 fn takes_huge<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize, Size)> {
     take(pool, Size::Huge, CORE).map(|frame| (frame, Size::Huge)).into_iter().collect()
 }
@@ -140,6 +150,16 @@ fn takes_huge<const CORE: usize>(pool: &Pool<'_, Memory, Memory>) -> Vec<(usize,
 #[test]
 fn two_take_a_page() {
     run(2, 4, nothing, &[takes::<0>, takes::<1>]);
+}
+
+#[test]
+fn two_take_runs() {
+    run(1, 3, |pool| all_but(pool, 5), &[takes_run::<0>, takes_run::<1>]);
+}
+
+#[test]
+fn a_run_is_taken_while_a_page_is() {
+    run(1, 3, |pool| all_but(pool, 4), &[takes_run::<0>, takes_next::<1>]);
 }
 
 /// Whoever has a right gets a page, and the third gets none.
@@ -301,6 +321,11 @@ fn memory_is_removed_while_a_page_is_taken() {
 #[test]
 fn memory_is_removed_while_the_next_page_is_taken() {
     removes(takes_next::<1>);
+}
+
+#[test]
+fn memory_is_removed_while_a_run_is_taken() {
+    removes(takes_run::<1>);
 }
 
 #[test]
@@ -488,5 +513,5 @@ fn the_next_pages_of_two_cores() {
 
 #[test]
 fn the_next_page_is_the_last_but_one() {
-    run(1, 2, |pool| all_but(pool, 3), &[takes_next::<0>, takes_next::<1>]);
+    run(1, 3, |pool| all_but(pool, 3), &[takes_next::<0>, takes_next::<1>]);
 }

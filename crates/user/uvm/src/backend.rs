@@ -205,7 +205,7 @@ pub trait Backend {
     ) -> Result<(), Refused>;
 
     /// Maps a region, where no table is, or a giant, where at most an empty directory is, by one entry to the pages of an object from
-    /// page `page` on, a multiple of its pages. Only of objects that can be [mapped so](Self::object_is_whole).
+    /// page `page` on, a multiple of its pages. Only of objects that can be [mapped so](Self::object_whole).
     fn whole_new(
         &mut self,
         _shown: Shown,
@@ -233,10 +233,14 @@ pub trait Backend {
 
     /// The part of an object around page `page` that lies in one Frame.
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
-    /// Does this object, of which an extent was asked for, consist of page tables, so that [`whole_new`](Self::whole_new) maps
-    /// parts of it, of pages that are outside of any extent, too?
-    fn object_is_whole(&self, _object: ObjectId) -> bool {
-        false
+    /// The object as an extent, if it consists of page tables, so that [`whole_new`](Self::whole_new) maps parts of it; `None` if it
+    /// does not. As [`object_extent`](Self::object_extent) otherwise.
+    fn object_whole(
+        &mut self,
+        _object: ObjectId,
+        _page: u64,
+    ) -> Result<Option<Extent>, ObjectError> {
+        Ok(None)
     }
     /// Pages that an object, of which an extent was asked for, has, as far as is known.
     fn object_pages(&self, _object: ObjectId) -> u64 {
@@ -248,6 +252,10 @@ pub trait Backend {
     }
     /// What is missing of an object is to be made in pages of 2 MiB, or not any more. It is advice.
     fn object_advise(&mut self, _object: ObjectId, _large: bool) {}
+    /// Takes pages of an object away, from everybody, so that there are zeros. `false`: that is not done with such an object.
+    fn object_punch(&mut self, _object: ObjectId, _page: u64, _pages: u64) -> bool {
+        false
+    }
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.

@@ -283,10 +283,7 @@ impl Space {
         let mut tries = TRIES;
         'again: while tries > 0 {
             tries -= 1;
-            let extent = b.object_extent(object, entry.object_page(page))?;
-            if !b.object_is_whole(object) {
-                break;
-            }
+            let Some(extent) = b.object_whole(object, entry.object_page(page))? else { break };
             for (shown, first) in self.whole_candidates(b, entry, object, key) {
                 match self.pmap.enter_whole(b, shown, &extent, first, entry.prot) {
                     // The object is smaller, or there is something else in the directory: a region is to be had.

@@ -23,6 +23,8 @@ pub enum Advice {
     Wipe(bool),
     /// `MADV_HUGEPAGE` or `MADV_NOHUGEPAGE`: what shared objects are to consist of.
     Large(bool),
+    /// `MADV_REMOVE`.
+    Remove,
     /// `MADV_POPULATE_READ` or `MADV_POPULATE_WRITE`.
     Populate(Access),
 }
@@ -38,6 +40,7 @@ impl Advice {
             4 => Advice::DontNeed { locked: false },
             24 => Advice::DontNeed { locked: true },
             8 => Advice::Free,
+            9 => Advice::Remove,
             10 => Advice::Fork(false),
             11 => Advice::Fork(true),
             18 => Advice::Wipe(true),
@@ -101,6 +104,7 @@ impl Space {
                 }
                 self.discard(b, entry.start, entry.end, entry.is_pure_anonymous())?;
             }
+            Advice::Remove => self.remove_of_object(b, entry)?,
             Advice::Free if !private_anonymous => return Err(Error::Invalid),
             Advice::Free => self.discard(b, entry.start, entry.end, true)?,
             Advice::Wipe(true) if !private_anonymous => return Err(Error::Invalid),
@@ -112,6 +116,20 @@ impl Space {
             }
         }
         Ok(())
+    }
+
+    /// A part of an object becomes a hole, for all that have it mapped.
+    fn remove_of_object(&mut self, b: &mut impl Backend, entry: &Entry) -> Result<(), Error> {
+        let Some(object) = entry.object.filter(|_| !entry.flags.has(Flags::LOCKED)) else {
+            return Err(Error::Invalid);
+        };
+        if !entry.flags.has(Flags::SHARED) || entry.flags.has(Flags::NEVER_WRITE) {
+            return Err(Error::Access);
+        }
+        match b.object_punch(object, entry.object_page(entry.start), entry.pages()) {
+            true => Ok(()),
+            false => Err(Error::Invalid),
+        }
     }
 
     /// Sets or clears `LOCKED` on `[addr, addr + len)`: `mlock`, `munlock`.

@@ -205,9 +205,11 @@ impl Space {
         if entry.pages() < LEAST_REGIONS * REGION_PAGES {
             return;
         }
-        let Ok(extent) = b.object_extent(object, entry.object_page(entry.start)) else { return };
+        let Ok(Some(extent)) = b.object_whole(object, entry.object_page(entry.start)) else {
+            return;
+        };
         let giant = Shown::around(entry.start / REGION_PAGES);
-        if b.object_is_whole(object) && self.fits_giant(b, entry, object, giant) {
+        if self.fits_giant(b, entry, object, giant) {
             let first = entry.object_page(giant.pages().start);
             // Whatever is not mapped now is mapped by a fault.
             let _ = self.pmap.enter_whole(b, giant, &extent, first, entry.prot);

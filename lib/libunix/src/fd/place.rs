@@ -79,8 +79,8 @@ pub struct Places {
 pub fn errno(status: Status) -> Errno {
     match status {
         Status::NoMemory => Errno::ENOMEM,
-        // The Frame has been taken away since it came.
-        Status::Empty => Errno::ESTALE,
+        // The Frame has been taken away since it came, or the file was truncated.
+        Status::Empty | Status::OutOfRange => Errno::ESTALE,
         _ => Errno::EIO,
     }
 }

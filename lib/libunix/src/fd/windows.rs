@@ -281,7 +281,8 @@ fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Ope
     let (frame, slot) = windows.all().places_mut().spare(&mut mm.caps.arena)?;
     let request = op::FileExtent { desc, offset: part.offset, write };
     let (extent, received) = server::call_caps(request, 0, 0, Caps::receive(slot))?;
-    if extent.is_morsel && received > 0 {
+    // One that is a single page is shown like a Frame.
+    if extent.bytes >= parts::PART_BYTES && extent.is_morsel && received > 0 {
         let mut shown = parts::look(windows.all_parts(), (part.inode, part.offset), write, slot);
         if shown.as_ref().is_err_and(|error| *error == Errno::EOPNOTSUPP) {
             part.layout = extent.layout;

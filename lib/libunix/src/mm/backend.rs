@@ -525,8 +525,9 @@ impl Backend for Caps {
         let Caps { arena, nodes, objects, .. } = self;
         objects.extent((arena, nodes), object, page)
     }
-    fn object_is_whole(&self, object: ObjectId) -> bool {
-        self.objects.is_morsel(object)
+    fn object_whole(&mut self, object: ObjectId, page: u64) -> Result<Option<Extent>, ObjectError> {
+        let Caps { arena, nodes, objects, .. } = self;
+        objects.whole((arena, nodes), object, page)
     }
     fn object_pages(&self, object: ObjectId) -> u64 {
         self.objects.size(object).div_ceil(PAGE)
@@ -536,6 +537,9 @@ impl Backend for Caps {
     }
     fn object_advise(&mut self, object: ObjectId, large: bool) {
         self.objects.advise(object, large);
+    }
+    fn object_punch(&mut self, object: ObjectId, page: u64, pages: u64) -> bool {
+        self.objects.punch(object, page, pages)
     }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);

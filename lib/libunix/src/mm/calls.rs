@@ -28,7 +28,10 @@ const MAP_HUGE_SHIFT: u32 = 26;
 /// The one size of large pages, and one that Linux has, too.
 const LARGE_PAGE: u64 = 2 << 20;
 const GIANT_PAGE: u64 = 1 << 30;
+const MAP_SYNC: u32 = 0x8_0000;
 const MAP_FIXED_NOREPLACE: u32 = 0x10_0000;
+/// What `MAP_SHARED_VALIDATE` takes of every file.
+const MAP_KNOWN: u32 = 0x7_f9ff | 0x1f << 26;
 
 /// Program memory, and the limits that it has to keep to.
 type Bounded<'a> = (&'a mut Mm, &'a Limits);
@@ -49,6 +52,9 @@ pub fn mmap(
     offset: u64,
 ) -> Result<u64> {
     if offset & (PAGE - 1) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & MAP_TYPE == MAP_SHARED_VALIDATE && flags & MAP_ANONYMOUS != 0 {
         return Err(Errno::EINVAL);
     }
     let shared = match flags & MAP_TYPE {
@@ -168,6 +174,13 @@ fn find_object(
         return Ok(());
     }
     let file = p.fds.get(fd)?;
+    if flags & MAP_TYPE == MAP_SHARED_VALIDATE && flags & !MAP_KNOWN != 0 {
+        // A store to a file that survives needs nothing more than that its lines are written back.
+        let survives = with_kind!(&file.kind, kind => kind.contents()).is_ok_and(|of| of.is_stored);
+        if flags & !(MAP_KNOWN | MAP_SYNC) != 0 || !survives {
+            return Err(Errno::EOPNOTSUPP);
+        }
+    }
     if !file.readable() {
         return Err(if file.writable() { Errno::EACCES } else { Errno::EBADF });
     }

@@ -20,6 +20,7 @@ use libos::vspace::R;
 use libos::Cap;
 use linuxdomain::{own, NEAR_EXTENTS};
 use tables::{Item, Numbers, Ranges, Slab};
+use unixproto::files::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
 use uvm::{Extent, NoMemory, ObjectError, ObjectId};
 
 /// A mapped file.
@@ -39,6 +40,8 @@ pub struct Object {
     size: u64,
     /// Its contents are known to be a Morsel.
     is_morsel: bool,
+    /// That has tables.
+    has_tables: bool,
     /// Frames of extents that others have taken the place of: pages of theirs may still be mapped.
     old: Vec<Place>,
     /// The next object in the same bucket.
@@ -188,9 +191,10 @@ impl Objects {
         }
         // So that the end of all of them can be told, whatever memory there is then.
         self.released.try_reserve(self.objects.len() + 1)?;
-        let (path, size, is_morsel, old) = (None, 0, false, Vec::new());
+        let (is_morsel, has_tables) = (false, false);
+        let (path, size, old, next) = (None, 0, Vec::new(), first);
         let object =
-            Object { desc, file, inode, path, writable, size, is_morsel, old, next: first };
+            Object { desc, file, inode, path, writable, size, is_morsel, has_tables, old, next };
         let id = ObjectId::new(self.objects.add(Some(object))?);
         self.buckets[bucket] = Some(id);
         Ok((id, true))
@@ -288,11 +292,6 @@ impl Objects {
         }
     }
 
-    /// Is the object known to be a Morsel?
-    pub fn is_morsel(&self, id: ObjectId) -> bool {
-        self.get(id).is_some_and(|object| object.is_morsel)
-    }
-
     /// Says how large the pages of an object are to be.
     pub fn advise(&self, id: ObjectId, large: bool) {
         if let Some(&Object { desc, writable: true, .. }) = self.get(id) {
@@ -317,23 +316,41 @@ impl Objects {
         }
     }
 
+    /// Pages of an object become a hole.
+    pub fn punch(&self, id: ObjectId, page: u64, pages: u64) -> bool {
+        let mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+        let punch = |desc| {
+            server::call(op::Allocate { desc, mode, offset: page * PAGE, bytes: pages * PAGE })
+        };
+        self.get(id).is_some_and(|object| punch(object.desc).is_ok())
+    }
+
     /// The pages of a Morsel around a page that it has.
     #[cold]
     #[inline(never)]
     fn part(&mut self, id: ObjectId, page: u64, seen: Seen) -> Result<Extent, ObjectError> {
+        let end = self.end_behind(id, page, seen)?;
+        Ok(self.around(id, page, end, seen))
+    }
+
+    /// The page behind the last of a Morsel, which is to have a page.
+    fn end_behind(&mut self, id: ObjectId, page: u64, seen: Seen) -> Result<u64, ObjectError> {
         if page * PAGE >= self.size(id) {
             // Others may have made it larger.
             let facts = seen.frame.morsel_info().map_err(|_| ObjectError::Gone)?;
             self.set_size(id, facts.limit);
         }
         match self.size(id).div_ceil(PAGE) {
-            end if page < end => Ok(self.around(id, page, end, seen)),
+            end if page < end => Ok(end),
             _ => Err(ObjectError::NoPage),
         }
     }
 
     /// The pages of a Morsel around a page before `end` that are there; or some that are to be made.
     fn around(&mut self, id: ObjectId, page: u64, end: u64, seen: Seen) -> Extent {
+        if end == 1 {
+            return seen.only(page, 1);
+        }
         let block = page & !(AROUND - 1);
         let last = end.min(block + AROUND);
         let hole = |from| match seen.frame.next_hole(from, last - from) {
@@ -342,7 +359,7 @@ impl Objects {
         };
         let (mut first, mut behind) = (block, hole(block));
         if behind <= page {
-            (first, behind) = (page, hole(page));
+            (first, behind) = (page, if block < page { hole(page) } else { page });
         }
         let pages = self.stride.of(at(id, page));
         behind = behind.max(page + 1).max(end.min(page + pages));
@@ -426,15 +443,39 @@ impl Objects {
         id: ObjectId,
         page: u64,
     ) -> Result<Extent, ObjectError> {
+        match self.seen((ram, nodes), id, page)? {
+            Some(seen) if !seen.is_morsel() => Ok(seen.extent()),
+            Some(seen) => self.part(id, page, seen),
+            None => self.hole(ram, page),
+        }
+    }
+
+    /// The object, if it is a Morsel with tables, and has this page.
+    pub fn whole(
+        &mut self,
+        (ram, nodes): (&mut Arena, &mut Nodes),
+        id: ObjectId,
+        page: u64,
+    ) -> Result<Option<Extent>, ObjectError> {
+        let Some(seen) = self.seen((ram, nodes), id, page)? else { return Ok(None) };
+        if !self.get(id).is_some_and(|object| object.has_tables) {
+            return Ok(None);
+        }
+        self.end_behind(id, page, seen)?;
+        Ok(Some(seen.only(page, 1)))
+    }
+
+    /// What holds `page` of an object; nothing, if it does not have it.
+    #[inline(always)]
+    fn seen(
+        &mut self,
+        (ram, nodes): (&mut Arena, &mut Nodes),
+        id: ObjectId,
+        page: u64,
+    ) -> Result<Option<Seen>, ObjectError> {
         let place = self.extents.seek(at(id, page));
         match self.extents.get(place) {
-            Some(seen) if seen.start <= at(id, page) => match seen.is_morsel() {
-                false => Ok(seen.extent()),
-                true => {
-                    let seen = *seen;
-                    self.part(id, page, seen)
-                }
-            },
+            Some(seen) if seen.start <= at(id, page) => Ok(Some(*seen)),
             _ => self.ask((ram, nodes), id, page, place),
         }
     }
@@ -446,7 +487,7 @@ impl Objects {
         id: ObjectId,
         page: u64,
         place: tables::Place,
-    ) -> Result<Extent, ObjectError> {
+    ) -> Result<Option<Seen>, ObjectError> {
         let object = self.get(id).ok_or(ObjectError::NoPage)?;
         let (desc, write) = (object.desc, object.writable);
         let slot = self.take_slot(ram, nodes).map_err(|_| ObjectError::NoMemory)?;
@@ -460,11 +501,12 @@ impl Objects {
         if let Some(object) = self.get_mut(id) {
             object.size = found.size;
             object.is_morsel = found.is_morsel;
+            object.has_tables = found.is_morsel && found.bytes > PAGE;
         }
         let behind_end = page * PAGE >= found.size || page.wrapping_sub(first) >= pages;
         if behind_end || caps == 0 {
             self.free_slot(nodes, slot);
-            return if behind_end { Err(ObjectError::NoPage) } else { self.hole(ram, page) };
+            return if behind_end { Err(ObjectError::NoPage) } else { Ok(None) };
         }
         let pages = match found.is_morsel {
             true => OBJECT_PAGES,
@@ -475,10 +517,7 @@ impl Objects {
             self.free_slot(nodes, slot);
             return Err(ObjectError::NoMemory);
         }
-        match seen.is_morsel() {
-            false => Ok(seen.extent()),
-            true => self.part(id, page, seen),
-        }
+        Ok(Some(seen))
     }
 
     /// Keeps an extent. Those that it overlaps are not looked at any more.

@@ -42,6 +42,51 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
+        name: "pages_in_a_row_are_lost_with_their_object",
+        changes: &[(
+            "crates/storage/morsel/src/take.rs",
+            "        if count > 0 {\n            self.pages.give_run(first, count);\n        }\n    }\n",
+            "    }\n",
+        )],
+        found_by: Test::Host {
+            package: "morsel",
+            test: "random_operations_in_a_pool_that_is_nearly_empty",
+        },
+    },
+    Bug {
+        name: "records_go_with_the_page_of_another",
+        changes: &[(
+            "crates/storage/morsel/src/take.rs",
+            "if page == 0 || !(0..crate::RECORDS).all(is_free) {",
+            "if page == 0 || (0..crate::RECORDS).all(|n| !is_free(n)) {",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "records_that_nobody_needs_give_their_page_back",
+        },
+    },
+    Bug {
+        name: "a_page_that_was_replaced_is_looked_at_still",
+        changes: &[(
+            "crates/storage/files/src/object.rs",
+            "        if is_other {\n            self.renew_layout(ino)?;\n        }\n",
+            "        let _ = is_other;\n",
+        )],
+        found_by: Test::Host {
+            package: "files",
+            test: "a_change_of_what_is_mapped_changes_the_layout",
+        },
+    },
+    Bug {
+        name: "memory_of_files_stays_with_files",
+        changes: &[(
+            "servers/unixd/src/volatile.rs",
+            "        while self.space().is_ok_and(|(free, _)| free >= 2 * CHUNK) {",
+            "        while self.space().is_ok_and(|(free, _)| free >= 2 * CHUNK && false) {",
+        )],
+        found_by: Test::Machine { test: "linux/shared_files" },
+    },
+    Bug {
         name: "nobody_is_asked_to_forget_pages_of_an_object",
         changes: &[("kernel/src/morsels/machine.rs", "        if whom == 0 {", "        if whom != u64::MAX {")],
         found_by: Test::Machine { test: "morsel/race/morsel_race_with_taking" },
@@ -277,7 +322,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_page_is_given_back_twice",
-        changes: &[("crates/storage/pool/src/lib.rs", "            if now & mask == 0 {\n                return Err(Refused::NotTaken);\n            }\n", "")],
+        changes: &[("crates/storage/pool/src/lib.rs", "            if now & mask != mask {\n                return Err(Refused::NotTaken);\n            }\n", "")],
         found_by: Test::Host { package: "pool", test: "random_operations_are_those_of_a_set" },
     },
     Bug {
@@ -1034,7 +1079,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what_was_opened_again_is_thought_to_be_known_here_only",
-        changes: &[("kernel/src/operations/morsels.rs", "None if shared.may_be_away(record) && !stays", "None if shared.may_be_away(record) && stays")],
+        changes: &[("kernel/src/operations/morsels.rs", "None if shared.away.may_have(record) && !stays", "None if shared.away.may_have(record) && stays")],
         found_by: Test::Host { package: "kernel", test: "who_deletes_takes_it_from_nobody_else" },
     },
     Bug {
@@ -1044,7 +1089,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_pool_goes_and_other_cores_keep_its_objects",
-        changes: &[("kernel/src/operations/morsels.rs", "    if shared.is_away() {", "    if false {")],
+        changes: &[("kernel/src/operations/morsels.rs", "    if shared.away.has_any() {", "    if false {")],
         found_by: Test::Host { package: "kernel", test: "a_pool_takes_its_objects_from_all_cores" },
     },
     Bug {

@@ -37,6 +37,9 @@ impl Pages {
     fn holds(&self, page: u64) -> bool {
         self.pages.contains_key(&page)
     }
+    pub fn size(&self) -> u64 {
+        self.size
+    }
     pub fn taken(&self) -> u64 {
         self.pages.len() as u64 * PAGE
     }

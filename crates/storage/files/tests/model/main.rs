@@ -75,8 +75,12 @@ impl Memory for Bytes {
 
     fn make_object(&mut self, bytes: u64, needed: u64, _: u32) -> Result<Object, Errno> {
         let object = self.objects.volatile();
+        if bytes <= PAGE {
+            object.borrow_mut().most = PAGE;
+        }
         object.borrow_mut().resize(bytes)?;
-        object.borrow_mut().populate(0, needed.next_multiple_of(PAGE));
+        let done = object.borrow_mut().populate(0, needed.min(bytes).next_multiple_of(PAGE));
+        assert!(done <= bytes.next_multiple_of(PAGE));
         Ok(object)
     }
 
@@ -92,8 +96,22 @@ impl Memory for Bytes {
         object.borrow().most
     }
 
-    fn resize_object(&mut self, object: &mut Object, bytes: u64, _: u32) -> Result<(), Errno> {
-        object.borrow_mut().resize(bytes)
+    fn resize_object(&mut self, object: &mut Object, bytes: u64, _: u32) -> Result<bool, Errno> {
+        // One page of its own cannot grow.
+        let outgrown = object.borrow().most == PAGE && bytes > PAGE;
+        if !outgrown {
+            return object.borrow_mut().resize(bytes).map(|()| false);
+        }
+        let size = object.borrow().size();
+        let new = self.make_object(bytes, PAGE, 0)?;
+        if new.borrow().taken() == 0 {
+            return Err(Errno::ENOSPC);
+        }
+        let mut page = vec![0; size as usize];
+        object.borrow().read(0, &mut page);
+        new.borrow_mut().write(0, &page);
+        *object = new;
+        Ok(true)
     }
 
     fn populate_object(
@@ -470,8 +488,11 @@ fn a_change_of_what_is_mapped_changes_the_layout() {
     let layout = |world: &mut World, file: usize| {
         piece(&mut world.files, world.inos[file], 0, false).unwrap().layout
     };
-    world.write(0, 0, 3 * PAGE, 7);
+    world.write(0, 0, PAGE, 7);
+    let page = layout(&mut world, 0);
+    world.write(0, PAGE, 2 * PAGE, 7);
     let first = layout(&mut world, 0);
+    assert_ne!(page, first, "a page was replaced by a larger object");
     world.resize(0, PAGE);
     world.write(0, 3 * PAGE, 4 * PAGE, 7);
     assert_eq!(layout(&mut world, 0), first, "it is the same object");

@@ -887,8 +887,11 @@ impl Backend for Process {
         let pages = pages.min(behind) - first;
         Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages })
     }
-    fn object_is_whole(&self, object: ObjectId) -> bool {
-        object.index() as u32 == WHOLE
+    fn object_whole(&mut self, object: ObjectId, page: u64) -> Result<Option<Extent>, ObjectError> {
+        match object.index() as u32 {
+            WHOLE => self.object_extent(object, page).map(Some),
+            _ => Ok(None),
+        }
     }
     fn object_pages(&self, object: ObjectId) -> u64 {
         self.kernel.borrow().pages_of(object.index() as u32)
