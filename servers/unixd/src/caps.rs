@@ -50,12 +50,6 @@ impl Slots {
 }
 
 impl Slots {
-    /// Each by itself.
-    pub fn split(mut self) -> impl Iterator<Item = Slots> {
-        let (first, count) = (self.first, core::mem::take(&mut self.count));
-        (0..count).map(move |n| Slots { first: first.plus(n), count: 1 })
-    }
-
     /// Gives the slots back, which are empty.
     pub fn emptied(mut self) {
         self.release();

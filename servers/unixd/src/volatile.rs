@@ -64,6 +64,20 @@ pub struct VolatilePool {
     next: u32,
 }
 
+/// So many times [`CHUNK`] of RAM. Slots one by one: a row of them might need a new node.
+fn ram(count: u32) -> Result<Vec<Slots>, Errno> {
+    let (bytes, near) = (u64::from(count) * CHUNK, memd::near(libos::upcall::own_frame()));
+    memd::alloc(MEMD, bytes, CHUNK, near, RAM).map_err(|_| Errno::ENOSPC)?;
+    let piece = |n| {
+        let slot = Slots::new(1)?;
+        let made = RAM.retype(CapType::Ram, u64::from(n) * CHUNK, CHUNK, 1, slot.first());
+        made.map(|()| slot).map_err(errno)
+    };
+    let pieces = (0..count).map(piece).collect();
+    RAM.discard();
+    pieces
+}
+
 /// The end of the addresses of so much memory.
 fn end_of(ram: u64) -> u64 {
     match ram {
@@ -87,10 +101,8 @@ impl VolatilePool {
         pool.first().format_volatile(end - pages * PAGE, pages)?;
         POOL.store(pool.first().0, Relaxed);
         let (chunks, unusable) = (BTreeMap::new(), Vec::new());
-        let mut new = VolatilePool { pool, chunks, unusable, next: FIRST };
-        new.add_chunks(1).map_err(|_| Status::NoMemory)?;
-        new.unusable.clear();
-        Ok(new)
+        // Memory comes with the first file that needs any.
+        Ok(VolatilePool { pool, chunks, unusable, next: FIRST })
     }
 
     fn cap(&self) -> CapAddr {
@@ -100,14 +112,9 @@ impl VolatilePool {
     /// More memory, whoever it is for: so many chunks, of which some may lie where the pool has none.
     fn add_chunks(&mut self, count: u32) -> Result<(), Errno> {
         for _ in 0..TRIES {
-            let chunks = Slots::new(count)?;
-            let (bytes, near) = (u64::from(count) * CHUNK, memd::near(libos::upcall::own_frame()));
-            memd::alloc(MEMD, bytes, CHUNK, near, RAM).map_err(|_| Errno::ENOSPC)?;
-            let made = RAM.retype(CapType::Ram, 0, CHUNK, count, chunks.first());
-            RAM.discard();
-            made.map_err(errno)?;
+            let chunks = ram(count)?;
             let mut unusable = Vec::new();
-            for chunk in chunks.split() {
+            for chunk in chunks {
                 match self.cap().add_chunk(chunk.first()) {
                     Ok(address) => drop(self.chunks.insert(address, chunk)),
                     // Held, so that the next ones are others.
@@ -162,6 +169,9 @@ impl VolatilePool {
         user: u32,
         mut work: impl FnMut(CapAddr) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
+        if self.chunks.is_empty() {
+            self.grow(user)?;
+        }
         loop {
             match work(self.cap()) {
                 Err(Errno::ENOSPC) => self.grow(user)?,
@@ -213,6 +223,9 @@ impl VolatilePool {
 
     /// Bytes that are free in it, and that are used.
     pub fn space(&self) -> Result<(u64, u64), Errno> {
+        if self.chunks.is_empty() {
+            return Ok((0, 0));
+        }
         let facts = self.cap().pool_info().map_err(errno_of)?;
         Ok((facts.free * PAGE, (facts.pages - facts.own - facts.free) * PAGE))
     }

@@ -307,8 +307,8 @@ impl<M: Memory> Files<M> {
             return Err(Refusal::Limit);
         }
         let user = writer.cred.uid;
-        // There are no pages behind the end.
-        if how == Allocation::Keep && end > pages(old) {
+        // There are no pages behind the end. Where nothing survives that is good enough.
+        if how == Allocation::Keep && end > pages(old) && self.survives(ino) {
             return Err(Errno::EOPNOTSUPP.into());
         }
         self.own(ino, u64::MAX, user)?;

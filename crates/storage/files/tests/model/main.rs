@@ -396,7 +396,7 @@ impl World {
             }
             Err(Refusal::Limit) => assert!(grows && end > self.limit),
             Err(Refusal::Error(Errno::EOPNOTSUPP)) => {
-                assert!(how == Allocation::Keep && end > size)
+                assert!(file == STORED && how == Allocation::Keep && end > size)
             }
             Err(Refusal::Error(error)) => {
                 assert_eq!(error, Errno::ENOSPC);
