@@ -270,8 +270,10 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if !self.reap_committed(record)? {
             return Ok(false);
         }
-        // Behind the limit nothing is left, unless it was being taken away. Of larger objects that is not worth while.
-        let entries = match anchor.order() == 1 && !anchor.has(Anchor::TRIMMING) {
+        // Behind the limit nothing is left, unless it was being taken away. Of larger objects that is not worth while, and what was found
+        // in a memory that survives is not believed.
+        let is_short = self.pages.grows() && !anchor.has(Anchor::TRIMMING);
+        let entries = match anchor.order() == 1 && is_short {
             true => (self.limit(record).div_ceil(4096) as usize).min(paging::ENTRIES),
             false => paging::ENTRIES,
         };
