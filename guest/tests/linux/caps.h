@@ -23,7 +23,7 @@ enum {
 enum { DONE, INVALID, NO_SLOT, EMPTY, OCCUPIED, WRONG_TYPE, NO_RIGHTS, AGAIN = 11, SHARED = 17 };
 
 // captypes::CapType
-enum { NULL_TYPE, PHYS, RAM, DEV, FRAME_TYPE, PML5, PML4, PDPT, PD, PT, L1, L2, DISP, EP, MAPPING };
+enum { NULL_TYPE, PHYS, RAM, DEV, FRAME_TYPE, PML5, PML4, PDPT, PD, PT, L1, L2, DISP, EP, MAPPING = 30 };
 
 // Eleven words: rax, rdi, rsi, rdx, r10, r8, r9, r12, r13, r14, r15. The results: rsi, rdx, r10, r8,
 // r9, r12, r13. Disabled only in between.

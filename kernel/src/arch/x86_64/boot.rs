@@ -211,7 +211,7 @@ boot_pds:
 
     .section .bss
     .balign 16
-    .skip 65536
+    .skip 131072
 boot_stack_top:
     .text
     "#,
