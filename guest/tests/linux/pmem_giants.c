@@ -5,9 +5,11 @@
 // expect-status: 0
 #include "pmem.h"
 #include <setjmp.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 
 #define MIB (1l << 20)
+#define FICLONE _IOW(0x94, 9, int)
 #define BYTES (64 * MIB)
 #define PAGES (BYTES / PAGE)
 
@@ -140,6 +142,29 @@ static void cut(int fd) {
     MUST(munmap(all, BYTES) == 0);
 }
 
+// Who has a file mapped that gets what another has sees that, whether it is mapped by one entry or by many.
+static void cloned(const char *folder, long bytes) {
+    char names[2][64];
+    int fds[2];
+    char *all[2];
+    for (int n = 0; n < 2; n++) {
+        snprintf(names[n], sizeof names[n], "%s/clone-%d", folder, n);
+        fds[n] = open(names[n], O_RDWR | O_CREAT | O_TRUNC, 0600);
+        MUST(fds[n] >= 0 && ftruncate(fds[n], bytes) == 0);
+        all[n] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[n], 0);
+        MUST(all[n] != MAP_FAILED);
+        for (long at = 0; at < bytes; at += PAGE) all[n][at] = 'a' + n;
+    }
+    MUST(ioctl(fds[0], FICLONE, fds[1]) == 0);
+    for (long at = 0; at < bytes; at += PAGE) MUST(all[0][at] == 'b' && all[1][at] == 'b');
+    all[1][0] = 'c';
+    all[0][bytes - PAGE] = 'd';
+    MUST(all[0][0] == 'b' && all[1][bytes - PAGE] == 'b');
+    for (int n = 0; n < 2; n++) {
+        MUST(munmap(all[n], bytes) == 0 && close(fds[n]) == 0 && unlink(names[n]) == 0);
+    }
+}
+
 int main(void) {
     go_to_folder();
     struct sigaction action = {.sa_handler = on_signal};
@@ -152,6 +177,10 @@ int main(void) {
     again(fd);
     parts(fd);
     cut(fd);
+    for (int large = 0; large < 2; large++) {
+        cloned(".", large ? 16 * MIB : 2 * MIB);
+        cloned("/tmp", large ? 16 * MIB : 2 * MIB);
+    }
     MUST(close(fd) == 0 && unlink("large") == 0);
     leave_folder();
     return 0;

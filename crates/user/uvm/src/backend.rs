@@ -219,6 +219,10 @@ pub trait Backend {
     fn whole_drop(&mut self, _shown: Shown, _entry: Table) -> Result<(), Refused> {
         Err(Refused)
     }
+    /// Is such an entry gone, as what it showed was taken away?
+    fn whole_is_lost(&mut self, _entry: Table) -> bool {
+        false
+    }
     /// Uses a byte that such an entry shows, as a program would. `false`: that is a fault.
     fn touch(&mut self, _addr: u64, _access: Access) -> bool {
         false

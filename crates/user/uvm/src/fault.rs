@@ -278,12 +278,21 @@ impl Space {
                     break;
                 }
             }
-            return Err(FaultError::NoPage);
+            if !self.pmap.drop_lost(b, key)? {
+                return Err(FaultError::NoPage);
+            }
         }
         let mut tries = TRIES;
         'again: while tries > 0 {
             tries -= 1;
-            let Some(extent) = b.object_whole(object, entry.object_page(page))? else { break };
+            let extent = match b.object_whole(object, entry.object_page(page)) {
+                Err(ObjectError::Gone) => {
+                    b.object_forget(object, entry.object_page(page));
+                    continue;
+                }
+                found => found?,
+            };
+            let Some(extent) = extent else { break };
             for (shown, first) in self.whole_candidates(b, entry, object, key) {
                 match self.pmap.enter_whole(b, shown, &extent, first, entry.prot) {
                     // The object is smaller, or there is something else in the directory: a region is to be had.

@@ -139,6 +139,20 @@ impl Pmap {
         Ok(())
     }
 
+    /// The object has got other contents, so that the entry by which a region was mapped is gone. Forgets it. Returns `false` if it
+    /// is there.
+    #[cold]
+    pub(crate) fn drop_lost(&mut self, b: &mut impl Backend, key: u64) -> Result<bool, NoMemory> {
+        for shown in [Shown::around(key), Shown::Region(key)] {
+            let entry = self.wholes.get(shown.key());
+            if entry.is_some_and(|&entry| b.whole_is_lost(entry)) {
+                self.drop_whole(b, shown)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Takes all such entries away.
     pub(crate) fn drop_wholes(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
         let mut result = Ok(());

@@ -503,6 +503,9 @@ impl Backend for Caps {
         }
         Ok(())
     }
+    fn whole_is_lost(&mut self, entry: Table) -> bool {
+        table_mapping(entry).identify().is_err()
+    }
     fn touch(&mut self, addr: u64, access: Access) -> bool {
         user::touch(addr, access)
     }
