@@ -1079,7 +1079,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what_was_opened_again_is_thought_to_be_known_here_only",
-        changes: &[("kernel/src/operations/morsels.rs", "None if shared.away.may_have(record) && !stays", "None if shared.away.may_have(record) && stays")],
+        changes: &[("kernel/src/operations/morsels.rs", "None if shared.reach.may_be_away(record) && !stays", "None if shared.reach.may_be_away(record) && stays")],
         found_by: Test::Host { package: "kernel", test: "who_deletes_takes_it_from_nobody_else" },
     },
     Bug {
@@ -1089,7 +1089,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_pool_goes_and_other_cores_keep_its_objects",
-        changes: &[("kernel/src/operations/morsels.rs", "    if shared.away.has_any() {", "    if false {")],
+        changes: &[("kernel/src/operations/morsels.rs", "    if shared.reach.is_away() {", "    if false {")],
         found_by: Test::Host { package: "kernel", test: "a_pool_takes_its_objects_from_all_cores" },
     },
     Bug {
