@@ -138,7 +138,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "a_giant_shows_more_than_the_object_has",
         changes: &[("crates/user/uvm/src/whole.rs", "pages.end <= next && has_all()", "pages.end <= next")],
-        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+        found_by: Test::Host { package: "uvm", test: "a_large_object_is_mapped_by_one_entry" },
     },
     Bug {
         name: "a_page_is_published_before_its_zeros",

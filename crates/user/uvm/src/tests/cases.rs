@@ -255,6 +255,11 @@ fn a_large_object_is_mapped_by_one_entry() {
         object: Some((ObjectId::new(WHOLE), 0)),
         ..MapRequest::anonymous(OBJECTS[3] * PAGE, RW)
     };
+    // Only all of it.
+    let part = MapRequest { len: (OBJECTS[3] - 1) * PAGE, ..request };
+    let start = both.real.mmap(&mut both.backend, &part).unwrap();
+    assert!(both.backend.giants().is_empty());
+    both.real.munmap(&mut both.backend, start, part.len).unwrap();
     let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
     both.model.enter(start, OBJECTS[3], RW, request.flags, Some((WHOLE, 0)));
     assert_eq!((both.backend.giants().len(), both.real.pmap().wholes()), (1, 1));
