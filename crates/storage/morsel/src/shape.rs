@@ -28,13 +28,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// [`Refused::Invalid`] at order 4, and for a page (order 0), whose mappings could not be told apart from a table's;
     /// [`Refused::Again`] if something else changes the object.
     pub fn grow(&self, record: Record) -> Result<(), Refused> {
-        let anchor = self.anchor(record);
-        if !anchor.is_live() {
-            return Err(Refused::Gone);
-        }
-        if anchor.has(Anchor::CUTTING | Anchor::TRIMMING) {
-            return Err(Refused::Again);
-        }
+        let anchor = self.undisturbed(record)?;
         if anchor.order() == 0 || anchor.order() == 4 || anchor.has(Anchor::META) {
             return Err(Refused::Invalid);
         }
@@ -165,15 +159,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// # Errors
     /// [`Refused::Again`] if something else changes the object, [`Refused::Invalid`] for a meta morsel.
     pub fn set_large(&self, record: Record, large: bool) -> Result<(), Refused> {
-        let anchor = self.anchor(record);
-        if !anchor.is_live() {
-            return Err(Refused::Gone);
-        }
+        let anchor = self.undisturbed(record)?;
         if anchor.has(Anchor::META) {
             return Err(Refused::Invalid);
-        }
-        if anchor.has(Anchor::CUTTING | Anchor::TRIMMING) {
-            return Err(Refused::Again);
         }
         let new = match large {
             true => anchor.with(Anchor::LARGE),
@@ -186,15 +174,21 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         Ok(())
     }
 
+    /// The anchor of an object that nothing else is changing.
+    ///
+    /// # Errors
+    /// [`Refused::Gone`], [`Refused::Again`].
+    pub(crate) fn undisturbed(&self, record: Record) -> Result<Anchor, Refused> {
+        match self.anchor(record) {
+            anchor if !anchor.is_live() => Err(Refused::Gone),
+            anchor if anchor.has(Anchor::CUTTING | Anchor::TRIMMING) => Err(Refused::Again),
+            anchor => Ok(anchor),
+        }
+    }
+
     /// Keeps others from beginning to write, and waits for those who have begun.
     fn begin_cut(&self, record: Record) -> Result<(), Refused> {
-        let anchor = self.anchor(record);
-        if !anchor.is_live() {
-            return Err(Refused::Gone);
-        }
-        if anchor.has(Anchor::CUTTING | Anchor::TRIMMING) {
-            return Err(Refused::Again);
-        }
+        let anchor = self.undisturbed(record)?;
         let cutting = anchor.with(Anchor::CUTTING).0;
         let begun = self.memory.compare_exchange(record.at, anchor.0, cutting);
         begun.map_err(|_| Refused::Again)?;

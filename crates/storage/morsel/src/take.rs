@@ -138,15 +138,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// [`Refused::Again`] if something else changes the object, [`Refused::NoMemory`] if the last page is to be zeroed in part
     /// and shared.
     pub fn limit_to(&self, record: Record, bytes: u64) -> Result<(), Refused> {
-        let anchor = self.anchor(record);
-        if !anchor.is_live() {
-            return Err(Refused::Gone);
-        }
+        let anchor = self.undisturbed(record)?;
         if anchor.has(Anchor::META) {
             return Err(Refused::Invalid);
-        }
-        if anchor.has(Anchor::CUTTING | Anchor::TRIMMING) {
-            return Err(Refused::Again);
         }
         let trimming = anchor.with(Anchor::TRIMMING).0;
         self.memory.compare_exchange(record.at, anchor.0, trimming).map_err(|_| Refused::Again)?;
