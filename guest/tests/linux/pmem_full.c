@@ -3,26 +3,14 @@
 // build: gcc
 // nvdimm: 16M
 // expect-status: 0
+#include "must.h"
 #include "pmem.h"
-#include <setjmp.h>
 #include <sys/statfs.h>
-
-static sigjmp_buf back;
-
-static void on_signal(int signal) { siglongjmp(back, signal); }
 
 static long free_pages(void) {
     struct statfs fs;
     return statfs(".", &fs) == 0 ? (long)fs.f_bavail : -1;
 }
-
-static void must(int holds, const char *what) {
-    if (!holds) {
-        printf("%s, errno %d\n", what, errno);
-        exit(1);
-    }
-}
-#define MUST(e) must(e, #e)
 
 // Fills the pool; answers the bytes that could be written.
 static long fill(int fd) {
@@ -49,16 +37,14 @@ static void full(int fd, long bytes, int other) {
     MUST(pread(fd, text, 3, hole) == 3 && text[0] == 0);
     char *all = mmap(NULL, hole + PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     MUST(all != MAP_FAILED);
-    int signal = sigsetjmp(back, 1);
-    if (!signal) all[hole] = 1;
-    MUST(signal == SIGBUS);
+    MUST(signal_of(all + hole, 1) == SIGBUS);
     for (long at = 0; at < bytes; at += 512) MUST(all[at] == 'f');
     MUST(munmap(all, hole + PAGE) == 0);
 }
 
 int main(void) {
     go_to_folder();
-    signal(SIGBUS, on_signal);
+    catch_faults();
     long before = free_pages();
     int other = open("other", O_CREAT | O_RDWR, 0600);
     for (int round = 0; round < 3; round++) {

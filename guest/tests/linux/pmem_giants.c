@@ -3,8 +3,8 @@
 // build: gcc, musl
 // nvdimm: 192M
 // expect-status: 0
+#include "must.h"
 #include "pmem.h"
-#include <setjmp.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 
@@ -12,28 +12,6 @@
 #define FICLONE _IOW(0x94, 9, int)
 #define BYTES (64 * MIB)
 #define PAGES (BYTES / PAGE)
-
-static sigjmp_buf back;
-
-static void on_signal(int signal) { siglongjmp(back, signal); }
-
-static void must(int holds, int line, const char *what) {
-    if (!holds) {
-        printf("line %d: %s, errno %d\n", line, what, errno);
-        exit(1);
-    }
-}
-#define MUST(e) must(e, __LINE__, #e)
-
-// The signal that an access ends in, or 0.
-static int signal_of(volatile long *at, int writes) {
-    int signal = sigsetjmp(back, 1);
-    if (!signal) {
-        if (writes) *at = 7;
-        else (void)*at;
-    }
-    return signal;
-}
 
 static long faults(void) {
     struct rusage usage;
@@ -167,8 +145,7 @@ static void cloned(const char *folder, long bytes) {
 
 int main(void) {
     go_to_folder();
-    struct sigaction action = {.sa_handler = on_signal};
-    MUST(sigaction(SIGBUS, &action, NULL) == 0 && sigaction(SIGSEGV, &action, NULL) == 0);
+    catch_faults();
     int fd = open("large", O_RDWR | O_CREAT, 0600);
     MUST(fd >= 0 && ftruncate(fd, BYTES) == 0);
     char *all = map(fd, PROT_READ | PROT_WRITE);

@@ -3,8 +3,7 @@
 // build: gcc, musl
 // nvdimm: 64M
 // expect-status: 0
-#include "test.h"
-#include <setjmp.h>
+#include "must.h"
 #include <sys/sysinfo.h>
 
 #define MIB (1l << 20)
@@ -13,24 +12,7 @@
 #define MAP_HUGE_SHIFT 26
 #endif
 
-static sigjmp_buf back;
-
-static void on_signal(int signal) { siglongjmp(back, signal); }
-
-static void must(int holds, int line, const char *what) {
-    if (!holds) {
-        printf("line %d: %s, errno %d\n", line, what, errno);
-        exit(1);
-    }
-}
-#define MUST(e) must(e, __LINE__, #e)
 #define FAILS(e, error) MUST((e) == MAP_FAILED && errno == (error))
-
-static int signal_of(volatile char *at) {
-    int signal = sigsetjmp(back, 1);
-    if (!signal) *at = 1;
-    return signal;
-}
 
 static long blocks(int fd) {
     struct stat s;
@@ -70,7 +52,7 @@ static void file(const char *name) {
     MUST(all_zero(all + 4 * MIB + 3 * PAGE, PAGE));
     MUST(ftruncate(fd, 7 * MIB + 100) == 0);
     MUST(all[7 * MIB + 99] == 7 && all[7 * MIB + 100] == 0);
-    MUST(signal_of(all + 7 * MIB + PAGE) == SIGBUS);
+    MUST(signal_of(all + 7 * MIB + PAGE, 1) == SIGBUS);
     MUST(ftruncate(fd, 16 * MIB) == 0);
     MUST(all_zero(all + 7 * MIB + 128, 9 * MIB - 128) && all[7 * MIB + 99] == 7);
 
@@ -104,7 +86,7 @@ static void anonymous(void) {
     int fd = open("/tmp/shared_large", O_RDWR | O_CREAT, 0600);
     FAILS(mmap(NULL, LARGE, rw, MAP_SHARED | MAP_HUGETLB, fd, 0), EINVAL);
     MUST(close(fd) == 0 && unlink("/tmp/shared_large") == 0);
-    MUST(munmap(all, 4 * MIB) == 0 && signal_of(all) == SIGSEGV);
+    MUST(munmap(all, 4 * MIB) == 0 && signal_of(all, 1) == SIGSEGV);
 }
 
 // Advice that cannot be followed is none.
@@ -116,7 +98,7 @@ static void much(void) {
     char *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
     MUST(all != MAP_FAILED);
     long at = 0;
-    while (at < bytes && !signal_of(all + at)) at += LARGE;
+    while (at < bytes && !signal_of(all + at, 1)) at += LARGE;
     // Much of it was there.
     MUST(at > bytes / 2);
     MUST(munmap(all, bytes) == 0);
@@ -126,8 +108,7 @@ static void much(void) {
 }
 
 int main(void) {
-    struct sigaction action = {.sa_handler = on_signal};
-    MUST(sigaction(SIGBUS, &action, NULL) == 0 && sigaction(SIGSEGV, &action, NULL) == 0);
+    catch_faults();
     for (int round = 0; round < 2; round++) {
         file("/tmp/large");
         file("/pmem/large");

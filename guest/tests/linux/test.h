@@ -1,4 +1,5 @@
 // What the tests share: each prints what it sees, and the output is compared with Linux's.
+#pragma once
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
