@@ -220,7 +220,7 @@ impl Contents<'_> {
         match self.files.is_advised(ino) {
             false => self.files.memory().volatile.make_room(user)?,
             true => {
-                if self.files.memory().volatile.make_large_room(user).is_err() {
+                if self.files.memory().volatile.grow(user).is_err() {
                     // It has small ones then.
                     self.files.advise(ino, false, user)?;
                 }

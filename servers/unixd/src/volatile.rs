@@ -132,7 +132,7 @@ impl VolatilePool {
 
     /// More memory for a user, who leaves some to others.
     #[cold]
-    fn grow(&mut self, user: u32) -> Result<(), Errno> {
+    pub fn grow(&mut self, user: u32) -> Result<(), Errno> {
         let has = |count| {
             let bytes = u64::from(count) * CHUNK + left_by(user);
             memd::has(MEMD, bytes).unwrap_or(false)
@@ -186,11 +186,6 @@ impl VolatilePool {
             (FEW.., _) => Ok(()),
             _ => self.grow(user),
         }
-    }
-
-    /// The same, by somebody who wants 2 MiB in one piece.
-    pub fn make_large_room(&mut self, user: u32) -> Result<(), Errno> {
-        self.grow(user)
     }
 
     /// An object of so many zeros, of which there is to be memory for the first bytes, if possible.
