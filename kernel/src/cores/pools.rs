@@ -2,7 +2,7 @@
 
 use super::CoreId;
 use ::pool::Geometry;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use paging::PAGE;
 
 /// Most pools of a machine: their numbers are four bits of the addresses of capabilities.
@@ -64,7 +64,7 @@ pub struct Reach {
 
 impl Reach {
     /// Something of an object goes to another core. (What was sent is never counted: it may have been sent on.)
-    pub fn note(&self, record: u32) {
+    fn note(&self, record: u32) {
         self.away.fetch_or(1 << (record as usize % PLACES), Ordering::SeqCst);
     }
 
@@ -282,6 +282,8 @@ pub struct Pools {
     shown: AtomicU64,
     /// The same, by object.
     places: [AtomicU32; PLACES],
+    /// Something of some object was sent to another core, since there are pools. (Whoever copies asks this first.)
+    were_away: AtomicBool,
 }
 
 impl Pools {
@@ -290,6 +292,7 @@ impl Pools {
             pools: [const { SharedPool::new() }; MOST_POOLS],
             shown: AtomicU64::new(0),
             places: [const { AtomicU32::new(0) }; PLACES],
+            were_away: AtomicBool::new(false),
         }
     }
 
@@ -328,7 +331,15 @@ impl Pools {
     /// Returns `true` if something of some object was sent to another core.
     #[inline]
     pub fn are_away(&self) -> bool {
-        self.are_shown() && self.pools.iter().any(|pool| pool.reach.is_away())
+        self.were_away.load(Ordering::SeqCst) && self.pools.iter().any(|pool| pool.reach.is_away())
+    }
+
+    /// Something of an object goes to another core.
+    pub fn note_away(&self, number: usize, record: u32) {
+        if let Some(pool) = self.pools.get(number) {
+            pool.reach.note(record);
+            self.were_away.store(true, Ordering::SeqCst);
+        }
     }
 
     /// Returns `true` if an entry of any page table shows a morsel.

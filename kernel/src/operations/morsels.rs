@@ -426,10 +426,9 @@ fn is_written_unmarked(caps: &CapSpace, cap: &RawCap) -> bool {
 
 /// Something of an object goes to another core.
 pub fn set_away(cpu: &CpuDriver, cap: &RawCap) {
-    let object = object_of(cap);
-    let pool = cpu.core.cores.pools().get(pool_of(object)).filter(|_| cap.is(CapType::Morsel));
-    if let Some(pool) = pool {
-        pool.reach.note(record_of(object));
+    if cap.is(CapType::Morsel) {
+        let object = object_of(cap);
+        cpu.core.cores.pools().note_away(pool_of(object), record_of(object));
     }
 }
 
