@@ -6,7 +6,7 @@
 use super::{Case, Context};
 use crate::project::Project;
 use crate::toolchain;
-use anyhow::{bail, ensure, Context as _, Result};
+use anyhow::{ensure, Context as _, Result};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -32,6 +32,11 @@ struct Bug {
     changes: &'static [(&'static str, &'static str, &'static str)],
     found_by: Test,
 }
+
+/// Seconds that a test on the host has to find one; the longest that find none have a tenth of it.
+const PATIENCE: &str = "900";
+/// How `timeout` ends then.
+const TIMED_OUT: i32 = 124;
 
 enum Test {
     /// Of a package, on the host.
@@ -1129,57 +1134,112 @@ pub fn cases() -> Vec<Case> {
     vec![Case::single("mutations/are_found".into(), are_found)]
 }
 
+/// What keeps one bug from being planted or tried is a failure like one that is not found: the others are tried still.
 fn are_found(context: &Context) -> Result<()> {
     let copy = Project { root: context.project.state().join("mutations") };
-    let mut missing = Vec::new();
+    let mut failures = Vec::new();
     for bug in BUGS {
         copy_sources(&context.project, &copy)?;
-        plant(&copy, bug)?;
-        if !is_found(context, &copy, bug).with_context(|| bug.name)? {
-            missing.push(bug.name);
+        let outcome = plant(&copy, bug).and_then(|()| is_found(&copy, bug));
+        match outcome {
+            Ok(true) => {}
+            Ok(false) => failures.push(format!("{} is not found", bug.name)),
+            Err(error) => failures.push(format!("{}: {error:#}", bug.name)),
         }
     }
-    ensure!(missing.is_empty(), "not found: {}", missing.join(", "));
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
     Ok(())
+}
+
+/// The sources with it, each file once.
+fn planted(sources: &Project, bug: &Bug) -> Result<Vec<(&'static str, String)>> {
+    let mut files: Vec<(&'static str, String)> = Vec::new();
+    for &(file, right, wrong) in bug.changes {
+        let known = files.iter().position(|(name, _)| *name == file);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let text = fs::read_to_string(sources.path(file))
+                    .with_context(|| format!("cannot read {file}"))?;
+                files.push((file, text));
+                files.len() - 1
+            }
+        };
+        let text = &mut files[at].1;
+        let places = text.matches(right).count();
+        ensure!(places == 1, "{}: {file} has {places} places to plant it, not one", bug.name);
+        *text = text.replace(right, wrong);
+    }
+    Ok(files)
 }
 
 fn plant(copy: &Project, bug: &Bug) -> Result<()> {
-    for (file, right, wrong) in bug.changes {
-        let path = copy.path(file);
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
-        let places = text.matches(right).count();
-        ensure!(places == 1, "{}: {file} has {places} places to plant it, not one", bug.name);
-        fs::write(path, text.replace(right, wrong))?;
+    for (file, text) in planted(copy, bug)? {
+        fs::write(copy.path(file), text)?;
     }
     Ok(())
 }
 
-/// Does the test fail? An error if what it is in does not build.
-fn is_found(context: &Context, copy: &Project, bug: &Bug) -> Result<bool> {
-    let (mut command, verdict) = match bug.found_by {
+/// Does the test fail? One that does not come to an end fails too. An error if what it is in does not build.
+fn is_found(copy: &Project, bug: &Bug) -> Result<bool> {
+    let output = match bug.found_by {
         Test::Host { package, test } => {
-            let mut cargo = toolchain::host(copy);
-            cargo.args(["test", "--quiet", "--package", package, "--tests", "--", test]);
-            (cargo, "test result: FAILED".to_owned())
+            let tests = |more: &[&str]| {
+                let mut cargo = toolchain::host(copy);
+                cargo.args(["test", "--quiet", "--package", package, "--tests"]).args(more);
+                cargo
+            };
+            let built = in_copy(copy, tests(&["--no-run"])).output()?;
+            ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+            let output = in_copy(copy, limited(&tests(&["--", test]))).output()?;
+            if output.status.code() == Some(TIMED_OUT) {
+                return Ok(true);
+            }
+            output
         }
         Test::Machine { test } => {
             let mut tool = Command::new(std::env::current_exe()?);
             tool.current_dir(&copy.root).env("TESSERA_ROOT", &copy.root).args(["test", test]);
-            (tool, format!("FAILED  {test}"))
+            in_copy(copy, tool).output()?
         }
     };
-    command.env("CARGO_TARGET_DIR", copy.path("target")).env("CARGO_TERM_COLOR", "never");
-    let output = command.stdin(Stdio::null()).output()?;
     if output.status.success() {
         return Ok(false);
     }
     let said = String::from_utf8_lossy(&output.stdout);
-    if said.contains(&verdict) {
-        return Ok(true);
+    let is_found = match bug.found_by {
+        Test::Host { .. } => said.contains("test result: FAILED"),
+        // What does not come to an end is said of the boot in which it is.
+        Test::Machine { test } => said
+            .lines()
+            .filter_map(|line| line.strip_prefix("FAILED  "))
+            .filter_map(|line| line.split_whitespace().next())
+            .any(|failed| test.starts_with(failed)),
+    };
+    ensure!(is_found, "{said}{}", String::from_utf8_lossy(&output.stderr));
+    Ok(true)
+}
+
+fn in_copy(copy: &Project, mut command: Command) -> Command {
+    command.env("CARGO_TARGET_DIR", copy.path("target")).env("CARGO_TERM_COLOR", "never");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The same command, ended with all that it has started after [`PATIENCE`].
+fn limited(command: &Command) -> Command {
+    let mut limited = Command::new("timeout");
+    limited.args(["--kill-after=10", PATIENCE]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
     }
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    context.note(&format!("{}: {said}{complaints}", bug.name));
-    bail!("its test did not come to an end: {complaints}")
+    if let Some(folder) = command.get_current_dir() {
+        limited.current_dir(folder);
+    }
+    limited
 }
 
 /// Brings the copy up to date; files that are the same keep their times, so that little is built anew.
@@ -1215,4 +1275,25 @@ fn copy_all(from: &Path, to: &Path) -> Result<()> {
         copy_all(&entry.path(), &to.join(entry.file_name()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before any of them is tried, which takes long.
+    #[test]
+    fn each_can_be_planted() -> Result<()> {
+        let sources = Project { root: Path::new(env!("CARGO_MANIFEST_DIR")).join("../..") };
+        for bug in BUGS {
+            for (file, text) in planted(&sources, bug)? {
+                ensure!(
+                    text != fs::read_to_string(sources.path(file))?,
+                    "{} changes nothing",
+                    bug.name
+                );
+            }
+        }
+        Ok(())
+    }
 }
