@@ -99,31 +99,19 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     }
 
     /// One more entry leads to it; `false` if it was given up in the meantime.
+    #[inline(always)]
     pub(crate) fn share(&self, frame: Frame) -> bool {
-        let mut old = self.pages.descriptor(frame);
-        loop {
-            if old & (DEAD | ROOT) != 0 {
-                return false;
-            }
-            match self.pages.exchange_descriptor(frame, old, old + 1) {
-                Ok(()) => return true,
-                Err(now) => old = now,
-            }
-        }
+        let more = |old| (old & (DEAD | ROOT) == 0).then_some(old + 1);
+        self.pages.change_descriptor(frame, more).is_some()
     }
 
     /// One entry less leads to it; `true` if it was the last. Then it is the caller's, who gives it up by
     /// [`release`](Self::release) once nobody looks at it.
+    #[inline(always)]
     pub(crate) fn unshare(&self, frame: Frame) -> bool {
-        let mut old = self.pages.descriptor(frame);
-        loop {
-            let shared = State(old).sharers() > 0;
-            let new = if shared { old - 1 } else { DEAD };
-            match self.pages.exchange_descriptor(frame, old, new) {
-                Ok(()) => return !shared,
-                Err(now) => old = now,
-            }
-        }
+        let is_shared = |old| State(old).sharers() > 0;
+        let less = |old| Some(if is_shared(old) { old - 1 } else { DEAD });
+        self.pages.change_descriptor(frame, less).is_some_and(|old| !is_shared(old))
     }
 
     /// Gives up what no entry leads to, no core has cached and nobody looks at.

@@ -79,6 +79,7 @@ pub use memory::{At, Cores, Domain, Frame, Look, Memory, Pages, Reserved, LINES,
 pub use meta::Described;
 pub use record::{Anchor, Record, MAGIC, RECORDS};
 pub use recover::Recovery;
+pub use run::Entered;
 pub use survey::{Survey, Until};
 pub use walk::Hole;
 

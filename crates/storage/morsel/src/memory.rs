@@ -111,6 +111,17 @@ pub trait Pages {
     /// # Errors
     /// What is there, if it is not `old`.
     fn exchange_descriptor(&self, frame: Frame, old: u64, new: u64) -> Result<(), u64>;
+    /// Makes of a descriptor what `change` says, until nobody else changes it meanwhile. Returns what it was; `None` if `change`
+    /// does.
+    fn change_descriptor(&self, frame: Frame, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let mut old = self.descriptor(frame);
+        loop {
+            match self.exchange_descriptor(frame, old, change(old)?) {
+                Ok(()) => return Some(old),
+                Err(now) => old = now,
+            }
+        }
+    }
 }
 
 /// The other cores: what they cache, and where they are.

@@ -110,6 +110,11 @@ impl Anchor {
     pub fn is_live(self) -> bool {
         self.0 & 7 == Self::LIVE
     }
+    /// Live, and not hidden: it may be [opened](Morsels::open).
+    #[inline]
+    pub fn is_open(self) -> bool {
+        self.0 & (7 | Self::HIDDEN) == Self::LIVE
+    }
     /// Live, and no snapshot is being taken; neither describes it another object, nor is it hidden, nor has it large pages.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
@@ -209,8 +214,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     #[inline]
     pub fn open(&self, id: u32) -> Result<Record, Refused> {
         let record = self.find(id).ok_or(Refused::Gone)?;
-        let anchor = self.anchor(record);
-        match anchor.is_live() && !anchor.has(Anchor::HIDDEN) {
+        match self.anchor(record).is_open() {
             true => Ok(record),
             false => Err(Refused::Gone),
         }

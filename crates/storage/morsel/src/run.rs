@@ -3,10 +3,19 @@
 
 use crate::link::{index, pages_of, Child, Kind, Link};
 use crate::memory::{At, Cores, Frame, Memory, Pages};
-use crate::{Morsels, Record, Refused};
+use crate::{Anchor, Morsels, Record, Refused};
 
 /// Most pages that are made beside the one that somebody wants.
 const AHEAD: usize = 64;
+
+/// A table of an object that is not reached through the object's root alone: the root itself, or one that is entered. What
+/// leads from the root to it is own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entered {
+    pub table: Frame,
+    /// Each of its entries covers 512^(level - 1) pages; 0: it is a page.
+    pub level: u8,
+}
 
 /// A last-level table.
 #[derive(Clone, Copy)]
@@ -21,20 +30,46 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     #[inline(always)]
     pub(crate) fn plain_table(&self, record: Record, page: u64) -> Option<Table> {
         let anchor = self.anchor(record);
-        let limit = self.limit(record);
-        let outside = page >= pages_of(anchor.order()) || page << 12 >= limit;
-        if !anchor.is_plain() || outside || self.ordered() {
+        if page >= pages_of(anchor.order()) {
             return None;
         }
-        let (mut frame, mut level) = (anchor.root(), anchor.order());
-        while level > 1 {
-            let link = self.load(At::new(frame, index(page, level)));
-            if !link.is_own() || link.is_huge() {
-                return None;
-            }
-            (frame, level) = (link.frame(), level - 1);
+        let root = Entered { table: anchor.root(), level: anchor.order() };
+        self.plain_table_below(record, anchor, root, page)
+    }
+
+    /// The same of who has come to a table through which the page is reached.
+    #[inline(always)]
+    pub(crate) fn plain_table_below(
+        &self,
+        record: Record,
+        anchor: Anchor,
+        entered: Entered,
+        page: u64,
+    ) -> Option<Table> {
+        let limit = self.limit(record);
+        if !anchor.is_plain() || page << 12 >= limit || self.ordered() {
+            return None;
         }
-        (level == 1).then_some(Table { frame, end: ((page | 511) + 1).min(limit.div_ceil(4096)) })
+        // Each level is in line, with its own numbers: this is the way of every fault.
+        let mut frame = entered.table;
+        if entered.level > 2 {
+            if entered.level > 3 {
+                frame = self.own_table(frame, page, 4)?;
+            }
+            frame = self.own_table(frame, page, 3)?;
+        }
+        if entered.level > 1 {
+            frame = self.own_table(frame, page, 2)?;
+        }
+        let end = ((page | 511) + 1).min(limit.div_ceil(4096));
+        (entered.level > 0).then_some(Table { frame, end })
+    }
+
+    /// The table on the way to a page to which an entry of a table of `level` leads, if it is own.
+    #[inline(always)]
+    fn own_table(&self, frame: Frame, page: u64, level: u8) -> Option<Frame> {
+        let link = self.load(At::new(frame, index(page, level)));
+        (link.is_own() && !link.is_huge()).then(|| link.frame())
     }
 
     /// Makes pages from `first` on, as long as they are missing or own, up to `end`. Returns the first that is neither.
@@ -85,7 +120,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
 
     /// A page was made because somebody wanted it. If there are some just before it, as many are made behind it, as far as they
     /// are missing: who goes on so finds them, and who does not has at most twice what it needs. Who calls this
-    /// [has entered](Cores::enter).
+    /// [has entered](Cores::enter), and [`fill_below`](Self::fill_below) has said that it may be worth it.
     pub fn fill_ahead(&self, record: Record, page: u64) {
         let Some(table) = self.plain_table(record, page) else { return };
         let here = index(page, 1);
@@ -96,6 +131,12 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             _ => self.before(table, here),
         };
         self.fill_table(table, page + 1, page + 1 + before as u64);
+    }
+
+    /// Is the page before an entry there, so that somebody seems to go on? Of the first of a table that is not known.
+    #[inline(always)]
+    pub(crate) fn may_go_on(&self, table: Table, entry: usize) -> bool {
+        entry == 0 || self.load(At::new(table.frame, entry - 1)).is_own()
     }
 
     /// How many pages of a table are there just before an entry, of those that count.

@@ -211,7 +211,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         for index in 0..paging::ENTRIES {
             let at = At::new(table, index);
             let link = self.load(at);
-            if link.is_hole() {
+            // Most of what is nothing is empty.
+            if link.is_empty() || link.is_hole() {
                 continue;
             }
             let copy = At::new(new, index);
@@ -225,11 +226,11 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 result?;
                 continue;
             }
-            self.lower(at);
+            let lowered = self.lower(at, link);
             if !self.share(link.frame()) {
                 return Err(Refused::Damaged);
             }
-            self.memory.store(copy, self.load(at).lowered().0);
+            self.memory.store(copy, lowered.0);
         }
         self.write_back_frame(table);
         self.write_back_frame(new);
@@ -237,13 +238,12 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         Ok(())
     }
 
-    /// Takes the right to write away from an entry, which the processor may be marking at this time.
-    fn lower(&self, at: At) {
-        loop {
-            let link = self.load(at);
-            if self.exchange(at, link, link.lowered()) {
-                return;
-            }
+    /// Takes the right to write away from an entry, which the processor may be marking at this time. Returns what it is then.
+    #[inline(always)]
+    fn lower(&self, at: At, mut link: Link) -> Link {
+        while !self.exchange(at, link, link.lowered()) {
+            link = self.load(at);
         }
+        link.lowered()
     }
 }

@@ -16,6 +16,7 @@
 use crate::durable::Limbo;
 use crate::link::{index, pages_of, span, Child, Kind, Link};
 use crate::memory::{At, Cores, Frame, Memory, Pages};
+use crate::run::{Entered, Table};
 use crate::{Access, Morsels, Record, Refused, Shown};
 
 /// How often an entry is looked at in one call before the caller is asked to come again.
@@ -25,7 +26,11 @@ const ATTEMPTS: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hole {
     /// There is a page.
-    Filled,
+    Filled {
+        /// The pool [grows](Pages::grows), and whoever wanted the page may go on:
+        /// [some behind it](Morsels::fill_ahead) may be worth making.
+        goes_on: bool,
+    },
     /// Somebody else has put something there: this frame [is to be given back](Morsels::give_page).
     Lost(Frame),
     /// It is none, or not so simple: that is to be asked of [`fault`](Morsels::fault).
@@ -108,7 +113,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             let hole = self.fill_hole(record, page);
             self.cores.leave();
             match hole {
-                Hole::Filled => return Ok(Shown::Page),
+                Hole::Filled { .. } => return Ok(Shown::Page),
                 Hole::Lost(frame) => self.give_page(frame),
                 Hole::None => {}
             }
@@ -136,7 +141,19 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// survives. Who calls this [has entered](Cores::enter).
     #[inline(always)]
     pub fn fill_hole(&self, record: Record, page: u64) -> Hole {
-        let Some(table) = self.plain_table(record, page) else { return Hole::None };
+        self.fill_entry(self.plain_table(record, page), page)
+    }
+
+    /// The same by whoever has come to a table through which the page is reached.
+    #[inline(always)]
+    pub fn fill_below(&self, record: Record, entered: Entered, page: u64) -> Hole {
+        let table = self.plain_table_below(record, self.anchor(record), entered, page);
+        self.fill_entry(table, page)
+    }
+
+    #[inline(always)]
+    fn fill_entry(&self, table: Option<Table>, page: u64) -> Hole {
+        let Some(table) = table else { return Hole::None };
         let at = At::new(table.frame, index(page, 1));
         if !self.load(at).is_empty() {
             return Hole::None;
@@ -144,7 +161,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         let Some(frame) = self.pages.take_next() else { return Hole::None };
         self.memory.zero(frame);
         match self.exchange(at, Link::EMPTY, Link::own(Child { frame, kind: Kind::Page }, true)) {
-            true => Hole::Filled,
+            true => Hole::Filled { goes_on: self.pages.grows() && self.may_go_on(table, at.index) },
             false => Hole::Lost(frame),
         }
     }

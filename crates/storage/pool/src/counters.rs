@@ -79,6 +79,11 @@ impl Local {
     pub fn of(tree: usize, count: usize) -> Local {
         Local((tree as u64 + 1) << 32 | count as u64)
     }
+    /// Does it reserve this one?
+    #[inline(always)]
+    pub(crate) fn is_in(self, tree: usize) -> bool {
+        self.0 >> 32 == tree as u64 + 1
+    }
     pub fn tree(self) -> Option<usize> {
         ((self.0 >> 32) as usize).checked_sub(1)
     }

@@ -36,6 +36,7 @@ mod next;
 
 pub use counters::{Child, Local, Tree};
 pub use geometry::{Geometry, CHILD, TREE};
+pub use next::Owed;
 
 /// The words of the allocator, by their numbers in a [`Geometry`]. Loads acquire; an exchange is seen by all others before
 /// what its core loads next (as a locked instruction of x86 is).
