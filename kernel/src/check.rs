@@ -139,7 +139,11 @@ fn check_morsel(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
         let value = Table::at(table).get(entry);
         let pa = Entry::from_bits(value).address();
         let marks = Flags::PRESENT.bits() | Flags::USER.bits() | MORSEL;
-        let shown = morsels::shown_by(pools, pa);
+        let shown = match mapping.is_table {
+            true => morsels::shown_table(pools, value),
+            false => morsels::shown_page(pools, pa),
+        };
+        let shown = shown.map(|(pool, record, first)| (morsels::object(pool, record), first));
         let right = match mapping.is_table || shown.is_some() {
             true => shown == Some((object, first)),
             false => {

@@ -9,7 +9,7 @@ mod here;
 mod pools;
 
 pub use here::ThisCore;
-pub use pools::{Extent, PoolUse, Pools, SharedPool, State as PoolState, MOST_POOLS};
+pub use pools::{Extent, PoolUse, Pools, SharedPool, Standing, State as PoolState, MOST_POOLS};
 
 use captypes::invocations::Counter;
 use core::ops::Deref;

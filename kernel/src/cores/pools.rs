@@ -27,7 +27,8 @@ pub enum State {
     Empty = 4,
 }
 
-/// A pool. The words change on the core of its capability only, and are read by all.
+/// A pool. The words change on the core of its capability only, and are read by all. (Aligned, so that it is found by a shift.)
+#[repr(align(128))]
 pub struct SharedPool {
     /// Physical address of its first page, or of the range in which pages come and go.
     base: AtomicU64,
@@ -124,6 +125,42 @@ impl Growth {
 const WRITTEN_BACK: u64 = 1 << 8;
 const APART: u64 = 1 << 9;
 
+/// State and marks of a pool, as they were at one time.
+#[derive(Clone, Copy)]
+pub struct Standing(u64);
+
+impl Standing {
+    /// What became of it.
+    #[inline]
+    pub fn state(self) -> State {
+        match self.0 & !(WRITTEN_BACK | APART) {
+            1 => State::Forming,
+            2 => State::Open,
+            3 => State::Closing,
+            4 => State::Empty,
+            _ => State::None,
+        }
+    }
+
+    /// Is it used?
+    #[inline(always)]
+    pub fn is_open(self) -> bool {
+        self.0 & !(WRITTEN_BACK | APART) == State::Open as u64
+    }
+
+    /// Do its pages come and go?
+    #[inline(always)]
+    pub fn is_apart(self) -> bool {
+        self.0 & APART != 0
+    }
+
+    /// Returns `true` if only what was written back survives when the power fails.
+    #[inline(always)]
+    pub fn is_written_back(self) -> bool {
+        self.0 & WRITTEN_BACK != 0
+    }
+}
+
 /// The memory of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
@@ -197,28 +234,22 @@ impl SharedPool {
         own == (extent.head, extent.base, extent.frames, extent.is_apart)
     }
 
+    /// Its state and marks.
+    #[inline(always)]
+    pub fn standing(&self) -> Standing {
+        Standing(self.state.load(Ordering::Acquire))
+    }
+
     /// Do its pages come and go?
     #[inline]
     pub fn is_apart(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & APART != 0
+        self.standing().is_apart()
     }
 
     /// What became of it.
     #[inline]
     pub fn state(&self) -> State {
-        match self.state.load(Ordering::Acquire) & !(WRITTEN_BACK | APART) {
-            1 => State::Forming,
-            2 => State::Open,
-            3 => State::Closing,
-            4 => State::Empty,
-            _ => State::None,
-        }
-    }
-
-    /// Returns `true` if only what was written back survives when the power fails.
-    #[inline]
-    pub fn is_written_back(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & WRITTEN_BACK != 0
+        self.standing().state()
     }
 
     /// How far pages of an object were taken away behind its limit; 0 if it was not that one last.
@@ -277,7 +308,8 @@ impl SharedPool {
 
 /// All pools; used of the first core.
 pub struct Pools {
-    pools: [SharedPool; MOST_POOLS],
+    /// Of these, the first [`MOST_POOLS`] may be used.
+    pools: [SharedPool; PLACES_OF_POOLS],
     /// Entries of page tables that show morsels.
     shown: AtomicU64,
     /// The same, by object.
@@ -289,22 +321,33 @@ pub struct Pools {
 impl Pools {
     pub(super) const fn new() -> Pools {
         Pools {
-            pools: [const { SharedPool::new() }; MOST_POOLS],
+            pools: [const { SharedPool::new() }; PLACES_OF_POOLS],
             shown: AtomicU64::new(0),
             places: [const { AtomicU32::new(0) }; PLACES],
             were_away: AtomicBool::new(false),
         }
     }
 
+    fn usable(&self) -> &[SharedPool; MOST_POOLS] {
+        let (usable, _) = self.pools.split_first_chunk().expect("there are as many");
+        usable
+    }
+
     /// All numbers, used or not.
     pub fn all(&self) -> impl Iterator<Item = (usize, &SharedPool)> {
-        self.pools.iter().enumerate()
+        self.usable().iter().enumerate()
     }
 
     /// The pool with this number.
     #[inline]
     pub fn get(&self, number: usize) -> Option<&SharedPool> {
-        self.pools.get(number)
+        self.usable().get(number)
+    }
+
+    /// The pool with the last bits of this number.
+    #[inline(always)]
+    pub fn numbered(&self, number: usize) -> &SharedPool {
+        &self.pools[number % PLACES_OF_POOLS]
     }
 
     /// The one to which the byte at `pa` belongs, with its number; `has_got` says whether a pool whose pages come and go has it.
@@ -314,29 +357,30 @@ impl Pools {
         pa: u64,
         has_got: impl Fn(&SharedPool, u64) -> bool,
     ) -> Option<(usize, &SharedPool)> {
-        self.pools.iter().enumerate().find(|(_, pool)| pool.has(pa, &has_got))
+        self.usable().iter().enumerate().find(|(_, pool)| pool.has(pa, &has_got))
     }
 
     /// The one of the capability to the memory that begins at `pa`.
     pub fn headed(&self, pa: u64) -> Option<(usize, &SharedPool)> {
-        let mut pools = self.pools.iter().enumerate();
+        let mut pools = self.usable().iter().enumerate();
         pools.find(|(_, pool)| pool.head() == pa && pool.state() != State::None)
     }
 
     /// A number that is free.
     pub fn free(&self) -> Option<(usize, &SharedPool)> {
-        self.pools.iter().enumerate().find(|(_, pool)| pool.state() == State::None)
+        self.usable().iter().enumerate().find(|(_, pool)| pool.state() == State::None)
     }
 
     /// Returns `true` if something of some object was sent to another core.
     #[inline]
     pub fn are_away(&self) -> bool {
-        self.were_away.load(Ordering::SeqCst) && self.pools.iter().any(|pool| pool.reach.is_away())
+        self.were_away.load(Ordering::SeqCst)
+            && self.usable().iter().any(|pool| pool.reach.is_away())
     }
 
     /// Something of an object goes to another core.
     pub fn note_away(&self, number: usize, record: u32) {
-        if let Some(pool) = self.pools.get(number) {
+        if let Some(pool) = self.usable().get(number) {
             pool.reach.note(record);
             self.were_away.store(true, Ordering::SeqCst);
         }

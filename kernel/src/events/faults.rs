@@ -27,10 +27,6 @@ impl CpuDriver {
     /// The current dispatcher raised an exception.
     #[inline(always)]
     pub(super) fn fault(&mut self, dcb: DcbRef, vector: u64, error: u64, address: u64) {
-        // Before anybody is asked, whoever runs: its library may be looking at an object.
-        if vector == PAGE_FAULT && crate::operations::morsels::show(self, dcb, error, address) {
-            return;
-        }
         let frame = dcb.frame.get();
         let reason = if vector == PAGE_FAULT { Upcall::PageFault } else { Upcall::Exception };
         if is_upcalled(dcb, reason) && !frame.is_disabled(dcb.ctx.rip.get()) {

@@ -13,6 +13,7 @@ use crate::driver::Core;
 use crate::event_lengths::{self, Kind};
 use crate::object::dcb::{flag, Errand};
 use crate::object::{DcbRef, Listener};
+use crate::operations::morsels::{self, Below};
 use crate::operations::reclaim::flush_translations;
 use captypes::invocations::Counter;
 
@@ -58,12 +59,43 @@ pub fn on_invocation(core: &mut Core, dcb: DcbRef) {
 pub fn on_trap(core: &mut Core, vector: u64, error: u64, cr2: u64) {
     let local = &mut core.local;
     let Some(dcb) = local.sched.current() else { return };
+    // Apart, so that nobody else needs its registers.
+    match vector == PAGE_FAULT && morsels::are_shown(local) {
+        true => on_page_fault(core, dcb, error, cr2),
+        false => on_other_trap(core, vector, error, cr2, dcb),
+    }
+}
+
+/// A fault while objects are shown. Before anybody is asked, whoever runs: its library may be looking at one.
+#[inline(never)]
+fn on_page_fault(core: &mut Core, dcb: DcbRef, error: u64, address: u64) {
+    match morsels::below(dcb, error, address) {
+        Some(below) => on_fault_below(core, dcb, (error, address), below),
+        None => on_other_trap(core, PAGE_FAULT, error, address, dcb),
+    }
+}
+
+/// It is not a fault below an entry that shows an object.
+#[inline(never)]
+fn on_other_trap(core: &mut Core, vector: u64, error: u64, cr2: u64, dcb: DcbRef) {
+    let local = &mut core.local;
     if vector == NO_VECTORS && local.sched.first_use_of_vectors(dcb) {
         return;
     }
     let event = event_lengths::begin(Kind::Exception);
     let address = if vector == PAGE_FAULT { cr2 } else { 0 };
     local.fault(dcb, vector, error, address);
+    leave(core);
+    event.end();
+}
+
+/// A program, or its library, has faulted below an entry that shows an object.
+#[inline(never)]
+fn on_fault_below(core: &mut Core, dcb: DcbRef, (error, address): (u64, u64), below: Below) {
+    let event = event_lengths::begin(Kind::Exception);
+    if !morsels::show_page(&mut core.local, dcb, (error, address), below) {
+        core.local.fault(dcb, PAGE_FAULT, error, address);
+    }
     leave(core);
     event.end();
 }

@@ -2,7 +2,7 @@
 
 use super::name::{self, allocator_word};
 use crate::arch;
-use crate::cores::{CoreId, PoolState, PoolUse, SharedPool, ThisCore};
+use crate::cores::{CoreId, PoolState, PoolUse, SharedPool, Standing, ThisCore};
 use crate::object::mem::{self, PoolWord};
 use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Record, Reserved, LINES, WORDS};
 use captypes::invocations::Counter;
@@ -12,7 +12,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use mdb::RawCap;
 use paging::PAGE;
-use pool::{Geometry, Locals, Pool, Size, Words};
+use pool::{Geometry, Locals, Owed, Pool, Size, Words};
 use shootdown::{running, Forget};
 
 /// What a core does while it waits for others, and for whoever executes vector instructions in the kernel.
@@ -33,13 +33,15 @@ pub struct View {
     number: usize,
     base: u64,
     words: u64,
+    /// Where the words of the pages are among them.
+    descriptors: u64,
     geometry: Geometry,
+    standing: Standing,
 }
 
 /// A pool as this core uses it in this event.
 pub struct Machine<'a, W> {
     view: View,
-    shared: &'static SharedPool,
     waiting: RefCell<&'a mut W>,
     /// Where capabilities are, how entries are cleared that show pages one by one; elsewhere nothing is
     /// taken away of what they show.
@@ -86,7 +88,20 @@ pub fn with<'m, W: Waiting, R>(
     unmap: Option<Unmap<'m>>,
     work: impl FnOnce(&Objects<'_, 'm, W>) -> R,
 ) -> Option<R> {
-    let machine = Machine::new(core, number, waiting, unmap)?;
+    let shared = core.cores.pools().get(number)?;
+    Some(with_shared(core, (number, shared), waiting, unmap, work))
+}
+
+/// The same with the pool that has this number.
+#[inline(always)]
+pub fn with_shared<'m, W: Waiting, R>(
+    core: ThisCore,
+    (number, shared): (usize, &'static SharedPool),
+    waiting: &'m mut W,
+    unmap: Option<Unmap<'m>>,
+    work: impl FnOnce(&Objects<'_, 'm, W>) -> R,
+) -> R {
+    let machine = Machine::of(core, (number, shared), waiting, unmap);
     let level = |level| Frame(arch::table_of_zeros(level) >> 12);
     let objects = Morsels {
         memory: &machine,
@@ -95,15 +110,16 @@ pub fn with<'m, W: Waiting, R>(
         head: Frame((machine.view.words >> 12) - 1),
         zeros: [level(0), level(1), level(2), level(3)],
     };
-    Some(work(&objects))
+    work(&objects)
 }
 
-/// The record at which this core has looked last, if it is this one.
+/// The record at which this core has looked last, if it is this one, which is not the directory's.
 #[inline(always)]
 pub fn recent<W: Waiting>(objects: &Objects<'_, '_, W>, id: u32) -> Option<Record> {
     let View { core, number, base, .. } = objects.memory.view;
     let known = PoolUse::of(&core.shared.pool_use.recent, number).load(Relaxed);
-    let is_known = known & RECORD == u64::from(id) && known != 0;
+    // While none is known, this is the number of the directory.
+    let is_known = known & RECORD == u64::from(id);
     is_known.then(|| Record::in_line(id, Frame(base >> 12), known >> RECORD_BITS))
 }
 
@@ -123,19 +139,21 @@ pub fn settle<W: Waiting>(core: ThisCore, number: usize, waiting: &mut W) {
 }
 
 impl<'a, W: Waiting> Machine<'a, W> {
-    /// Pool `number`.
     #[inline(always)]
-    pub(super) fn new(
+    fn of(
         core: ThisCore,
-        number: usize,
+        (number, shared): (usize, &SharedPool),
         waiting: &'a mut W,
         unmap: Option<Unmap<'a>>,
-    ) -> Option<Self> {
-        let shared = core.cores.pools().get(number)?;
-        let (base, words, geometry) = (shared.base(), shared.words(), name::geometry(shared));
-        let view = View { core, number, base, words, geometry };
-        let (waiting, unmap) = (RefCell::new(waiting), RefCell::new(unmap));
-        Some(Machine { view, shared, waiting, unmap })
+    ) -> Self {
+        let view = View::of(core, number, shared);
+        Machine { view, waiting: RefCell::new(waiting), unmap: RefCell::new(unmap) }
+    }
+
+    /// State and marks of the pool when this began.
+    #[inline(always)]
+    pub fn standing(&self) -> Standing {
+        self.view.standing
     }
 
     /// The allocator.
@@ -152,8 +170,9 @@ impl<'a, W: Waiting> Machine<'a, W> {
     }
 
     #[inline]
-    fn descriptor_word(&self, frame: Frame) -> Option<usize> {
-        self.number_of(frame).map(|number| self.view.geometry.descriptor(number))
+    fn descriptor_word(&self, frame: Frame) -> Option<PoolWord> {
+        let number = self.number_of(frame)?;
+        Some(PoolWord::at(self.view.descriptors + 8 * number as u64))
     }
 
     /// Does something that executes vector instructions.
@@ -169,11 +188,29 @@ impl<'a, W: Waiting> Machine<'a, W> {
     }
 }
 
+/// Others were faster. (It looks at the pool anew: so who is not that unlucky need not keep all of it in memory.)
+#[cold]
+#[inline(never)]
+fn give_back(core: ThisCore, number: usize, owed: Owed) {
+    if let Some(shared) = core.cores.pools().get(number) {
+        let view = View::of(core, number, shared);
+        let pool = Pool { words: &view, locals: &view, geometry: view.geometry };
+        pool.give_back(core.id.index(), owed);
+    }
+}
+
 fn size(order: u8) -> Size {
     match order {
         0 => Size::Page,
         _ => Size::Huge,
     }
+}
+
+/// Somebody else has changed a word: counted where it costs nobody anything who is alone.
+#[cold]
+fn lost(core: ThisCore, now: u64) -> u64 {
+    core.add(Counter::ExchangesLost, 1);
+    now
 }
 
 #[inline(always)]
@@ -193,14 +230,14 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     #[inline(always)]
     fn compare_exchange(&self, at: At, old: u64, new: u64) -> Result<(), u64> {
         let exchanged = word(at).cell().compare_exchange(old, new, AcqRel, Acquire);
-        exchanged.map(drop).map_err(|now| self.view.lost(now))
+        exchanged.map(drop).map_err(|now| lost(self.view.core, now))
     }
     fn write_back(&self, frame: Frame, line: usize) {
         debug_assert!(line < LINES);
         word(At { frame, index: line * WORDS }).write_back();
     }
     fn fence(&self) {
-        if self.shared.is_written_back() {
+        if self.view.standing.is_written_back() {
             arch::write_back_fence();
         }
     }
@@ -217,7 +254,7 @@ impl<W: Waiting> Memory for Machine<'_, W> {
     }
     #[inline]
     fn domain(&self) -> Domain {
-        match self.shared.is_written_back() {
+        match self.view.standing.is_written_back() {
             true => Domain::Memory,
             false => Domain::Caches,
         }
@@ -226,15 +263,18 @@ impl<W: Waiting> Memory for Machine<'_, W> {
 
 impl View {
     #[inline(always)]
-    fn word(&self, word: usize) -> PoolWord {
-        PoolWord::at(allocator_word(self.words, word))
+    fn of(core: ThisCore, number: usize, shared: &SharedPool) -> View {
+        // They are words: that is known of all of them then.
+        let (base, words) = (shared.base(), shared.words() & !7);
+        let standing = shared.standing();
+        let geometry = name::geometry(shared.frames(), standing);
+        let descriptors = shared.descriptor(0);
+        View { core, number, base, words, descriptors, geometry, standing }
     }
 
-    /// Somebody else has changed a word: counted where it costs nobody anything who is alone.
-    #[cold]
-    fn lost(self, now: u64) -> u64 {
-        self.core.add(Counter::ExchangesLost, 1);
-        now
+    #[inline(always)]
+    fn word(&self, word: usize) -> PoolWord {
+        PoolWord::at(allocator_word(self.words, word))
     }
 
     #[inline(always)]
@@ -264,7 +304,7 @@ impl Words for View {
     #[inline(always)]
     fn compare_exchange(&self, word: usize, old: u64, new: u64) -> Result<(), u64> {
         let exchanged = self.word(word).cell().compare_exchange(old, new, AcqRel, Acquire);
-        exchanged.map(drop).map_err(|now| self.lost(now))
+        exchanged.map(drop).map_err(|now| lost(self.core, now))
     }
 }
 
@@ -279,7 +319,7 @@ impl Locals for View {
     #[inline(always)]
     fn compare_exchange(&self, core: usize, old: u64, new: u64) -> Result<(), u64> {
         let exchanged = self.reserved(core).compare_exchange(old, new, AcqRel, Acquire);
-        exchanged.map(drop).map_err(|now| self.lost(now))
+        exchanged.map(drop).map_err(|now| lost(self.core, now))
     }
     #[inline(always)]
     fn found_in(&self, core: usize) -> usize {
@@ -301,9 +341,15 @@ impl<W: Waiting> Pages for Machine<'_, W> {
     }
     #[inline(always)]
     fn take_next(&self) -> Option<Frame> {
-        let taken = self.pool().take_next(self.view.core.id.index())?;
-        Some(Frame((self.view.base >> 12) + taken as u64))
+        match self.pool().try_next(self.view.core.id.index()) {
+            Ok(taken) => taken.map(|taken| Frame((self.view.base >> 12) + taken as u64)),
+            Err(owed) => {
+                give_back(self.view.core, self.view.number, owed);
+                None
+            }
+        }
     }
+    #[inline(always)]
     fn grows(&self) -> bool {
         self.view.geometry.is_apart()
     }
@@ -346,19 +392,29 @@ impl<W: Waiting> Pages for Machine<'_, W> {
     }
     #[inline]
     fn descriptor(&self, frame: Frame) -> u64 {
-        self.descriptor_word(frame).map_or(0, |word| Words::load(&self.view, word))
+        self.descriptor_word(frame).map_or(0, |word| word.cell().load(Acquire))
     }
     #[inline]
     fn set_descriptor(&self, frame: Frame, value: u64) {
         if let Some(word) = self.descriptor_word(frame) {
-            Words::store(&self.view, word, value);
+            word.cell().store(value, Release);
         }
     }
     #[inline]
     fn exchange_descriptor(&self, frame: Frame, old: u64, new: u64) -> Result<(), u64> {
-        match self.descriptor_word(frame) {
-            Some(word) => Words::compare_exchange(&self.view, word, old, new),
-            None => Err(0),
+        let word = self.descriptor_word(frame).ok_or(0u64)?;
+        let exchanged = word.cell().compare_exchange(old, new, AcqRel, Acquire);
+        exchanged.map(drop).map_err(|now| lost(self.view.core, now))
+    }
+    #[inline(always)]
+    fn change_descriptor(&self, frame: Frame, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let word = self.descriptor_word(frame)?;
+        let mut old = word.cell().load(Acquire);
+        loop {
+            match word.cell().compare_exchange(old, change(old)?, AcqRel, Acquire) {
+                Ok(_) => return Some(old),
+                Err(now) => old = lost(self.view.core, now),
+            }
         }
     }
 }

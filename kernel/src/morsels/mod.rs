@@ -18,12 +18,13 @@ mod machine;
 mod name;
 
 pub use machine::{
-    is_at_home, note, open_pool, recent, settle, while_walking, with, Machine, Objects, Unmap,
-    Waiting,
+    is_at_home, note, open_pool, recent, settle, while_walking, with, with_shared, Machine,
+    Objects, Unmap, Waiting,
 };
 pub use name::{
     all_of_pool, apart, around, first_page, in_one_piece, is_all_of_pool, is_whole, key, object,
-    object_of, pool_of, record_of, shown_by, whole, MOST_PAGES,
+    object_at, object_of, page_at, pool_bits, pool_of, record_of, shown_page, shown_table, whole,
+    MOST_PAGES,
 };
 
 use ::morsel::Refused;

@@ -10,14 +10,14 @@
 //! entries of other Mappings do not use; the descriptor of the table says which part of which object it is.
 
 use crate::cap::{attr, CapExt};
-use crate::cores::{CoreId, Extent, PoolState, Pools, SharedPool};
+use crate::cores::{CoreId, Extent, PoolState, Pools, SharedPool, Standing, MOST_POOLS};
 use crate::object::mem::PoolWord;
 use ::morsel::State;
 use captypes::place::POOL_BYTES;
 use captypes::{CapType, Rights, Status, PAGES_OF_MORSEL, PAGES_OF_POOL};
 use core::sync::atomic::Ordering;
 use mdb::RawCap;
-use paging::PAGE;
+use paging::{Entry, PAGE};
 use pool::{Child, Geometry, CHILD};
 
 const PAGE_BITS: u32 = 36;
@@ -61,10 +61,16 @@ pub fn object(pool: usize, record: u32) -> u64 {
     (pool as u64) << RECORD_BITS | u64::from(record)
 }
 
+/// The object with this address.
+#[inline]
+pub fn object_at(key: u64) -> u64 {
+    key >> PAGE_BITS
+}
+
 /// The object of a capability.
 #[inline]
 pub fn object_of(cap: &RawCap) -> u64 {
-    cap.base >> PAGE_BITS
+    object_at(cap.base)
 }
 
 /// The number of the pool of an object.
@@ -79,10 +85,16 @@ pub fn record_of(object: u64) -> u32 {
     (object & ((1 << RECORD_BITS) - 1)) as u32
 }
 
+/// The page of it.
+#[inline]
+pub fn page_at(key: u64) -> u64 {
+    key & (MOST_PAGES - 1)
+}
+
 /// The first page of an object that a capability covers.
 #[inline]
 pub fn first_page(cap: &RawCap) -> u64 {
-    cap.base & (MOST_PAGES - 1)
+    page_at(cap.base)
 }
 
 /// Does a capability cover all of its object?
@@ -104,18 +116,50 @@ fn has_got(shared: &SharedPool, pa: u64) -> bool {
         return false;
     }
     let child = ((pa - shared.base()) / POOL_BYTES) as usize;
-    let at = allocator_word(shared.words(), geometry(shared).child(child));
+    let at =
+        allocator_word(shared.words(), geometry(shared.frames(), shared.standing()).child(child));
     !Child(PoolWord::at(at).cell().load(Ordering::Acquire)).is_absent()
 }
 
-/// Which object the table (or page) at `pa` belongs to that an entry shows, and its first page there.
+/// Where an entry that shows a table of an object has the number of its pool. (An entry of a page may need these bits for the
+/// count of its Mapping.)
+const POOL: u32 = 52;
+const POOL_BITS: u32 = 4;
+const _: () = assert!(MOST_POOLS < 1 << POOL_BITS);
+
+/// The bits by which an entry that shows a table says whose.
 #[inline]
-pub fn shown_by(pools: &Pools, pa: u64) -> Option<(u64, u64)> {
+pub fn pool_bits(object: u64) -> u64 {
+    (pool_of(object) as u64 & ((1 << POOL_BITS) - 1)) << POOL
+}
+
+/// The number of the pool of the table that an entry shows.
+#[inline]
+fn pool_in(entry: u64) -> usize {
+    (entry >> POOL & ((1 << POOL_BITS) - 1)) as usize
+}
+
+/// Whose the table is that an entry shows: the numbers of the pool and of the object there, and its first page. However many pools
+/// there are, it is one look.
+#[inline(always)]
+pub fn shown_table(pools: &Pools, entry: u64) -> Option<(usize, u32, u64)> {
+    let number = pool_in(entry);
+    shown(number, pools.numbered(number), Entry::from_bits(entry).address())
+}
+
+/// The same of the page at `pa`.
+pub fn shown_page(pools: &Pools, pa: u64) -> Option<(usize, u32, u64)> {
     let (number, shared) = around(pools, pa)?;
-    let at = shared.descriptor((pa - shared.base()) >> 12);
-    let word = PoolWord::at(at).cell().load(Ordering::Acquire);
+    shown(number, shared, pa)
+}
+
+#[inline(always)]
+fn shown(number: usize, shared: &SharedPool, pa: u64) -> Option<(usize, u32, u64)> {
+    let page = pa.wrapping_sub(shared.base()) >> 12;
+    debug_assert!(page < shared.frames(), "an entry shows what is of its pool");
+    let word = PoolWord::at(shared.descriptor(page)).cell().load(Ordering::Acquire);
     let (record, first) = State(word).entered()?;
-    Some((object(number, record), first))
+    Some((number, record, first))
 }
 
 /// The memory of a pool that has all of its pages.
@@ -140,8 +184,8 @@ pub fn apart(head: u64, bytes: u64, first: u64, pages: u64) -> Result<Extent, St
 
 /// Where the words of the allocator of a pool are, which was found to be large enough when it was formed.
 #[inline(always)]
-pub(super) fn geometry(shared: &SharedPool) -> Geometry {
-    Geometry::known(shared.frames() as usize, HEAD_FRAMES, shared.is_apart())
+pub(super) fn geometry(frames: u64, standing: Standing) -> Geometry {
+    Geometry::known(frames as usize, HEAD_FRAMES, standing.is_apart())
 }
 
 /// Physical address of a word of the allocator of a pool whose words begin at `words`.

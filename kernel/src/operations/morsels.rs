@@ -9,10 +9,11 @@ use crate::cap::alone::Held;
 use crate::cap::budget::{Pause, Progress};
 use crate::cap::mapping::{is_borrowed, is_in_device};
 use crate::cap::{attr, copied_attrs, made_attrs, CapExt, CapSpace, MORSELS};
-use crate::cores::{PoolState, SharedPool};
+use crate::cores::{PoolState, SharedPool, ThisCore};
 use crate::dispatch::Scheduler;
 use crate::driver::CpuDriver;
-use crate::morsels::fault::Wanted;
+pub use crate::morsels::fault::Below;
+use crate::morsels::fault::{self, Wanted};
 use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
 use crate::object::{mem, DcbRef, SlotRef, Walk};
 use crate::vspace::{
@@ -41,59 +42,105 @@ type Result<T> = core::result::Result<T, Status>;
 /// such page, or no memory for it.
 #[inline(always)]
 pub fn show(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool {
-    cpu.core.cores.pools().are_shown() && show_page(cpu, dcb, error, address)
+    let below = if are_shown(cpu) { below(dcb, error, address) } else { None };
+    below.is_some_and(|it| show_page(cpu, dcb, (error, address), it))
 }
 
-#[inline(never)]
-fn show_page(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool {
+/// Are objects shown anywhere?
+#[inline(always)]
+pub fn are_shown(cpu: &CpuDriver) -> bool {
+    cpu.core.cores.pools().are_shown()
+}
+
+/// The entry that shows an object at an address where a program has faulted, if there is one.
+#[inline(always)]
+pub fn below(dcb: DcbRef, error: u64, address: u64) -> Option<Below> {
+    fault::look(dcb.root.get(), error, address)
+}
+
+/// Shows what is wanted below an entry.
+#[inline(always)]
+pub fn show_page(
+    cpu: &mut CpuDriver,
+    dcb: DcbRef,
+    (error, address): (u64, u64),
+    below: Below,
+) -> bool {
     let core = cpu.core;
     // Whoever takes the object away waits until this look at the tables has ended.
     core.shared.pool_use.turn();
-    let wanted = morsels::fault::find(core.cores.pools(), dcb.root.get(), error, address);
+    let is_there = below.is_there();
+    let wanted = if is_there { below.wanted(core.cores.pools(), address) } else { None };
     let Some(wanted) = wanted else {
         core.shared.pool_use.turn();
-        return false;
+        // What was taken away before that, or is shown with other rights: the program tries again.
+        return !is_there;
     };
-    let number = pool_of(wanted.object);
-    let shared = morsels::open_pool(core, number);
-    let is_volatile = shared.is_some_and(|shared| shared.is_apart());
-    let wanted = if is_volatile { for_program(dcb, wanted) } else { wanted };
-    let mut hole = Hole::None;
-    if shared.is_some() && wanted.access == Access::Write {
-        morsels::with(core, number, &mut cpu.sched, None, |objects| {
-            if let Some(record) = morsels::recent(objects, record_of(wanted.object)) {
-                hole = objects.fill_hole(record, wanted.page);
-                if is_volatile && hole == Hole::Filled {
-                    objects.fill_ahead(record, wanted.page);
-                }
-            }
-        });
+    let shared = core.cores.pools().numbered(wanted.pool);
+    // A program that reads a hole where it might write is given a page at once, as writing is what mostly comes next. Its
+    // library only copies.
+    let is_program = || !dcb.frame.get().is_disabled(dcb.ctx.rip.get());
+    let may_write = || is_program() && fault::may_write(dcb.root.get(), address);
+    let access = match fault::access(error) {
+        Access::Read if shared.is_apart() && may_write() => Access::Write,
+        access => access,
+    };
+    let hole = match access {
+        Access::Write => fill(core, &mut cpu.sched, shared, wanted),
+        Access::Read => Hole::None,
+    };
+    let page = morsels::key(morsels::object(wanted.pool, wanted.record), wanted.page);
+    if hole == (Hole::Filled { goes_on: true }) {
+        show_ahead(cpu, page);
     }
     core.shared.pool_use.turn();
-    hole == Hole::Filled || shared.is_some() && show_slowly(cpu, wanted, hole)
+    matches!(hole, Hole::Filled { .. }) || show_slowly(cpu, page, access, hole)
 }
 
-/// A program that reads a hole where it might write is given a page at once, as writing is what mostly comes next. Its library
-/// only copies.
-fn for_program(dcb: DcbRef, wanted: Wanted) -> Wanted {
-    let is_program = || !dcb.frame.get().is_disabled(dcb.ctx.rip.get());
-    match wanted.may_write && wanted.access == Access::Read && is_program() {
-        true => Wanted { access: Access::Write, ..wanted },
-        false => wanted,
-    }
+/// What most faults want, in line: so nothing of the pool is put into memory first.
+#[inline(always)]
+fn fill(
+    core: ThisCore,
+    sched: &mut Scheduler,
+    shared: &'static SharedPool,
+    wanted: Wanted,
+) -> Hole {
+    morsels::with_shared(core, (wanted.pool, shared), sched, None, |objects| match morsels::recent(
+        objects,
+        wanted.record,
+    ) {
+        Some(record) if objects.memory.standing().is_open() => {
+            objects.fill_below(record, wanted.entered, wanted.page)
+        }
+        _ => Hole::None,
+    })
+}
+
+/// Makes pages for who goes on behind one.
+#[inline(never)]
+fn show_ahead(cpu: &mut CpuDriver, page: u64) {
+    let object = morsels::object_at(page);
+    morsels::with(cpu.core, pool_of(object), &mut cpu.sched, None, |objects| {
+        if let Some(record) = morsels::recent(objects, record_of(object)) {
+            objects.fill_ahead(record, morsels::page_at(page));
+        }
+    });
 }
 
 /// Whatever else there may be to be done.
 #[inline(never)]
-fn show_slowly(cpu: &mut CpuDriver, wanted: Wanted, hole: Hole) -> bool {
-    let (number, id) = (pool_of(wanted.object), record_of(wanted.object));
-    let shown = morsels::with(cpu.core, number, &mut cpu.sched, None, |objects| {
+fn show_slowly(cpu: &mut CpuDriver, page: u64, access: Access, hole: Hole) -> bool {
+    let object = morsels::object_at(page);
+    if morsels::open_pool(cpu.core, pool_of(object)).is_none() {
+        return false;
+    }
+    let shown = morsels::with(cpu.core, pool_of(object), &mut cpu.sched, None, |objects| {
         if let Hole::Lost(frame) = hole {
             objects.give_page(frame);
         }
-        let record = objects.open(id)?;
+        let record = objects.open(record_of(object))?;
         morsels::note(objects, record);
-        objects.fault(record, wanted.page, wanted.access)
+        objects.fault(record, morsels::page_at(page), access)
     });
     match shown {
         Some(Ok(_)) => true,
@@ -150,8 +197,10 @@ pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> R
     let order = order_of(order)?;
     reap_some(cpu, number, shared)?;
     let record = with_pool(cpu, number, |objects| {
-        let id = free_record(objects, shared)?;
-        objects.create(id, order, [0; 4])
+        let record = objects.create(free_record(objects, shared)?, order, [0; 4])?;
+        // Whoever creates it mostly maps it, or writes to it.
+        morsels::note(objects, record);
+        Ok(record)
     })?;
     insert_new(cpu, pool, number, record.id, dst);
     Ok(u64::from(record.id))
@@ -181,7 +230,9 @@ pub fn make(
     reap_some(cpu, number, shared)?;
     let (record, pages) = with_pool(cpu, number, |objects| {
         let id = free_record(objects, shared)?;
-        objects.create_filled(id, order, limit, pages)
+        let (record, pages) = objects.create_filled(id, order, limit, pages)?;
+        morsels::note(objects, record);
+        Ok((record, pages))
     })?;
     insert_new(cpu, pool, number, record.id, dst);
     Ok(Made { record: record.id, pages })
@@ -754,7 +805,13 @@ fn shown_root(
 ) -> Result<Option<Frame>> {
     let (whole, first) = (is_whole(cap), first_page(cap));
     let is_one = args.count == 1 && args.offset == 0;
+    if whole && is_one && level > 1 {
+        if let Some(root) = known_root(cpu, object_of(cap), level - 1) {
+            return Ok(Some(root));
+        }
+    }
     let root = with_object(cpu, cap, |objects, record| {
+        morsels::note(objects, record);
         let anchor = objects.anchor(record);
         let order = if whole { anchor.order() } else { part_order(cap) };
         if level != order + 1 || !is_one {
@@ -774,6 +831,18 @@ fn shown_root(
         Err(order) if level != order + 1 => Err(Status::WrongLevel),
         Err(_) => Err(Status::OutOfRange),
     }
+}
+
+/// The root of an object of this order, if this core has looked at its record last: what most want who map one, in line.
+#[inline(always)]
+fn known_root(cpu: &mut CpuDriver, object: u64, order: u8) -> Option<Frame> {
+    let (core, number) = (cpu.core, pool_of(object));
+    let shared = core.cores.pools().numbered(number);
+    morsels::with_shared(core, (number, shared), &mut cpu.sched, None, |objects| {
+        let anchor = objects.anchor(morsels::recent(objects, record_of(object))?);
+        let is_it = anchor.is_open() && anchor.order() == order;
+        (is_it && objects.memory.standing().is_open()).then(|| anchor.root())
+    })
 }
 
 /// The order of a part.

@@ -20,7 +20,7 @@ use crate::object::{SlotRef, Table};
 use captypes::invocations::{Counter, MapFlags};
 use captypes::{Rights, Status};
 use mdb::RawCap;
-use paging::{Entry, ENTRIES};
+use paging::ENTRIES;
 use vtd::{Context, CONTEXTS, LEVEL};
 
 /// The entry of the addresses from 3 GiB on, at some of which a device raises interrupts.
@@ -84,7 +84,7 @@ pub fn show_to_device(
     let mapping = Mapping { rights: what.rights_set(), ..in_device(own.base, entry, shown.key) };
     // Counted before a device can use it.
     shows(vm, &mapping.to_cap());
-    Table::at(own.base).set(entry, shown.base | entry_bits(flags));
+    Table::at(own.base).set(entry, shown.base | entry_bits(flags) | shown.pool_bits());
     caps.db.insert_near(dst, mapping.to_cap(), from);
 }
 
@@ -108,8 +108,8 @@ pub fn device_mapping(pools: &Pools, table: u64, index: u32, entry: u64) -> Opti
     if entry & MORSEL == 0 {
         return None;
     }
-    let (object, first) = morsels::shown_by(pools, Entry::from_bits(entry).address())?;
-    Some(in_device(table, index, morsels::key(object, first)))
+    let (pool, record, first) = morsels::shown_table(pools, entry)?;
+    Some(in_device(table, index, morsels::key(morsels::object(pool, record), first)))
 }
 
 /// Before the last capability to a DeviceSpace goes: functions that are attached to it reach nothing any more, and

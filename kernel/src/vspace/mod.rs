@@ -9,7 +9,7 @@
 //! ```text
 //! entry of a table   bit 11        first entry of a Mapping
 //!                    bits 9, 10    count - 1, high bits
-//!                    bits 52..59   count - 1, low bits
+//!                    bits 52..59   count - 1, low bits; of one that shows a table of a morsel, which is alone, its pool
 //!                    bit 59        page of a Frame that is written to only while alone
 //!                    bit 60        of a morsel
 //! RawCap             base   physical address of the first page (or of the table below)
@@ -101,12 +101,17 @@ impl Mapping {
             _ => bits.address(),
         };
         let base = if is_morsel {
-            let (object, first) = morsels::shown_by(pools, base)?;
-            morsels::key(object, first)
+            let (pool, record, first) = match is_table {
+                true => morsels::shown_table(pools, entry)?,
+                false => morsels::shown_page(pools, base)?,
+            };
+            morsels::key(morsels::object(pool, record), first)
         } else {
             base
         };
-        let (count, rights) = (count_in(entry), Rights::NONE);
+        // An entry that shows a table of a morsel is alone, and has the number of its pool where others have their count.
+        let count = if is_morsel && is_table { 1 } else { count_in(entry) };
+        let rights = Rights::NONE;
         let entry = index;
         Some(Mapping {
             base,

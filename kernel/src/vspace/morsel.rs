@@ -45,6 +45,17 @@ pub struct Shown {
     pub is_table: bool,
 }
 
+impl Shown {
+    /// The bits of its entry that say which pool it is of.
+    #[inline]
+    pub(super) fn pool_bits(&self) -> u64 {
+        match self.is_table {
+            true => morsels::pool_bits(morsels::object_at(self.key)),
+            false => 0,
+        }
+    }
+}
+
 /// An entry is going to show what the capability of a Mapping says.
 pub(super) fn shows(vm: &mut Translations, cap: &RawCap) {
     vm.core().cores.pools().shows(morsels::object_of(cap));
@@ -139,9 +150,10 @@ pub fn show_morsel(
     };
     // Counted before anybody can cache it.
     shows(vm, &mapping.to_cap());
+    let bits = entry_bits(flags) | first.pool_bits();
     for (n, page) in pages.iter().enumerate() {
         let begins = if n == 0 { first_bits(count) } else { 0 };
-        let value = page.base | entry_bits(flags) | begins;
+        let value = page.base | bits | begins;
         Table::at(own.base).set(entry + n as u32, value);
     }
     caps.db.insert_near(dst, mapping.to_cap(), from);
@@ -164,7 +176,7 @@ pub fn replace_by_morsel(
         shows_no_more(vm, &cap);
     }
     caps.remove_mapping(slot);
-    let value = page.base | entry_bits(flags) | first_bits(1);
+    let value = page.base | entry_bits(flags) | first_bits(1) | page.pool_bits();
     let before = Table::at(old.table).swap(old.entry, value);
     vm.forget(caps, old.table, cap.attrs, old.entry, before, flags);
     caps.db.insert_near(slot, mapping.to_cap(), from);

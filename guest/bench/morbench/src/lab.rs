@@ -23,6 +23,8 @@ const PDPT: CapAddr = slot(200);
 const PD: CapAddr = slot(201);
 /// The entry of [`PDPT`] with [`PD`].
 const PD_ENTRY: u32 = 511;
+/// The first of other pools, in which nothing is.
+const FIRST_BESIDE: u32 = 210;
 /// The pool.
 pub const POOL: CapAddr = slot(100);
 
@@ -44,7 +46,7 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// Makes tables, and a pool of all that the machine has.
+    /// Makes tables, and a pool of all that the machine has, behind as many others as are to be there.
     pub fn new(machine: &'a Machine) -> Result<Lab<'a>, Status> {
         let start =
             (machine.ram_base + ARENA_BYTES.min(machine.ram_bytes / 2)).next_multiple_of(MIB2);
@@ -56,10 +58,16 @@ impl<'a> Lab<'a> {
         })?;
         machine.ram.retype(CapType::Ram, start - machine.ram_base, bytes, 1, ram)?;
         let own_file = testkit::file(&machine.boot, "boot/programs/morbench")?;
-        let pool_bytes = bytes - PLAY_BYTES;
+        let beside = libos::cmdline::number(machine.boot.cmdline(), "pools").unwrap_or(0);
+        let pool_bytes = bytes - PLAY_BYTES - beside * MIB2;
         let boot = &machine.boot;
         let mut lab = Lab { boot, ram, pool_bytes, window, own_file, used: 0 };
         lab.make_tables()?;
+        for n in 0..beside {
+            let pool = slot(FIRST_BESIDE + n as u32);
+            lab.ram.retype(CapType::Pool, pool_bytes + PLAY_BYTES + n * MIB2, MIB2, 1, pool)?;
+            pool.format_pool(Persistence::Caches)?;
+        }
         lab.make_pool()?;
         POOL.format_pool(Persistence::Caches)?;
         Ok(lab)

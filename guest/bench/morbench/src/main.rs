@@ -11,7 +11,7 @@
 //! | `recover` | pools are formatted and recovered, by what is in them | |
 //!
 //! With `count=exchanges`, `populate` says only how often cores met: for machines on which they really work at the same time.
-//! `pages=N` is how many pages the largest object has (of each core, for `populate`).
+//! `pages=N` is how many pages the largest object has (of each core, for `populate`); `pools=N`, how many other pools there are.
 #![no_std]
 #![no_main]
 

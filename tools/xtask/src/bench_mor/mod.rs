@@ -47,6 +47,19 @@ impl Lab<'_> {
         self.boot_on(machine, &name, &words)
     }
 
+    /// The same on one core, with so many other pools.
+    fn boot_beside(
+        &self,
+        part: &str,
+        pools: u64,
+        mib: u64,
+        pages: u64,
+    ) -> Result<Vec<Measurement>> {
+        let words = format!("part={part} pages={pages} pools={pools}");
+        let machine = MachineOptions { mem: MemorySize { mib }, ..counting() };
+        self.boot_on(machine, &format!("mor-{part}-beside"), &words)
+    }
+
     /// The same where the cores work at the same time, so that instructions are not counted, only how often they met.
     fn boot_at_once(
         &self,

@@ -6,7 +6,7 @@
 use super::{value, verdict, Lab, INSTRUCTIONS};
 use crate::compare::table::Table;
 use crate::results::{grouped, Measurement};
-use anyhow::{ensure, Result};
+use anyhow::{bail, ensure, Result};
 
 /// Cores of the machines.
 const MACHINES: [u32; 4] = [1, 2, 4, 8];
@@ -23,6 +23,9 @@ const DIVISIONS: [&str; 4] =
 const RACE: &str = "one object, the same pages";
 /// Cores of the machine on which they do not take turns.
 const AT_ONCE: u32 = 4;
+/// Other pools of one of the machines: all that there can be.
+const MOST_BESIDE: u64 = 14;
+
 /// Pages on 1 to 8 cores.
 pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let pages = lab.choose(PAGES, SMALL_PAGES);
@@ -32,11 +35,29 @@ pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
         ensure_nobody_travels(&measured)?;
         machines.push(measured);
     }
+    let beside = lab.boot_beside("populate", MOST_BESIDE, 512, pages)?;
+    ensure_as_cheap(&machines[0], &beside)?;
     // Here cores meet within the kernel, so that they can lose exchanges; how often, is another number every time.
     let at_once = lab.boot_at_once("populate", AT_ONCE, 512, pages)?;
     ensure_nobody_travels(&at_once)?;
     print(&machines, &at_once);
     Ok(machines.into_iter().flatten().collect())
+}
+
+/// A fault costs the same however many pools there are.
+fn ensure_as_cheap(alone: &[Measurement], beside: &[Measurement]) -> Result<()> {
+    for division in DIVISIONS {
+        let [alone, beside] = [alone, beside].map(|all| value(all, division, None, INSTRUCTIONS));
+        let (Some(alone), Some(beside)) = (alone, beside) else {
+            bail!("{division}: it was not measured");
+        };
+        // Where in memory the tables are makes a difference of two or three.
+        ensure!(
+            (alone - beside).abs() < 0.01 * alone,
+            "{division}: {alone}, beside other pools {beside}"
+        );
+    }
+    Ok(())
 }
 
 /// Whoever faults on whichever core is served there.

@@ -172,7 +172,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_snapshot_leaves_a_right_to_write",
-        changes: &[("crates/storage/morsel/src/shape.rs", "            self.lower(at);\n", "")],
+        changes: &[("crates/storage/morsel/src/shape.rs", "let lowered = self.lower(at, link);", "let lowered = link.lowered();")],
         found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
     },
     Bug {
