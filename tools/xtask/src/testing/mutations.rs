@@ -1214,7 +1214,7 @@ fn is_found(copy: &Project, bug: &Bug) -> Result<bool> {
             .lines()
             .filter_map(|line| line.strip_prefix("FAILED  "))
             .filter_map(|line| line.split_whitespace().next())
-            .any(|failed| test.starts_with(failed)),
+            .any(|failed| test.starts_with(failed) || failed.starts_with(test)),
     };
     ensure!(is_found, "{said}{}", String::from_utf8_lossy(&output.stderr));
     Ok(true)
