@@ -55,6 +55,15 @@ pub struct Extent {
     pub pages: u64,
 }
 
+/// How much of a range of an object is in memory, in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct There {
+    /// All.
+    pub pages: u64,
+    /// Those of them that are in pages of 2 MiB.
+    pub large: u64,
+}
+
 /// Why an object has no page to give.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ObjectError {
@@ -249,6 +258,16 @@ pub trait Backend {
     /// Pages that an object, of which an extent was asked for, has, as far as is known.
     fn object_pages(&self, _object: ObjectId) -> u64 {
         u64::MAX
+    }
+    /// How much of some pages of an object is in memory, whoever has it mapped. Of an object that was never asked for, nothing.
+    fn object_there(&self, _object: ObjectId, _page: u64, _pages: u64) -> There {
+        There::default()
+    }
+    /// How many pages of an object from a page on are like the first of them, and whether they are in memory. At least one.
+    fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool);
+    /// Is it memory and nothing else, as `memfd`, shared anonymous memory and files that do not survive are?
+    fn object_is_memory(&self, _object: ObjectId) -> bool {
+        false
     }
     /// Such an entry shows no memory for this page. Makes some, if the object has the page; `true`: it is to be tried again.
     fn object_make(&mut self, _object: ObjectId, _page: u64) -> bool {

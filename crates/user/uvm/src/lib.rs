@@ -48,7 +48,7 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
-pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Shown, Table};
+pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Shown, Table, There};
 pub use fork::MixedRegions;
 pub use madvise::Advice;
 pub use map::{Entry, Flags};

@@ -29,6 +29,12 @@ impl Flags {
     pub const NEVER_WRITE: Flags = Flags(64);
     /// The main stack (it is named so in `maps`).
     pub const STACK: Flags = Flags(128);
+    /// `MAP_HUGETLB`: begins, ends and is cut only where pages of 2 MiB do.
+    pub const LARGE_PAGES: Flags = Flags(256);
+    /// `MADV_HUGEPAGE`.
+    pub const WANTS_LARGE: Flags = Flags(512);
+    /// `MADV_NOHUGEPAGE`.
+    pub const WANTS_SMALL: Flags = Flags(1024);
 
     /// The flags in either.
     pub const fn or(self, other: Flags) -> Flags {

@@ -78,6 +78,21 @@ impl Pmap {
         self.wholes.len()
     }
 
+    /// The pages of each region and giant mapped so that has some of `start..end`.
+    pub(crate) fn wholes_within(
+        &self,
+        start: u64,
+        end: u64,
+    ) -> impl Iterator<Item = core::ops::Range<u64>> + '_ {
+        let region = start / REGION_PAGES;
+        let of = move |first: Shown, is_kind: fn(u64) -> bool| {
+            let next = move |key: u64| self.wholes.next_key(key).filter(|&key| is_kind(key));
+            let keys = core::iter::successors(next(first.key()), move |&key| next(key + 1));
+            keys.map(|key| Shown::of_key(key).pages()).take_while(move |pages| pages.start < end)
+        };
+        of(Shown::Region(region), |key| key < GIANTS).chain(of(Shown::around(region), |key| key >= GIANTS))
+    }
+
     /// A giant that has some of the pages `start..end`.
     pub(crate) fn giant_within(&self, start: u64, end: u64) -> Option<Shown> {
         let key = self.wholes.next_key(Shown::around(start / REGION_PAGES).key())?;

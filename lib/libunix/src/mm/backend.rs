@@ -15,6 +15,7 @@ use linuxdomain::{own, RWX};
 use tables::Sparse;
 use uvm::{
     Access, Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Refused, Shown, Table,
+    There,
 };
 
 /// Capabilities of the process, as far as program memory is made of them.
@@ -534,6 +535,16 @@ impl Backend for Caps {
     }
     fn object_pages(&self, object: ObjectId) -> u64 {
         self.objects.size(object).div_ceil(PAGE)
+    }
+    fn object_there(&self, object: ObjectId, page: u64, pages: u64) -> There {
+        self.objects.there(object, page, pages)
+    }
+    fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool) {
+        let Caps { arena, nodes, objects, .. } = self;
+        objects.run((arena, nodes), object, page, pages)
+    }
+    fn object_is_memory(&self, object: ObjectId) -> bool {
+        self.objects.is_memory(object)
     }
     fn object_make(&mut self, object: ObjectId, page: u64) -> bool {
         self.objects.make_room(object, page)

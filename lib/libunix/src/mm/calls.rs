@@ -193,10 +193,13 @@ fn find_object(
             request.object = Some((shared_memory(&mut p.mm, request.len)?, 0))
         }
         Mapped::Zeroes => {}
-        Mapped::Contents(Contents { desc, inode, .. }) => {
+        Mapped::Contents(Contents { desc, inode, is_stored }) => {
             let index = p.fds.index(fd)?;
             let object = object_of(p, desc, index, inode, shared && writable)?;
             request.object = Some((object, offset));
+            if is_stored {
+                p.mm.caps.objects.set_survives(object);
+            }
             if shared {
                 align(request);
             }
@@ -378,15 +381,22 @@ pub fn mincore(mm: &mut Mm, addr: u64, len: u64, vector: u64) -> Result<u64> {
     if addr & (PAGE - 1) != 0 {
         return Err(Errno::EINVAL);
     }
-    if !mm.space.is_mapped(addr, len) {
-        return Err(Errno::ENOMEM);
-    }
-    for page in 0..len.div_ceil(PAGE) {
-        let space = &mm.space;
-        let at = addr / PAGE + page;
-        let anon = space.amap().chunk(at >> 8).is_some_and(|c| c.filled.get((at & 255) as u32));
-        let here = anon || space.pmap().is_readable(at);
-        user::copy_out(mm, vector + page, &(here as u8))?;
+    let end = addr.checked_add(len).ok_or(Errno::ENOMEM)?.div_ceil(PAGE);
+    let (mut at, mut vector) = (addr / PAGE, vector);
+    while at < end {
+        // What is told goes out in pieces: where it goes is program memory, and faults there change the address space.
+        let (mut told, mut count) = ([0u8; 512], 0);
+        let to = end.min(at + told.len() as u64);
+        let Mm { space, caps, .. } = mm;
+        let are_mapped = space.tell_residency(caps, (at, to), |is_there| {
+            told[count] = u8::from(is_there);
+            count += 1;
+        });
+        user::bytes_out(mm, vector, &told[..count])?;
+        if !are_mapped {
+            return Err(Errno::ENOMEM);
+        }
+        (at, vector) = (to, vector.wrapping_add(count as u64));
     }
     Ok(0)
 }

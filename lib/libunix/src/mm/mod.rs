@@ -153,5 +153,5 @@ pub fn maps_text(mm: &mut Mm, detail: Detail) -> Result<String, Errno> {
         },
         None => ObjectName::default(),
     };
-    space.maps_text(detail, name, &vdso::spans()).map_err(|_| Errno::ENOMEM)
+    space.maps_text(caps, detail, name, &vdso::spans()).map_err(|_| Errno::ENOMEM)
 }

@@ -21,7 +21,7 @@ use libos::Cap;
 use linuxdomain::{own, NEAR_EXTENTS};
 use tables::{Item, Numbers, Ranges, Slab};
 use unixproto::files::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
-use uvm::{Extent, NoMemory, ObjectError, ObjectId};
+use uvm::{Extent, NoMemory, ObjectError, ObjectId, There};
 
 /// A mapped file.
 pub struct Object {
@@ -32,6 +32,8 @@ pub struct Object {
     pub file: Option<u32>,
     /// Its inode, for `/proc/self/maps`.
     pub inode: u64,
+    /// It survives, if it is a Morsel.
+    survives: bool,
     /// Its path, if known.
     pub path: Option<String>,
     /// Stores go to the file.
@@ -166,6 +168,53 @@ impl Objects {
         self.objects.get_mut(id.index() as u32)?.as_mut()
     }
 
+    /// Is it memory and nothing else?
+    pub fn is_memory(&self, id: ObjectId) -> bool {
+        self.get(id).is_some_and(|object| object.is_morsel && !object.survives)
+    }
+
+    /// Says that a file survives.
+    pub fn set_survives(&mut self, id: ObjectId) {
+        if let Some(object) = self.get_mut(id) {
+            object.survives = true;
+        }
+    }
+
+    /// How much of some pages of an object is in memory, if it is known and a Morsel.
+    pub fn there(&self, id: ObjectId, page: u64, pages: u64) -> There {
+        let place = self.extents.seek(at(id, page));
+        let holds = |seen: &&Seen| seen.start <= at(id, page) && seen.is_morsel();
+        let Some(seen) = self.extents.get(place).filter(holds) else { return There::default() };
+        // What was taken away has nothing.
+        let all = seen.frame.survey_pages(page, pages);
+        all.map_or_else(|_| There::default(), |all| There { pages: all.pages, large: all.large })
+    }
+
+    /// How many pages of an object from one on are like that one, and whether they are in memory.
+    pub fn run(
+        &mut self,
+        (ram, nodes): (&mut Arena, &mut Nodes),
+        id: ObjectId,
+        page: u64,
+        pages: u64,
+    ) -> (u64, bool) {
+        let seen = match self.seen((ram, nodes), id, page) {
+            Ok(Some(seen)) if seen.is_morsel() => seen,
+            // A part of the boot archive is in memory.
+            Ok(Some(seen)) => return (pages.min(seen.end() - at(id, page)), true),
+            // It has no such page.
+            _ => return (1, false),
+        };
+        let (there, hole) = match seen.frame.next_hole(page, pages) {
+            Ok(Some(hole)) if hole == page => (false, seen.frame.next_page(page, pages)),
+            found => (true, found),
+        };
+        match hole {
+            Ok(end) => (end.map_or(pages, |end| end - page), there),
+            Err(_) => (1, false),
+        }
+    }
+
     /// The object for a description, and whether it is new: it is not if it is mapped already in
     /// the same way.
     ///
@@ -193,8 +242,20 @@ impl Objects {
         self.released.try_reserve(self.objects.len() + 1)?;
         let (is_morsel, has_tables) = (false, false);
         let (path, size, old, next) = (None, 0, Vec::new(), first);
-        let object =
-            Object { desc, file, inode, path, writable, size, is_morsel, has_tables, old, next };
+        let survives = false;
+        let object = Object {
+            desc,
+            file,
+            inode,
+            survives,
+            path,
+            writable,
+            size,
+            is_morsel,
+            has_tables,
+            old,
+            next,
+        };
         let id = ObjectId::new(self.objects.add(Some(object))?);
         self.buckets[bucket] = Some(id);
         Ok((id, true))

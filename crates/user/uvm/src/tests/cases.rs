@@ -178,7 +178,7 @@ fn brk_keeps_away_from_mappings() {
     assert_eq!(both.real.brk(&mut both.backend, (LOW + 8) * PAGE), end);
     assert_eq!(both.real.brk(&mut both.backend, (LOW + 7) * PAGE), (LOW + 7) * PAGE);
     assert_eq!(both.real.brk(&mut both.backend, 0), (LOW + 7) * PAGE);
-    let text = both.real.maps_text(crate::Detail::Lines, |_| Default::default(), &[]).unwrap();
+    let text = both.real.maps_text(&both.backend, crate::Detail::Lines, |_| Default::default(), &[]).unwrap();
     assert!(text.lines().next().unwrap().ends_with("[heap]"), "{text}");
 }
 

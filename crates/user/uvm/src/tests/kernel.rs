@@ -379,6 +379,18 @@ impl Process {
         let prot = if *writable { entry.prot } else { entry.prot.read_only() };
         prot.allows(access).then_some(entry.target)
     }
+    /// Is a page shown by one entry with others? If so, are all pages around it that are one of 2 MiB in its object shown, as far
+    /// as they are between two pages?
+    pub fn is_whole(&self, page: u64, (start, end): (u64, u64)) -> Option<bool> {
+        let Whole { pages, object_page, .. } =
+            self.wholes.values().find(|whole| whole.pages.contains(&page))?;
+        let end_of_all = self.kernel.borrow().pages_of(WHOLE);
+        let shown = object_page + page - pages.start;
+        let first = page - shown % REGION_PAGES;
+        let is_all = first >= start.max(pages.start) && first + REGION_PAGES <= end.min(pages.end);
+        let is_there = shown - shown % REGION_PAGES + REGION_PAGES <= end_of_all;
+        (shown < end_of_all).then_some(is_all && is_there)
+    }
     pub fn present_pages(&self) -> Vec<u64> {
         let kernel = self.kernel.borrow();
         let mut pages = Vec::new();
@@ -895,6 +907,21 @@ impl Backend for Process {
     }
     fn object_pages(&self, object: ObjectId) -> u64 {
         self.kernel.borrow().pages_of(object.index() as u32)
+    }
+    /// All that an object has is there, and all of it is made of large pages as far as there is room for them.
+    fn object_there(&self, object: ObjectId, page: u64, pages: u64) -> There {
+        let end = self.object_pages(object).min(page + pages);
+        let (first, last) = (page.next_multiple_of(REGION_PAGES), end / REGION_PAGES * REGION_PAGES);
+        There { pages: end.saturating_sub(page), large: last.saturating_sub(first) }
+    }
+    fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool) {
+        match self.object_pages(object) {
+            end if page < end => (pages.min(end - page), true),
+            _ => (pages, false),
+        }
+    }
+    fn object_is_memory(&self, object: ObjectId) -> bool {
+        object.index() % 2 == 0
     }
     fn object_forget(&mut self, object: ObjectId, _: u64) {
         self.gone.remove(&(object.index() as u32));
