@@ -86,8 +86,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             let link: Link = self.load(At::new(at.frame, index));
             let is_table = !link.is_hole() && level > 1 && !link.is_huge();
             let is_large = level > 1 && link.is_huge() && inside == 0;
-            let run =
-                Run { pages: span(level) - inside, is_there: !link.is_hole(), is_large };
+            let run = Run { pages: span(level) - inside, is_there: !link.is_hole(), is_large };
             if is_table || !pass(run) {
                 return;
             }

@@ -119,7 +119,9 @@ fn survey(world: &World, random: &mut fastrand::Rng, contents: &Contents) -> Res
         };
         let expected = large_pages.iter().filter(all_of).count() as u64 * 512;
         if large != expected {
-            return Err(format!("{id}, pages {first} to {end}: {large} in large ones, not {expected}"));
+            return Err(format!(
+                "{id}, pages {first} to {end}: {large} in large ones, not {expected}"
+            ));
         }
         // A table in a step, and what is behind the limit.
         if steps > (end - first) / 512 + 4 {

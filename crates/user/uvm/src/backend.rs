@@ -214,7 +214,8 @@ pub trait Backend {
     ) -> Result<(), Refused>;
 
     /// Maps a region, where no table is, or a giant, where at most an empty directory is, by one entry to the pages of an object from
-    /// page `page` on, a multiple of its pages. Only of objects that can be [mapped so](Self::object_whole).
+    /// page `page` on, a multiple of its pages. Only of objects that can be [mapped so](Self::object_whole). [`NoPage`](ObjectError::NoPage): what is
+    /// there is no table.
     fn whole_new(
         &mut self,
         _shown: Shown,
@@ -229,7 +230,7 @@ pub trait Backend {
         Err(Refused)
     }
     /// Is such an entry gone, as what it showed was taken away?
-    fn whole_is_lost(&mut self, _entry: Table) -> bool {
+    fn whole_is_lost(&self, _entry: Table) -> bool {
         false
     }
     /// Uses a byte that such an entry shows, as a program would. `false`: that is a fault.
@@ -247,11 +248,13 @@ pub trait Backend {
     /// The part of an object around page `page` that lies in one Frame.
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
     /// The object as an extent, if it consists of page tables, so that [`whole_new`](Self::whole_new) maps parts of it; `None` if it
-    /// does not. As [`object_extent`](Self::object_extent) otherwise.
+    /// does not. As [`object_extent`](Self::object_extent) otherwise. Whatever shows it as `whole_new` does is lost before the object
+    /// gets pages behind `until`, if it has none there now.
     fn object_whole(
         &mut self,
         _object: ObjectId,
         _page: u64,
+        _until: u64,
     ) -> Result<Option<Extent>, ObjectError> {
         Ok(None)
     }

@@ -52,7 +52,7 @@ pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Shown, Table, T
 pub use fork::MixedRegions;
 pub use madvise::Advice;
 pub use map::{Entry, Flags};
-pub use maps::{Detail, ObjectName, Span};
+pub use maps::{Detail, ObjectName, Span, SHARED_MEMORY};
 pub use mmap::{MapRequest, Placement};
 pub use remap::RemapFlags;
 pub use space::{Limits, Space};

@@ -43,6 +43,9 @@ pub struct Span {
     pub name: &'static str,
 }
 
+/// The name of shared anonymous memory.
+pub const SHARED_MEMORY: &str = "/dev/zero (deleted)";
+
 /// Where the name starts in a line.
 const NAME_COLUMN: usize = 73;
 
@@ -131,7 +134,9 @@ impl Space {
                 Some(_) => (&last.1, entry.offset * PAGE),
                 None => (&nothing, 0),
             };
+            let is_large = entry.flags.has(Flags::LARGE_PAGES);
             let label = match object.path.as_str() {
+                "" | SHARED_MEMORY if is_large => "/anon_hugepage (deleted)",
                 "" => self.label(entry),
                 path => path,
             };
@@ -305,7 +310,7 @@ fn push_amounts(text: &mut String, amounts: &Amounts) {
 /// The last two lines of an entry of `smaps`.
 fn push_flags(text: &mut String, entry: &Entry) {
     let (prot, flags) = (entry.prot, entry.flags);
-    let is_shared = flags.has(Flags::SHARED);
+    let (is_shared, is_large) = (flags.has(Flags::SHARED), flags.has(Flags::LARGE_PAGES));
     let may_write = !flags.has(Flags::NEVER_WRITE);
     text.push_str("THPeligible:    0\nVmFlags: ");
     for (is_so, name) in [
@@ -320,9 +325,10 @@ fn push_flags(text: &mut String, entry: &Entry) {
         (flags.has(Flags::GROWS_DOWN), "gd "),
         (flags.has(Flags::LOCKED), "lo "),
         (flags.has(Flags::DONT_FORK), "dc "),
-        (!is_shared && prot.has(Prot::WRITE), "ac "),
+        (is_large, "de "),
+        (!is_shared && prot.has(Prot::WRITE) && !is_large, "ac "),
         (flags.has(Flags::NO_RESERVE), "nr "),
-        (flags.has(Flags::LARGE_PAGES), "ht "),
+        (is_large, "ht "),
         (flags.has(Flags::WIPE_ON_FORK), "wf "),
         (flags.has(Flags::WANTS_LARGE), "hg "),
         (flags.has(Flags::WANTS_SMALL), "nh "),

@@ -88,7 +88,8 @@ impl Space {
     fn in_wholes(&self, b: &impl Backend, entry: &Entry) -> There {
         let mut all = There::default();
         let Some(object) = entry.object else { return all };
-        for pages in self.pmap.wholes_within(entry.start, entry.end) {
+        let wholes = self.pmap.wholes_within(entry.start, entry.end);
+        for (pages, _) in wholes.filter(|&(_, whole)| !b.whole_is_lost(whole)) {
             let (start, end) = (pages.start.max(entry.start), pages.end.min(entry.end));
             let there = b.object_there(object, entry.object_page(start), end - start);
             all.pages += there.pages;

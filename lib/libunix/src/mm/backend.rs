@@ -493,6 +493,8 @@ impl Backend for Caps {
         made.map(|()| table).map_err(|status| match status {
             // The pool has none for the tables of this part.
             Status::NoMemory => self.objects.no_page(Place(extent.frame)),
+            // It is a large page.
+            Status::Unsupported => ObjectError::NoPage,
             status => gone_or_no_memory(status),
         })
     }
@@ -504,7 +506,7 @@ impl Backend for Caps {
         }
         Ok(())
     }
-    fn whole_is_lost(&mut self, entry: Table) -> bool {
+    fn whole_is_lost(&self, entry: Table) -> bool {
         table_mapping(entry).identify().is_err()
     }
     fn touch(&mut self, addr: u64, access: Access) -> bool {
@@ -529,9 +531,14 @@ impl Backend for Caps {
         let Caps { arena, nodes, objects, .. } = self;
         objects.extent((arena, nodes), object, page)
     }
-    fn object_whole(&mut self, object: ObjectId, page: u64) -> Result<Option<Extent>, ObjectError> {
+    fn object_whole(
+        &mut self,
+        object: ObjectId,
+        page: u64,
+        until: u64,
+    ) -> Result<Option<Extent>, ObjectError> {
         let Caps { arena, nodes, objects, .. } = self;
-        objects.whole((arena, nodes), object, page)
+        objects.whole((arena, nodes), object, page, until)
     }
     fn object_pages(&self, object: ObjectId) -> u64 {
         self.objects.size(object).div_ceil(PAGE)

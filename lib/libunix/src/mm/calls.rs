@@ -70,16 +70,17 @@ pub fn mmap(
         flags: entry_flags(flags, shared),
         object: None,
     };
-    if flags & MAP_ANONYMOUS == 0 || shared {
+    let is_large = flags & MAP_HUGETLB != 0;
+    if flags & MAP_ANONYMOUS == 0 || shared || is_large {
         if flags & MAP_GROWSDOWN != 0 || len == 0 {
             return Err(Errno::EINVAL);
         }
-        if flags & MAP_HUGETLB != 0 {
-            make_large(&mut request, flags)?;
+        if is_large && flags & MAP_ANONYMOUS != 0 {
+            make_large(&mut request, size_of_large(flags)?, offset)?;
         }
+    }
+    if flags & MAP_ANONYMOUS == 0 || shared {
         find_object(p, &mut request, flags, fd, offset)?;
-    } else if flags & MAP_HUGETLB != 0 {
-        return Err(Errno::ENOMEM);
     }
     enter(p, &request, flags)
 }
@@ -127,22 +128,26 @@ fn entry_flags(flags: u32, shared: bool) -> Flags {
     .fold(Flags::default(), |all, (_, flag)| all.or(flag))
 }
 
-/// Shared memory that is to consist of large pages: of 2 MiB, as its length and its address.
-fn make_large(request: &mut MapRequest, flags: u32) -> Result<()> {
-    let size = match flags >> MAP_HUGE_SHIFT {
-        0 => LARGE_PAGE,
-        bits => 1u64.checked_shl(bits).unwrap_or(0),
-    };
-    if flags & MAP_ANONYMOUS == 0 {
+/// The size of large pages that is asked for.
+fn size_of_large(flags: u32) -> Result<u64> {
+    match flags >> MAP_HUGE_SHIFT {
+        0 => Ok(LARGE_PAGE),
+        bits => match 1u64.checked_shl(bits) {
+            Some(LARGE_PAGE) => Ok(LARGE_PAGE),
+            // The processor has them; there are none to be had.
+            Some(GIANT_PAGE) => Err(Errno::ENOMEM),
+            _ => Err(Errno::EINVAL),
+        },
+    }
+}
+
+/// Memory that is to consist of large pages, as its length and its address.
+fn make_large(request: &mut MapRequest, size: u64, offset: u64) -> Result<()> {
+    if !offset.is_multiple_of(size) {
         return Err(Errno::EINVAL);
     }
-    match size {
-        LARGE_PAGE => {}
-        // The processor has them; there are none to be had.
-        GIANT_PAGE => return Err(Errno::ENOMEM),
-        _ => return Err(Errno::EINVAL),
-    }
-    request.len = request.len.checked_next_multiple_of(size).ok_or(Errno::ENOMEM)?;
+    request.flags = request.flags.or(Flags::LARGE_PAGES);
+    request.len = request.len.checked_next_multiple_of(size).ok_or(Errno::EINVAL)?;
     let is_exact = request.placement != Placement::Hint;
     if is_exact && !request.addr.is_multiple_of(size) {
         return Err(Errno::EINVAL);
@@ -189,14 +194,23 @@ fn find_object(
         return Err(Errno::EACCES);
     }
     match with_kind!(&file.kind, kind => kind.map())? {
+        Mapped::Zeroes if flags & MAP_HUGETLB != 0 => return Err(Errno::EINVAL),
         Mapped::Zeroes if shared => {
             request.object = Some((shared_memory(&mut p.mm, request.len)?, 0))
         }
         Mapped::Zeroes => {}
-        Mapped::Contents(Contents { desc, inode, is_stored }) => {
+        Mapped::Contents(Contents { desc, inode, is_stored, is_large }) => {
+            match is_large {
+                true => make_large(request, LARGE_PAGE, offset)?,
+                false if flags & MAP_HUGETLB != 0 => return Err(Errno::EINVAL),
+                false => {}
+            }
             let index = p.fds.index(fd)?;
             let object = object_of(p, desc, index, inode, shared && writable)?;
             request.object = Some((object, offset));
+            if is_large {
+                p.mm.caps.objects.advise(object, true);
+            }
             if is_stored {
                 p.mm.caps.objects.set_survives(object);
             }
@@ -231,7 +245,7 @@ fn object_of(io: &mut Io, desc: u32, index: u32, inode: u64, writable: bool) -> 
 /// Shared anonymous memory is an unnamed file.
 fn shared_memory(mm: &mut Mm, len: u64) -> Result<ObjectId> {
     let size = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
-    let opened = server::call(op::MemFile { size })?;
+    let opened = server::call(op::MemFile { size, large: false })?;
     match mm.caps.objects.add(opened.desc, None, opened.inode, true) {
         Ok((object, _)) => Ok(object),
         Err(_) => {

@@ -20,7 +20,7 @@ use libos::vspace::R;
 use libos::Cap;
 use linuxdomain::{own, NEAR_EXTENTS};
 use tables::{Item, Numbers, Ranges, Slab};
-use unixproto::files::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
+use unixproto::files::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, NOT_BEHIND};
 use uvm::{Extent, NoMemory, ObjectError, ObjectId, There};
 
 /// A mapped file.
@@ -44,6 +44,8 @@ pub struct Object {
     is_morsel: bool,
     /// That has tables.
     has_tables: bool,
+    /// What was given of it is taken back before it gets pages behind this one, as far as was asked for.
+    until: u64,
     /// Frames of extents that others have taken the place of: pages of theirs may still be mapped.
     old: Vec<Place>,
     /// The next object in the same bucket.
@@ -253,6 +255,7 @@ impl Objects {
             size,
             is_morsel,
             has_tables,
+            until: u64::MAX,
             old,
             next,
         };
@@ -511,19 +514,38 @@ impl Objects {
         }
     }
 
-    /// The object, if it is a Morsel with tables, and has this page.
+    /// The object, if it is a Morsel with tables, and has this page. It is taken back before it gets pages behind `until`.
     pub fn whole(
         &mut self,
         (ram, nodes): (&mut Arena, &mut Nodes),
         id: ObjectId,
         page: u64,
+        until: u64,
     ) -> Result<Option<Extent>, ObjectError> {
-        let Some(seen) = self.seen((ram, nodes), id, page)? else { return Ok(None) };
+        let place = self.extents.seek(at(id, page));
+        let known = self.extents.get(place).filter(|seen| seen.start <= at(id, page)).copied();
+        let seen = match known {
+            Some(seen) if seen.is_morsel() && self.must_tell(id, until) => {
+                // What it showed is shown still.
+                self.extents.remove(place);
+                self.free_slot(nodes, seen.frame);
+                self.ask((ram, nodes), id, page, until)?
+            }
+            Some(seen) => Some(seen),
+            None => self.ask((ram, nodes), id, page, until)?,
+        };
+        let Some(seen) = seen else { return Ok(None) };
         if !self.get(id).is_some_and(|object| object.has_tables) {
             return Ok(None);
         }
         self.end_behind(id, page, seen)?;
         Ok(Some(seen.only(page, 1)))
+    }
+
+    /// Is it to be said that an object may get no pages behind one, that has none there?
+    fn must_tell(&self, id: ObjectId, until: u64) -> bool {
+        self.get(id)
+            .is_some_and(|object| until < object.until && object.size.div_ceil(PAGE) <= until)
     }
 
     /// What holds `page` of an object; nothing, if it does not have it.
@@ -537,22 +559,23 @@ impl Objects {
         let place = self.extents.seek(at(id, page));
         match self.extents.get(place) {
             Some(seen) if seen.start <= at(id, page) => Ok(Some(*seen)),
-            _ => self.ask((ram, nodes), id, page, place),
+            _ => self.ask((ram, nodes), id, page, u64::MAX),
         }
     }
 
-    /// Asks `unixd` for an extent, which goes in front of that at a place.
+    /// Asks `unixd` for an extent, which is taken back before the object gets pages behind `until`.
     fn ask(
         &mut self,
         (ram, nodes): (&mut Arena, &mut Nodes),
         id: ObjectId,
         page: u64,
-        place: tables::Place,
+        until: u64,
     ) -> Result<Option<Seen>, ObjectError> {
         let object = self.get(id).ok_or(ObjectError::NoPage)?;
         let (desc, write) = (object.desc, object.writable);
         let slot = self.take_slot(ram, nodes).map_err(|_| ObjectError::NoMemory)?;
-        let request = op::FileExtent { desc, offset: page * PAGE, write };
+        let behind = if until == u64::MAX { NOT_BEHIND } else { until * PAGE };
+        let request = op::FileExtent { desc, offset: page * PAGE, write, until: behind };
         let answer = server::call_caps(request, 0, 0, Caps::receive(slot));
         let Ok((found, caps)) = answer else {
             self.free_slot(nodes, slot);
@@ -563,6 +586,8 @@ impl Objects {
             object.size = found.size;
             object.is_morsel = found.is_morsel;
             object.has_tables = found.is_morsel && found.bytes > PAGE;
+            let is_noted = found.size.div_ceil(PAGE) <= until;
+            object.until = if is_noted { until } else { u64::MAX };
         }
         let behind_end = page * PAGE >= found.size || page.wrapping_sub(first) >= pages;
         if behind_end || caps == 0 {
@@ -574,6 +599,7 @@ impl Objects {
             false => pages.min(found.size.div_ceil(PAGE) - first),
         };
         let seen = Seen { start: at(id, first), pages, frame: slot };
+        let place = self.extents.seek(at(id, page));
         if page >= OBJECT_PAGES || self.note(id, seen, place).is_err() {
             self.free_slot(nodes, slot);
             return Err(ObjectError::NoMemory);
