@@ -406,16 +406,17 @@ pub fn survey(
         2 => Until::Hole,
         _ => return Err(Status::Invalid),
     };
-    let (mut counted, mut found, mut stopped_at) = (0, false, 0);
+    let (mut counted, mut large, mut found, mut stopped_at) = (0, 0, false, 0);
     let next = in_steps(cpu, cap, range, |objects, record, at, end| {
         let step = objects.survey(record, at, end, until)?;
         counted += step.pages;
+        large += step.large;
         (found, stopped_at) = (step.found, step.next);
         // What was looked for ends the steps.
         Ok(if found { end } else { step.next })
     })?;
     let next = if found { stopped_at - first_page(cap) } else { next };
-    Ok(Surveyed { next, pages: counted, found: u32::from(found) })
+    Ok(Surveyed { next, pages: counted, found: u32::from(found), large })
 }
 
 /// Are pages of what a capability covers shown one by one, or to devices?

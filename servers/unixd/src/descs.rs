@@ -298,7 +298,8 @@ impl Descs {
     pub fn describe(&self, tree: &Tree, pid: Pid, id: u32) -> Tried {
         let object = &self.of(pid, id)?.object;
         let (kind, inode) = (object.kind() as u8, object.inode());
-        done(Opened { desc: id, kind, inode, is_stored: tree.stores(object) })
+        let (is_stored, is_large) = (tree.stores(object), tree.is_large(object));
+        done(Opened { desc: id, kind, inode, is_stored, is_large })
     }
 
     /// The signals that are read by a description. `EINVAL`: it is something else.

@@ -60,6 +60,13 @@ impl Tree {
             _ => false,
         }
     }
+    /// Are the contents of an object in pages of 2 MiB only?
+    pub fn is_large(&self, object: &Object) -> bool {
+        match object {
+            Object::File(ino) => self.files.grain(*ino) > abi::layout::PAGE,
+            _ => false,
+        }
+    }
     /// The root directory.
     #[inline]
     pub fn root(&self) -> Node {

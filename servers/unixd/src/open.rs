@@ -19,6 +19,9 @@ use unixproto::files::*;
 use unixproto::ops::{Opened, PipeEnds};
 use unixproto::{op, Errno};
 
+/// Bytes of a large page.
+pub const LARGE_PAGE: u64 = 2 << 20;
+
 /// Device numbers of what is in `/dev`.
 pub mod device {
     /// `makedev` for small numbers.
@@ -205,7 +208,8 @@ impl Opening<'_> {
     }
 
     /// An unnamed file of so many zeros.
-    pub fn mem_file(&mut self, size: u64) -> Tried {
+    pub fn mem_file(&mut self, op: op::MemFile) -> Tried {
+        let op::MemFile { size, large: is_large } = op;
         let Speaker { pid, .. } = self.caller;
         let cred = self.cred();
         self.handles.descs.room(pid, cred.uid, 1)?;
@@ -213,11 +217,16 @@ impl Opening<'_> {
             return Err(Errno::ENOMEM);
         }
         let attr = Attr { mode: 0o777, cred, now: self.handles.clock.wall() };
-        let ino = self.handles.tree.files_mut().create_unnamed(size, attr)?;
+        let files = self.handles.tree.files_mut();
+        let ino = files.create_unnamed(size, attr)?;
+        if is_large {
+            files.set_grain(ino, LARGE_PAGE)?;
+        }
         let object = Object::File(ino);
         let desc = self.handles.open((pid, cred.uid), object, O_RDWR, None, Claim::None)?;
         let inode = ino.0.into();
-        done(Opened { desc, kind: Kind::Regular as u8, inode, is_stored: false })
+        let kind = Kind::Regular as u8;
+        done(Opened { desc, kind, inode, is_stored: false, is_large })
     }
 
     /// Makes a pipe.
@@ -279,9 +288,10 @@ impl Opening<'_> {
 
     fn opened(&mut self, object: Object, flags: u32, place: Option<Place>, claim: Claim) -> Tried {
         let (kind, inode) = (object.kind() as u8, object.inode());
-        let is_stored = self.handles.tree.stores(&object);
+        let (is_stored, is_large) =
+            (self.handles.tree.stores(&object), self.handles.tree.is_large(&object));
         let desc = self.open_desc(object, flags, place, claim)?;
-        done(Opened { desc, kind, inode, is_stored })
+        done(Opened { desc, kind, inode, is_stored, is_large })
     }
 
     /// A fifo is open when its other end is.
@@ -300,7 +310,7 @@ impl Opening<'_> {
             }
         }
         let (kind, inode) = (Kind::Pipe as u8, ino.0.into());
-        done(Opened { desc: call.kept, kind, inode, is_stored: false })
+        done(Opened { desc: call.kept, kind, inode, is_stored: false, is_large: false })
     }
 
     fn may_open(&self, ino: Ino, op: op::Open) -> Result<(), Errno> {

@@ -6,6 +6,7 @@ use crate::descs::{Descs, Object};
 use crate::effects::Effects;
 use crate::names::View;
 use crate::nodes::{Node, Tree};
+use crate::open::LARGE_PAGE;
 use crate::pipes::Pipes;
 use crate::procs::{cred_of, Procs};
 use crate::stock::Stock;
@@ -101,7 +102,7 @@ impl PathOps<'_> {
             gid: inode.gid,
             rdev,
             size: inode.size() as i64,
-            blksize: 4096,
+            blksize: self.tree.files().grain(ino) as _,
             blocks: (allocated / BLOCK) as i64,
             atime: inode.atime,
             mtime: inode.mtime,
@@ -413,6 +414,7 @@ impl PathOps<'_> {
     pub fn stat_fs(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         const TMPFS: u64 = 0x0102_1994;
         const PROC: u64 = 0x9fa0;
+        const HUGETLBFS: u64 = 0x9584_58f6;
         /// "tess".
         const PMEM: u64 = 0x7373_6574;
         let nameless = call.lengths.0 == 0
@@ -422,6 +424,7 @@ impl PathOps<'_> {
             true => TMPFS,
             false => match self.view()?.target(call, dir, flags, true)? {
                 Node::Mem(ino) if self.is_kept(ino) => PMEM,
+                Node::Mem(ino) if self.tree.files().grain(ino) > 4096 => HUGETLBFS,
                 Node::Mem(_) => TMPFS,
                 Node::Proc(_) => PROC,
             },
@@ -451,6 +454,7 @@ impl PathOps<'_> {
                 0,
                 0,
             ],
+            (HUGETLBFS, _) => [magic, LARGE_PAGE, 0, 0, 0, 0, 0, 0, 255, LARGE_PAGE, 0, 0, 0, 0, 0],
             _ => [magic, 4096, 0, 0, 0, 0, 0, 0, 255, 4096, 0, 0, 0, 0, 0],
         };
         let mut bytes = [0; 120];

@@ -207,6 +207,8 @@ pub const OPEN_EXEC: u32 = 1;
 pub const CWD: u32 = 0;
 /// Offset argument: use the description's offset and move it.
 pub const AT_OFFSET: u64 = u64::MAX;
+/// Limit argument of `FileExtent`: what is shown is shown only where it belongs.
+pub const NOT_BEHIND: u64 = u64::MAX;
 /// Time argument of `SetTimes`: now.
 pub const TIME_NOW: i64 = i64::MAX;
 /// Time argument of `SetTimes`: leave as it is.

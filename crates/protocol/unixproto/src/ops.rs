@@ -117,6 +117,8 @@ replies! {
         inode: u64,
         /// The contents are a Morsel, and survive.
         is_stored: bool,
+        /// They are in pages of 2 MiB only.
+        is_large: bool,
     }
     /// A lock of somebody else.
     Locked {
@@ -701,7 +703,9 @@ requests! {
     /// An unnamed file: shared anonymous memory, `memfd_create` (`a`: a name for `/proc`).
     47 MemFile(
         /// Its size.
-        size: u64
+        size: u64,
+        /// It is a whole number of pages of 2 MiB, always.
+        large: bool
     ) -> Opened;
 
     // Descriptions.
@@ -757,7 +761,10 @@ requests! {
         /// Any byte in the file, or in its last page.
         offset: u64,
         /// The description is writable and the memory must be.
-        write: bool
+        write: bool,
+        /// A Morsel is taken back before the file gets pages behind this byte, if it has none there now: the caller shows it so that they
+        /// would be seen behind the end of a mapping. Or `NOT_BEHIND`.
+        until: u64
     ) -> Extent;
     /// Memory for a page of a regular file that is mapped, of which the library has found that there is none. `ENOSPC`: there
     /// is none for this user.

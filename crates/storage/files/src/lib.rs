@@ -90,6 +90,9 @@ pub trait Memory {
     /// The same of an object with a number that nobody has open.
     fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno>;
 
+    /// Takes an object from all who have it: they ask for it again.
+    fn revoke_object(&mut self, object: &Self::Object) -> Result<(), Errno>;
+
     /// Takes pages of an object away: there are zeros then.
     fn discard_object(
         &mut self,

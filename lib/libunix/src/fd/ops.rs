@@ -87,6 +87,8 @@ pub struct Contents {
     pub inode: u64,
     /// They are a Morsel, and survive.
     pub is_stored: bool,
+    /// They are in pages of 2 MiB only.
+    pub is_large: bool,
 }
 
 /// What `splice` moves bytes from and to.

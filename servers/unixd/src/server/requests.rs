@@ -139,7 +139,7 @@ impl Unixd {
             Any::Chdir(op) => self.path_ops().chdir(call, op.dir, op.flags),
             Any::GetCwd(_) => self.path_ops().get_cwd(),
             Any::StatFs(op) => self.path_ops().stat_fs(call, op.dir, op.flags),
-            Any::MemFile(op) => self.opening().mem_file(op.size),
+            Any::MemFile(op) => self.opening().mem_file(op),
             _ => self.attempt_descs(pid, call),
         }
     }

@@ -74,8 +74,8 @@ const BUGS: &[Bug] = &[
         name: "a_page_that_was_replaced_is_looked_at_still",
         changes: &[(
             "crates/storage/files/src/object.rs",
-            "        if is_other {\n            self.renew_layout(ino)?;\n        }\n",
-            "        let _ = is_other;\n",
+            "            self.renew_layout(ino)?;\n            self.advise_by_grain(ino)?;\n",
+            "            self.advise_by_grain(ino)?;\n",
         )],
         found_by: Test::Host {
             package: "files",
@@ -144,6 +144,41 @@ const BUGS: &[Bug] = &[
         name: "a_giant_shows_more_than_the_object_has",
         changes: &[("crates/user/uvm/src/whole.rs", "pages.end <= next && has_all()", "pages.end <= next")],
         found_by: Test::Host { package: "uvm", test: "a_large_object_is_mapped_by_one_entry" },
+    },
+    Bug {
+        name: "a_giant_says_no_end_of_its_mapping",
+        changes: &[("crates/user/uvm/src/whole.rs", "    entry.object_page(entry.end)\n}\n", "    u64::MAX\n}\n")],
+        found_by: Test::Host { package: "uvm", test: "nothing_is_seen_behind_the_end_of_a_mapping" },
+    },
+    Bug {
+        name: "a_giant_is_for_nobody_and_can_be_read",
+        changes: &[("crates/user/uvm/src/whole.rs", " || entry.prot == Prot::NONE", "")],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_could_not_be_taken_away_stays",
+        changes: &[("crates/user/uvm/src/whole.rs", "                self.keeps_wholes = true;\n", "")],
+        found_by: Test::Host { package: "uvm", test: "whatever_is_refused" },
+    },
+    Bug {
+        name: "tables_of_objects_count_nothing",
+        changes: &[("crates/user/uvm/src/usage.rs", "            all.pages += there.pages;\n", "")],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+    },
+    Bug {
+        name: "an_mprotect_cuts_a_large_page",
+        changes: &[("crates/user/uvm/src/protect.rs", "if self.map.cuts_large(at, behind) {", "if self.map.cuts_large(at, at) {")],
+        found_by: Test::Host { package: "uvm", test: "nothing_cuts_a_large_page" },
+    },
+    Bug {
+        name: "a_file_grows_behind_mappings_that_show_it",
+        changes: &[("crates/storage/files/src/object.rs", "        if shows_too_much {\n", "        if false && shows_too_much {\n")],
+        found_by: Test::Host { package: "files", test: "what_would_show_too_much_is_taken_back_before_the_file_grows" },
+    },
+    Bug {
+        name: "a_part_of_a_large_page_counts_as_one",
+        changes: &[("crates/storage/morsel/src/survey.rs", "link.is_huge() && inside == 0;", "link.is_huge();")],
+        found_by: Test::Machine { test: "native/captest/morsel_survey" },
     },
     Bug {
         name: "a_page_is_published_before_its_zeros",

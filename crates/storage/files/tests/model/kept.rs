@@ -17,6 +17,8 @@ pub struct Pages {
     pub most: u64,
     /// How often it was committed.
     pub committed: u32,
+    /// How large it was when it was taken from everybody.
+    pub revoked: Vec<u64>,
     free: Rc<Cell<u64>>,
 }
 
@@ -110,7 +112,8 @@ impl Objects {
     /// One that goes when nobody has it.
     pub fn volatile(&self) -> Object {
         let (size, most, free) = (0, 2 * PAGE, self.free.clone());
-        Rc::new(RefCell::new(Pages { pages: BTreeMap::new(), size, most, committed: 0, free }))
+        let (pages, revoked) = (BTreeMap::new(), Vec::new());
+        Rc::new(RefCell::new(Pages { pages, size, most, committed: 0, revoked, free }))
     }
     pub fn create(&self) -> Result<(u32, Object), Errno> {
         let object = self.volatile();
