@@ -6,6 +6,7 @@
 //! native  Exec → Replace[domain]                            the process goes on as another domain
 //! ```
 
+use crate::share::UNANSWERED;
 use crate::caps::{mint, Slots};
 use crate::descs::Descs;
 use crate::domains::{receive_dispatcher, Domain, OWN};
@@ -253,9 +254,10 @@ impl Births<'_> {
         let caller = self.life.caller;
         let (path, mut args) = (self.life.procs.a(caller, call)?, self.life.procs.b(caller, call)?);
         args.truncate(CMDLINE_MAX);
-        let exe = View::new(self.tree, self.life.procs, self.descs, caller)?
-            .absolute(&path)
-            .unwrap_or_else(|_| path.clone());
+        let exe = match View::new(self.tree, self.life.procs, self.descs, caller)?.absolute(&path) {
+            Err(UNANSWERED) => return Err(UNANSWERED),
+            exe => exe.unwrap_or_else(|_| path.clone()),
+        };
         let proc = self.life.procs.get_mut(pid)?;
         proc.name = name_of(&path);
         proc.program = Some(Rc::new(Program { exe, cmdline: args }));

@@ -64,6 +64,7 @@ mod report;
 mod results;
 mod run;
 mod setup;
+mod share;
 mod terminal;
 #[cfg(feature = "workbench")]
 mod testing;
