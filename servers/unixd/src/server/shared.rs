@@ -85,7 +85,7 @@ impl Unixd {
 
     /// Tries a request about a description, if that is of a file of the host.
     #[inline(never)]
-    pub(super) fn attempt_shared(&mut self, call: &Call) -> Option<Tried> {
+    pub(super) fn attempt_shared(&mut self, call: &mut Call) -> Option<Tried> {
         Some(match call.any {
             Any::ReadAt(op) => {
                 self.shared_of(op.desc)?;
@@ -123,8 +123,34 @@ impl Unixd {
                 self.shared_of(op.desc)?;
                 Err(Errno::EOPNOTSUPP)
             }
+            Any::SetLock(op) if op.how >> lock::WHENCE == SEEK_END => {
+                match self.from_end(op.desc, op.how, op.start)? {
+                    // From now on it waits for others, if at all.
+                    Ok((how, start)) => call.any = Any::SetLock(op::SetLock { how, start, ..op }),
+                    Err(error) => return Some(Err(error)),
+                }
+                return None;
+            }
+            Any::GetLock(op) if op.how >> lock::WHENCE == SEEK_END => {
+                match self.from_end(op.desc, op.how, op.start)? {
+                    Ok((how, start)) => call.any = Any::GetLock(op::GetLock { how, start, ..op }),
+                    Err(error) => return Some(Err(error)),
+                }
+                return None;
+            }
             _ => return None,
         })
+    }
+
+    /// How, and from where, a lock is meant that counts from the end of a file of the host.
+    fn from_end(&self, desc: u32, how: u32, start: i64) -> Option<Result<(u32, i64), Errno>> {
+        let (_, file) = self.shared_of(desc)?;
+        let share = self.tree.share()?;
+        let from = |size: u64| {
+            let start = start.checked_add(size as i64).ok_or(Errno::EOVERFLOW)?;
+            Ok((how & ((1 << lock::WHENCE) - 1) | SEEK_SET << lock::WHENCE, start))
+        };
+        Some(self.visit(share).size(file).and_then(from))
     }
 
     fn shared_parts(&self, id: u32) -> Result<(&Desc, OpenFile, Visit<'_>), Errno> {

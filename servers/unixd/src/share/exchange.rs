@@ -160,9 +160,10 @@ impl Exchange {
             }
             Some(log) => {
                 if let Some(told) = log.told.get(log.at).filter(|told| told.question == question) {
-                    let answer = told.answer.clone()?;
+                    let index = log.at;
+                    // An error is an answer, too.
                     log.at += 1;
-                    return Ok((answer, log.at - 1));
+                    return told.answer.clone().map(|answer| (answer, index));
                 }
                 if log.asked == Some(question) && log.at == log.told.len() {
                     return Err(UNANSWERED);
