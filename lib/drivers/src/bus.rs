@@ -1,7 +1,7 @@
 //! Claiming a device for a driver: for whoever has the bus.
 
-use abi::layout::PAGE;
 use crate::Slots;
+use abi::layout::PAGE;
 use abi::slots::{BOOT_DEVICES_L1, IO, IRQ};
 use libos::ephemeral::Window;
 use libos::runtime::Boot;

@@ -1,9 +1,9 @@
 //! A virtio device by its registers.
 
+use crate::Slots;
 use core::sync::atomic::{fence, Ordering};
 use libos::vspace::RW;
 use libos::{domain, invoke, op, CapAddr, Place, Status};
-use crate::Slots;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::PhysAddr;
 use virtiopci::{Part, Registers};
@@ -52,7 +52,9 @@ impl Device {
     /// called once.
     pub fn of(ty: DeviceType, slots: Slots, words: [u64; 4]) -> Result<Option<Device>, Status> {
         let Some(registers) = Registers::from_words(words) else { return Ok(None) };
-        let va = domain::with(|domain| domain.map(slots.registers.into(), 0, registers.bytes.into(), RW))?;
+        let va = domain::with(|domain| {
+            domain.map(slots.registers.into(), 0, registers.bytes.into(), RW)
+        })?;
         let irq = slots.irq;
         Ok(Some(Device { ty, irq, registers, va: va as usize, notify: [0; MOST_QUEUES] }))
     }

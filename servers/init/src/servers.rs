@@ -1,7 +1,7 @@
 //! Starting the servers.
 
-use crate::abi::layout::PAGE;
 use crate::abi::boot::BootInfo;
+use crate::abi::layout::PAGE;
 use crate::abi::slots::*;
 use bootarchive::{find, Damage, Entry};
 use core::fmt;
@@ -108,7 +108,8 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
         if boot.persistent_memory().is_some() {
             PERSISTENT.move_to(child.slot(PERSISTENT))?;
         }
-        let [w0, w1, w2, w3] = streams.map_or(Ok([0; 4]), |device| device.give(child, Slots::FIRST))?;
+        let [w0, w1, w2, w3] =
+            streams.map_or(Ok([0; 4]), |device| device.give(child, Slots::FIRST))?;
         Ok([bytes, w0, w1, w2, w3])
     })
     .map_err(|error| StartError::Server(path, error))

@@ -6,7 +6,6 @@
 //! native  Exec → Replace[domain]                            the process goes on as another domain
 //! ```
 
-use crate::share::UNANSWERED;
 use crate::caps::{mint, Slots};
 use crate::descs::Descs;
 use crate::domains::{receive_dispatcher, Domain, OWN};
@@ -17,6 +16,7 @@ use crate::names::View;
 use crate::nodes::Tree;
 use crate::procs::*;
 use crate::server::SCRATCH;
+use crate::share::UNANSWERED;
 use crate::stock::Stock;
 use crate::system::System;
 use crate::threads::Thread;

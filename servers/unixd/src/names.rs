@@ -2,8 +2,8 @@
 
 use crate::descs::{Descs, Object};
 use crate::nodes::{Node, Tree};
-use crate::share::{Visit, Way};
 use crate::procs::{cred_of, Procs};
+use crate::share::{Visit, Way};
 use crate::voices::Speaker;
 use crate::wait::Call;
 use alloc::vec::Vec;

@@ -227,7 +227,9 @@ impl PathOps<'_> {
         if found.name == b"." || found.name == b".." {
             return Err(match (remove_dir, &found.name[..]) {
                 (false, _) => Errno::EISDIR,
-                (true, _) if parent == Parent::Mem(self.tree.files().names().root()) => Errno::EBUSY,
+                (true, _) if parent == Parent::Mem(self.tree.files().names().root()) => {
+                    Errno::EBUSY
+                }
                 (true, b".") => Errno::EINVAL,
                 _ => Errno::ENOTEMPTY,
             });
@@ -432,12 +434,7 @@ impl PathOps<'_> {
         desc.object.node().ok_or(Errno::EINVAL)
     }
 
-    fn truncate_shared(
-        &mut self,
-        by_desc: bool,
-        node: u32,
-        op: op::Truncate,
-    ) -> Result<(), Errno> {
+    fn truncate_shared(&mut self, by_desc: bool, node: u32, op: op::Truncate) -> Result<(), Errno> {
         let limit = writer(self.procs, self.caller, self.clock.wall())?.limit;
         if op.size > limit {
             return Err(refused(Refusal::Limit, self.caller, self.fx));

@@ -220,7 +220,9 @@ pub fn mounts(tree: &Tree) -> String {
     }
     if let Some(share) = tree.share() {
         let how = if share.read_only { "ro" } else { "rw" };
-        text.push_str(&format!("share /share 9p {how},relatime,trans=virtio,version=9p2000.L 0 0\n"));
+        text.push_str(&format!(
+            "share /share 9p {how},relatime,trans=virtio,version=9p2000.L 0 0\n"
+        ));
     }
     text
 }

@@ -2,8 +2,8 @@
 
 use crate::map;
 use crate::nvdimm::{self, Module};
-use crate::share::{self, Folder};
 use crate::project::Project;
+use crate::share::{self, Folder};
 use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
 use std::fs;

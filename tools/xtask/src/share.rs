@@ -63,8 +63,9 @@ impl Folder {
         backend.push(with_commas(&self.path));
         // Else a device of this kind goes round the IOMMU.
         let platform = if iommu { ",iommu_platform=on" } else { "" };
-        let device =
-            format!("virtio-9p-pci,fsdev=share,mount_tag=share,disable-legacy=on,vectors=1{platform}");
+        let device = format!(
+            "virtio-9p-pci,fsdev=share,mount_tag=share,disable-legacy=on,vectors=1{platform}"
+        );
         vec!["-fsdev".into(), backend, "-device".into(), device.into()]
     }
 }

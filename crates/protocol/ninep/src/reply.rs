@@ -145,9 +145,7 @@ fn attributes(from: &mut Reader) -> Result<Attributes, Malformed> {
         blocks: from.u64()?,
         ..Attributes::default()
     };
-    for time in
-        [&mut attributes.accessed, &mut attributes.modified, &mut attributes.changed]
-    {
+    for time in [&mut attributes.accessed, &mut attributes.modified, &mut attributes.changed] {
         let (seconds, nanoseconds) = (from.u64()? as i64, from.u64()?);
         // A time that has no such number is the last one that has.
         let nanoseconds = nanoseconds.min(SECOND as u64 - 1) as i64;

@@ -39,34 +39,108 @@ pub enum Moment {
 #[allow(missing_docs)]
 pub enum Request<'a> {
     /// The first of all: messages of at most so many bytes.
-    Version { message: u32 },
+    Version {
+        message: u32,
+    },
     /// `fid` is the root of what is shared from now on, for this user.
-    Attach { fid: u32, user: u32 },
+    Attach {
+        fid: u32,
+        user: u32,
+    },
     /// `new` is what has this name in the directory `fid`; without a name, the same as `fid`.
-    Walk { fid: u32, new: u32, name: Option<&'a [u8]> },
+    Walk {
+        fid: u32,
+        new: u32,
+        name: Option<&'a [u8]>,
+    },
     /// Opens, with Linux's flags.
-    Open { fid: u32, flags: u32 },
+    Open {
+        fid: u32,
+        flags: u32,
+    },
     /// Makes a regular file in the directory `fid`, which is the open file from now on.
-    Create { fid: u32, name: &'a [u8], flags: u32, mode: u32, gid: u32 },
-    Read { fid: u32, offset: u64, bytes: u32 },
-    Write { fid: u32, offset: u64, data: &'a [u8] },
+    Create {
+        fid: u32,
+        name: &'a [u8],
+        flags: u32,
+        mode: u32,
+        gid: u32,
+    },
+    Read {
+        fid: u32,
+        offset: u64,
+        bytes: u32,
+    },
+    Write {
+        fid: u32,
+        offset: u64,
+        data: &'a [u8],
+    },
     /// Forgets a fid, whatever comes of it.
-    Clunk { fid: u32 },
-    GetAttributes { fid: u32 },
-    SetAttributes { fid: u32, changes: Changes },
+    Clunk {
+        fid: u32,
+    },
+    GetAttributes {
+        fid: u32,
+    },
+    SetAttributes {
+        fid: u32,
+        changes: Changes,
+    },
     /// Entries from a cookie on, which is 0 or comes with an entry.
-    ReadDirectory { fid: u32, offset: u64, bytes: u32 },
-    Sync { fid: u32, data_only: bool },
-    MakeDirectory { fid: u32, name: &'a [u8], mode: u32, gid: u32 },
-    MakeNode { fid: u32, name: &'a [u8], mode: u32, major: u32, minor: u32, gid: u32 },
-    Symlink { fid: u32, name: &'a [u8], text: &'a [u8], gid: u32 },
+    ReadDirectory {
+        fid: u32,
+        offset: u64,
+        bytes: u32,
+    },
+    Sync {
+        fid: u32,
+        data_only: bool,
+    },
+    MakeDirectory {
+        fid: u32,
+        name: &'a [u8],
+        mode: u32,
+        gid: u32,
+    },
+    MakeNode {
+        fid: u32,
+        name: &'a [u8],
+        mode: u32,
+        major: u32,
+        minor: u32,
+        gid: u32,
+    },
+    Symlink {
+        fid: u32,
+        name: &'a [u8],
+        text: &'a [u8],
+        gid: u32,
+    },
     /// `name` in the directory `dir` is one more name of `fid`.
-    Link { dir: u32, fid: u32, name: &'a [u8] },
-    Rename { from: u32, old: &'a [u8], to: u32, new: &'a [u8] },
-    Unlink { fid: u32, name: &'a [u8], directory: bool },
-    ReadLink { fid: u32 },
+    Link {
+        dir: u32,
+        fid: u32,
+        name: &'a [u8],
+    },
+    Rename {
+        from: u32,
+        old: &'a [u8],
+        to: u32,
+        new: &'a [u8],
+    },
+    Unlink {
+        fid: u32,
+        name: &'a [u8],
+        directory: bool,
+    },
+    ReadLink {
+        fid: u32,
+    },
     /// Of the file system.
-    Space { fid: u32 },
+    Space {
+        fid: u32,
+    },
 }
 
 /// All that `struct stat` has.
@@ -147,7 +221,8 @@ impl Request<'_> {
             Request::Create { fid, name, flags, mode, gid } => {
                 to.u32(fid)?.string(name)?.u32(flags)?.u32(mode)?.u32(gid)?
             }
-            Request::Read { fid, offset, bytes } | Request::ReadDirectory { fid, offset, bytes } => {
+            Request::Read { fid, offset, bytes }
+            | Request::ReadDirectory { fid, offset, bytes } => {
                 to.u32(fid)?.u64(offset)?.u32(bytes)?
             }
             Request::Write { fid, offset, data } => {

@@ -153,7 +153,10 @@ fn answers_are_understood() {
     let walked = [&[1, 0][..], &qid].concat();
     assert_eq!(decode(kind::WALK, &walked), shown(Reply::File(file)));
     assert_eq!(decode(kind::WALK, &[0, 0]), shown(Reply::Done));
-    assert_eq!(decode(kind::WALK, &[[2, 0].to_vec(), qid.clone(), qid.clone()].concat()), Err(Malformed));
+    assert_eq!(
+        decode(kind::WALK, &[[2, 0].to_vec(), qid.clone(), qid.clone()].concat()),
+        Err(Malformed)
+    );
     assert_eq!(decode(kind::READ, &hex("02 00 00 00 68 69")), shown(Reply::Bytes(b"hi")));
     assert_eq!(decode(kind::READ, &hex("03 00 00 00 68 69")), Err(Malformed));
     assert_eq!(decode(kind::READLINK, &hex("02 00 68 69")), shown(Reply::Bytes(b"hi")));

@@ -5,9 +5,7 @@ use super::Visit;
 use credentials::Capability;
 use memfs::{READ, WRITE};
 use ninep::{Attributes, Changes, Moment, Request, Space};
-use unixproto::files::{
-    Stat, KEEP_ID, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, TIME_NOW, TIME_OMIT,
-};
+use unixproto::files::{Stat, KEEP_ID, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, TIME_NOW, TIME_OMIT};
 use unixproto::{op, Errno};
 
 /// Device number of the folder.
@@ -183,8 +181,8 @@ impl Visit<'_> {
         let flags = u64::from(self.share.read_only);
         let name = u64::from(name);
         Ok([
-            MAGIC, block, blocks, free, available, files, files_free, id, name, block, flags, 0,
-            0, 0, 0,
+            MAGIC, block, blocks, free, available, files, files_free, id, name, block, flags, 0, 0,
+            0, 0,
         ])
     }
 }

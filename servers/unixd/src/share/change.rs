@@ -103,8 +103,7 @@ impl Visit<'_> {
             Some(target) => self.may_remove(to, target)?,
             None => self.may_change(to).map(|_| ())?,
         }
-        let is_dir =
-            |node| self.attributes(node).map(|found| found.mode & S_IFMT == S_IFDIR);
+        let is_dir = |node| self.attributes(node).map(|found| found.mode & S_IFMT == S_IFDIR);
         if let Some(target) = target {
             match (is_dir(node)?, is_dir(target)?) {
                 (true, false) => return Err(Errno::ENOTDIR),

@@ -74,7 +74,11 @@ enum For {
     Nobody,
     /// A fid that is forgotten.
     Forgotten(u32),
-    Thread { tid: Tid, serial: u64, makes: Option<u32> },
+    Thread {
+        tid: Tid,
+        serial: u64,
+        makes: Option<u32>,
+    },
 }
 
 /// Numbers for what the host is asked about.

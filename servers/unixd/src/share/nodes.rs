@@ -42,8 +42,7 @@ pub struct Nodes {
 impl Nodes {
     pub fn new(attributes: Attributes) -> Nodes {
         let name = Vec::new();
-        let root =
-            Known { fid: ROOT_FID, parent: ROOT, name, attributes, found_by: None, refs: 1 };
+        let root = Known { fid: ROOT_FID, parent: ROOT, name, attributes, found_by: None, refs: 1 };
         Nodes { table: vec![Some(root)], free: Vec::new() }
     }
 
