@@ -36,9 +36,8 @@ pub struct MachineOptions {
     /// domain=memory: only what was written back from the caches; the guest is told
     #[arg(long, value_name = "FILE[:SIZE][,domain=cpu|memory]", value_parser = nvdimm::parse)]
     pub nvdimm: Option<nvdimm::Wish>,
-    /// A folder of this machine, which the program finds as /share and may change; with :ro it may only read. What it
-    /// makes there belongs to whoever runs ./x, who is root inside
-    #[arg(long, value_name = "DIR[:ro]", value_parser = share::parse)]
+    /// A folder of this machine: an option of `./x run` alone
+    #[arg(skip)]
     pub share: Option<share::Wish>,
     /// Count instructions: one instruction takes one nanosecond of the guest's time, and every run
     /// is the same (no KVM; several cores take turns)

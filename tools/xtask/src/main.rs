@@ -120,7 +120,7 @@ enum Action {
     #[cfg(feature = "workbench")]
     Bench(bench::BenchOptions),
     #[cfg(feature = "workbench")]
-    Compare(compare::CompareOptions),
+    Compare(Box<compare::CompareOptions>),
     #[cfg(feature = "workbench")]
     Report(report::ReportOptions),
     #[cfg(feature = "workbench")]

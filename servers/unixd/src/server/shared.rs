@@ -124,7 +124,7 @@ impl Unixd {
                 Err(Errno::EOPNOTSUPP)
             }
             Any::SetLock(op) if op.how >> lock::WHENCE == SEEK_END => {
-                match self.from_end(op.desc, op.how, op.start)? {
+                match self.counted_from_end(op.desc, op.how, op.start)? {
                     // From now on it waits for others, if at all.
                     Ok((how, start)) => call.any = Any::SetLock(op::SetLock { how, start, ..op }),
                     Err(error) => return Some(Err(error)),
@@ -132,7 +132,7 @@ impl Unixd {
                 return None;
             }
             Any::GetLock(op) if op.how >> lock::WHENCE == SEEK_END => {
-                match self.from_end(op.desc, op.how, op.start)? {
+                match self.counted_from_end(op.desc, op.how, op.start)? {
                     Ok((how, start)) => call.any = Any::GetLock(op::GetLock { how, start, ..op }),
                     Err(error) => return Some(Err(error)),
                 }
@@ -143,7 +143,12 @@ impl Unixd {
     }
 
     /// How, and from where, a lock is meant that counts from the end of a file of the host.
-    fn from_end(&self, desc: u32, how: u32, start: i64) -> Option<Result<(u32, i64), Errno>> {
+    fn counted_from_end(
+        &self,
+        desc: u32,
+        how: u32,
+        start: i64,
+    ) -> Option<Result<(u32, i64), Errno>> {
         let (_, file) = self.shared_of(desc)?;
         let share = self.tree.share()?;
         let from = |size: u64| {

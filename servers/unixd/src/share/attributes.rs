@@ -104,10 +104,12 @@ impl Visit<'_> {
             0 => Ok(Some(own)),
             _ => Err(Errno::EINVAL),
         };
-        let may = self.cred.caps.has(Capability::Chown);
         let same = |wanted: u32, now: u32| wanted == KEEP_ID || wanted == now;
         let is_kept = same(op.uid, uid) && same(op.gid, gid);
-        if !may && !(is_kept && uid == self.cred.uid) && (op.uid, op.gid) != (KEEP_ID, KEEP_ID) {
+        let may = self.cred.caps.has(Capability::Chown)
+            || is_kept && uid == self.cred.uid
+            || (op.uid, op.gid) == (KEEP_ID, KEEP_ID);
+        if !may {
             return Err(Errno::EPERM);
         }
         let changes = Changes {

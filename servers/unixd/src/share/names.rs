@@ -149,7 +149,10 @@ impl Visit<'_> {
         }
         let mut parts = self.share.parts.borrow_mut();
         let Parts { exchange, nodes } = &mut *parts;
-        let node = nodes.add(self.tid, fid, (dir, name), attributes);
+        if !nodes.has_room(self.cred.uid) {
+            return Err(Errno::ENFILE);
+        }
+        let node = nodes.add((self.tid, self.cred.uid), fid, (dir, name), attributes);
         exchange.becomes(self.tid, index, Some(node));
         Ok(node)
     }

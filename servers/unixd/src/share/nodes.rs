@@ -4,10 +4,13 @@ use crate::threads::Tid;
 use alloc::vec;
 use alloc::vec::Vec;
 use ninep::Attributes;
+use piecewise::{Limits, Shares};
 use unixproto::Errno;
 
 /// The folder itself, which is there for good.
 pub const ROOT: u32 = 0;
+/// Nodes that there may be in all: for each the host keeps a path.
+const NODES: usize = 32_768;
 /// Its fid.
 pub const ROOT_FID: u32 = 0;
 
@@ -24,6 +27,8 @@ pub struct Known {
     /// The thread whose request has found it, while that lasts: what is said of it then was just asked.
     found_by: Option<Tid>,
     refs: u32,
+    /// The user whose request has found it.
+    user: u32,
 }
 
 impl Known {
@@ -37,13 +42,24 @@ impl Known {
 pub struct Nodes {
     table: Vec<Option<Known>>,
     free: Vec<u32>,
+    /// How many were found by each user.
+    users: Shares,
 }
 
 impl Nodes {
     pub fn new(attributes: Attributes) -> Nodes {
         let name = Vec::new();
-        let root = Known { fid: ROOT_FID, parent: ROOT, name, attributes, found_by: None, refs: 1 };
-        Nodes { table: vec![Some(root)], free: Vec::new() }
+        let root = Known {
+            fid: ROOT_FID,
+            parent: ROOT,
+            name,
+            attributes,
+            found_by: None,
+            refs: 1,
+            user: 0,
+        };
+        let users = Shares::new(Limits::of(NODES));
+        Nodes { table: vec![Some(root)], free: Vec::new(), users }
     }
 
     pub fn get(&self, node: u32) -> Result<&Known, Errno> {
@@ -54,17 +70,23 @@ impl Nodes {
         self.table.get_mut(node as usize).and_then(Option::as_mut).ok_or(Errno::EIO)
     }
 
+    /// May a user have one more?
+    pub fn has_room(&self, user: u32) -> bool {
+        self.users.has_room(user, 1)
+    }
+
     /// A node that a thread's request has found, and holds.
     pub fn add(
         &mut self,
-        tid: Tid,
+        (tid, user): (Tid, u32),
         fid: u32,
         (parent, name): (u32, &[u8]),
         attributes: Attributes,
     ) -> u32 {
         self.hold(parent);
-        let name = name.to_vec();
-        let known = Some(Known { fid, parent, name, attributes, found_by: Some(tid), refs: 1 });
+        self.users.take(user, 1);
+        let (name, found_by) = (name.to_vec(), Some(tid));
+        let known = Some(Known { fid, parent, name, attributes, found_by, refs: 1, user });
         match self.free.pop() {
             Some(node) => {
                 self.table[node as usize] = known;
@@ -101,6 +123,8 @@ impl Nodes {
             }
             forget(known.fid);
             next = Some(known.parent);
+            let user = known.user;
+            self.users.give_back(user, 1);
             self.table[node as usize] = None;
             self.free.push(node);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{symlink, FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{chown, symlink, FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 type Body = fn(&Context, &Path) -> Result<()>;
 
-const CASES: [(&str, Body); 11] = [
+const CASES: [(&str, Body); 12] = [
     ("as-linux", as_linux),
     ("found", found),
     ("made", made),
@@ -26,6 +26,7 @@ const CASES: [(&str, Body); 11] = [
     ("many", many),
     ("at-once", at_once),
     ("killed", killed),
+    ("signals", signals),
     ("wrong-folders", wrong_folders),
 ];
 
@@ -232,14 +233,25 @@ fn users(context: &Context, folder: &Path) -> Result<()> {
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
     }
+    // Only the administrator of this machine can give files away.
+    let is_root = rustix::process::geteuid().is_root();
+    fs::write(shared.join("foreign"), "")?;
+    if is_root {
+        chown(shared.join("foreign"), Some(1234), Some(1235))?;
+    }
     let tries = "cd /share; id -u; cat secret; cat open; echo x > own/f; echo x > all/f; ls tight; rm open; chmod 777 secret; \
         chown 1 open; touch -d @1 open; stat -c %u all/f";
-    let text = format!("su -s /bin/sh nobody -c '{tries}' 2>&1; cat /share/secret; chown 1 /share/open 2>&1; chown 0:0 /share/open");
+    let text = format!(
+        "su -s /bin/sh nobody -c '{tries}' 2>&1; cat /share/secret; chown 1 /share/open 2>&1; \
+        chown 0:0 /share/open; stat -c '%u %g' /share/foreign /share/own"
+    );
     let printed = String::from_utf8(script(context, folder, &[], &text)?)?;
     let expected = "65534\ncat: can't open 'secret': Permission denied\ntext\n/bin/sh: can't create own/f: Permission denied\n\
         ls: can't open 'tight': Permission denied\nrm: can't remove 'open': Permission denied\n\
         chmod: secret: Operation not permitted\nchown: open: Operation not permitted\ntouch: open: Operation not permitted\n\
         0\ntext\nchown: /share/open: Invalid argument\n";
+    let foreign = if is_root { "65534 65534" } else { "0 0" };
+    let expected = format!("{expected}{foreign}\n0 0\n");
     let plain = printed.replace("sh: can't", "/bin/sh: can't").replace("/bin//bin/", "/bin/");
     ensure!(plain == expected, "{printed}");
     ensure!(fs::metadata(shared.join("secret"))?.mode() & 0o777 == 0o600, "the mode has changed");
@@ -358,6 +370,21 @@ fn killed(context: &Context, folder: &Path) -> Result<()> {
         String::from_utf8_lossy(&script(context, folder, &["--cores=2"], text)?).into_owned();
     ensure!(printed == ".\n./big\n", "{printed}");
     ensure!(tree(&folder.join("shared"))?.len() == 1, "something is left");
+    Ok(())
+}
+
+/// Signals with handlers end no call about a file: each byte comes.
+fn signals(context: &Context, folder: &Path) -> Result<()> {
+    let program = folder.join("signals");
+    compile(&context.project.path("guest/tests/share/signals.c"), &program, "gcc")?;
+    let mut command = x_run(context, folder, &[], &["./signals", "/share/f"])?;
+    let output = feed(&mut command, b"")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success() && said.ends_with("signals came\n"),
+        "{}: {said}",
+        output.status
+    );
     Ok(())
 }
 
