@@ -333,15 +333,15 @@ fn many(context: &Context, folder: &Path) -> Result<()> {
     for number in 0..10_000 {
         fs::write(d.join(format!("a file with a name of some length, {number}")), "")?;
     }
-    let text = "cd /share/d; ls | wc -l; ls -l | wc -l; find . -type f | sort | uniq | wc -l; rm -r /share/d; ls /share | wc -l; \
-        mkdir /share/e; cd /share/e; for i in $(seq 1000); do echo $i > $i; done; cat * | wc -l";
+    let text = "cd /share/d; ls | wc -l; ls -l | wc -l; find . -type f -print0 | xargs -0 rm; cd ..; rmdir d; ls | wc -l; \
+        mkdir e; cd e; for i in $(seq 1000); do echo $i > $i; done; cat * | wc -l";
     let began = Instant::now();
     let printed = String::from_utf8(script(context, folder, &[], text)?)?;
     context.note(&format!(
-        "10,000 entries, three times listed, and removed: {:.1} s",
+        "10,000 entries, twice listed, and removed: {:.1} s",
         began.elapsed().as_secs_f64()
     ));
-    ensure!(printed == "10000\n10001\n10000\n0\n1000\n", "{printed}");
+    ensure!(printed == "10000\n10001\n0\n1000\n", "{printed}");
     let left = tree(&folder.join("shared"))?;
     ensure!(left.len() == 1001, "{} files are left", left.len());
     Ok(())
