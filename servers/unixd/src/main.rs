@@ -62,6 +62,7 @@ mod procsystem;
 mod proctext;
 mod ring;
 mod server;
+mod share;
 mod signals;
 mod stock;
 mod streams;

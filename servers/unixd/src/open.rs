@@ -7,6 +7,7 @@ use crate::load::Load;
 use crate::names::View;
 use crate::nodes::Node;
 use crate::procs::{Procs, State};
+use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
 use crate::stock::Stock;
 use crate::system::System;
@@ -98,7 +99,14 @@ impl Opening<'_> {
         if op.flags & O_DIRECTORY != 0 {
             return Err(Errno::EINVAL);
         }
-        let Node::Mem(dir) = found.parent else { return Err(Errno::ENOENT) };
+        let dir = match found.parent {
+            Node::Mem(dir) => dir,
+            Node::Proc(_) => return Err(Errno::ENOENT),
+            Node::Share(dir) => {
+                let file = self.view()?.visit()?.create(dir, &found.name, op)?;
+                return self.open_shared(op, &found, file);
+            }
+        };
         // A link that leads nowhere was followed to its end already.
         let ino = self.new_file(dir, &found.name, op.mode)?;
         self.open_node(call, op, &found, Node::Mem(ino), true)
@@ -123,6 +131,7 @@ impl Opening<'_> {
             return Err(Errno::EINVAL);
         }
         let Node::Mem(dir) = self.view()?.walk(op.dir, path, true)?.existing()? else {
+            // Neither processes nor the host have a place for it.
             return Err(Errno::EOPNOTSUPP);
         };
         let inode = self.names().get(dir)?;
@@ -146,6 +155,7 @@ impl Opening<'_> {
     ) -> Tried {
         let object = match node {
             Node::Proc(node) => self.open_proc(node, op)?,
+            Node::Share(node) => return self.open_share(node, op, found),
             Node::Mem(ino) => {
                 if !new {
                     self.may_open(ino, op)?;
@@ -176,6 +186,41 @@ impl Opening<'_> {
             }
         }
         self.opened(object, op.flags, Some(place), claim)
+    }
+
+    /// Opens what is in the folder of the host.
+    fn open_share(&mut self, node: u32, op: op::Open, found: &Found<Node>) -> Tried {
+        let visit = self.view()?.visit()?;
+        if op.flags & O_PATH == 0 {
+            let file = visit.open(node, op)?;
+            return self.open_shared(op, found, file);
+        }
+        let kind = visit.stat(node)?.mode & S_IFMT;
+        let object = match kind {
+            S_IFDIR => Object::Dir(Node::Share(node)),
+            _ if op.flags & O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
+            _ => Object::Path(Node::Share(node)),
+        };
+        self.opened_at(op, found, Node::Share(node), object)
+    }
+
+    /// Gives the process a description of an open file of the host.
+    fn open_shared(&mut self, op: op::Open, found: &Found<Node>, file: OpenFile) -> Tried {
+        self.opened_at(op, found, Node::Share(file.node), Object::Shared(file))
+    }
+
+    fn opened_at(
+        &mut self,
+        op: op::Open,
+        found: &Found<Node>,
+        node: Node,
+        object: Object,
+    ) -> Tried {
+        let dir = found.parent;
+        self.handles.tree.hold(node);
+        self.handles.tree.hold(dir);
+        let place = Place { dir, name: found.name.clone() };
+        self.opened(object, op.flags, Some(place), Claim::None)
     }
 
     /// What an open of a regular file claims. `ETXTBSY`: somebody else's claim is in the way.

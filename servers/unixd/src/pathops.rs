@@ -2,17 +2,19 @@
 
 use crate::clock::Clock;
 use crate::content::{refused, writer};
-use crate::descs::{Descs, Object};
+use crate::descs::{Desc, Descs, Object};
 use crate::effects::Effects;
-use crate::names::View;
+use crate::names::{Parent, View};
 use crate::nodes::{Node, Tree};
 use crate::open::LARGE_PAGE;
 use crate::pipes::Pipes;
 use crate::procs::{cred_of, Procs};
+use crate::share::Visit;
 use crate::stock::Stock;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Tried};
 use credentials::Capability;
+use files::Refusal;
 use memfs::{Attr, Cred, Found, Fs, Ino, Kept, Names, Step, PATH_MAX};
 use unixproto::files::*;
 use unixproto::ops::Inode;
@@ -51,8 +53,12 @@ impl PathOps<'_> {
     fn attr(&self, mode: u32) -> Attr {
         Attr { mode: mode & 0o7777, cred: self.cred(), now: self.clock.wall() }
     }
-    fn last(&self, dir: u32, path: &[u8]) -> Result<(Ino, Found<Node>), Errno> {
+    fn last(&self, dir: u32, path: &[u8]) -> Result<(Parent, Found<Node>), Errno> {
         self.view()?.last(dir, path)
+    }
+    /// The folder of the host.
+    fn visit(&self) -> Result<Visit<'_>, Errno> {
+        self.view()?.visit()
     }
     fn has(&self, capability: Capability) -> Result<bool, Errno> {
         Ok(self.procs.get(self.caller.pid)?.has(capability))
@@ -72,10 +78,21 @@ impl PathOps<'_> {
             match self.view()?.target(call, dir, flags, follow)? {
                 Node::Mem(ino) => self.inode_stat(ino)?,
                 Node::Proc(node) => self.view()?.proc_stat(node, self.clock.boot_wall())?,
+                Node::Share(node) => self.shared_stat(empty, dir, node)?,
             }
         };
         self.procs.put(self.caller, &stat.to_bytes())?;
         done(())
+    }
+
+    /// Of a file of the host: of one that is open, by that, if that is meant.
+    fn shared_stat(&self, empty: bool, dir: u32, node: u32) -> Result<Stat, Errno> {
+        match self.descs.of(self.caller.pid, dir) {
+            Ok(Desc { object: Object::Shared(file), .. }) if empty => {
+                self.visit()?.stat_open(file.fid, file.node)
+            }
+            _ => self.visit()?.stat(node),
+        }
     }
 
     fn inode_stat(&self, ino: Ino) -> Result<Stat, Errno> {
@@ -143,6 +160,7 @@ impl PathOps<'_> {
             }
             Node::Proc(_) if op.mode & memfs::WRITE != 0 => return Err(Errno::EACCES),
             Node::Proc(_) => {}
+            Node::Share(node) => view.visit()?.access(node, op.mode)?,
         }
         done(())
     }
@@ -154,6 +172,12 @@ impl PathOps<'_> {
         if found.node.is_some() {
             return Err(Errno::EEXIST);
         }
+        let parent = match parent {
+            Parent::Mem(parent) => parent,
+            Parent::Share(dir) => {
+                return done(self.visit()?.mkdir(dir, &found.name, mode & 0o1777)?)
+            }
+        };
         let attr = self.attr(mode & 0o1777);
         self.names().mkdir(parent, &found.name, attr)?;
         done(())
@@ -169,6 +193,10 @@ impl PathOps<'_> {
         if found.slash {
             return Err(Errno::ENOENT);
         }
+        let parent = match parent {
+            Parent::Mem(parent) => parent,
+            Parent::Share(dir) => return done(self.visit()?.mknod(dir, &found.name, op.mode)?),
+        };
         let node = match op.mode & S_IFMT {
             0 | S_IFREG => {
                 if self.stock.has_no_names(self.cred().uid) {
@@ -200,15 +228,22 @@ impl PathOps<'_> {
         if found.name == b"." || found.name == b".." {
             return Err(match (remove_dir, &found.name[..]) {
                 (false, _) => Errno::EISDIR,
-                (true, _) if parent == self.tree.files().names().root() => Errno::EBUSY,
+                (true, _) if parent == Parent::Mem(self.tree.files().names().root()) => {
+                    Errno::EBUSY
+                }
                 (true, b".") => Errno::EINVAL,
                 _ => Errno::ENOTEMPTY,
             });
         }
         let node = found.existing()?;
-        if matches!(node, Node::Proc(_)) {
-            return Err(Errno::EBUSY);
-        }
+        let parent = match (parent, node) {
+            (Parent::Mem(parent), Node::Mem(_)) => parent,
+            (Parent::Share(dir), Node::Share(node)) => {
+                return done(self.visit()?.unlink((dir, &found.name), node, remove_dir)?)
+            }
+            // Something else is shown there.
+            _ => return Err(Errno::EBUSY),
+        };
         match remove_dir {
             true => self.names().rmdir(parent, &found.name, cred, now)?,
             false => self.names().unlink(parent, &found.name, cred, now)?,
@@ -221,8 +256,15 @@ impl PathOps<'_> {
         let (old, new) = (self.procs.a(self.caller, call)?, self.procs.b(self.caller, call)?);
         let (from, old) = self.last(op.old_dir, &old)?;
         let (to, new) = self.last(op.new_dir, &new)?;
-        let Node::Mem(source) = old.existing()? else { return Err(Errno::EBUSY) };
-        if matches!(new.node, Some(Node::Proc(_))) {
+        let (from, to, source) = match (from, to, old.existing()?) {
+            (Parent::Share(from), Parent::Share(to), Node::Share(source)) => {
+                return self.rename_shared((from, &old, source), (to, &new), op.flags)
+            }
+            (Parent::Mem(from), Parent::Mem(to), Node::Mem(source)) => (from, to, source),
+            (Parent::Mem(_), Parent::Mem(_), _) => return Err(Errno::EBUSY),
+            _ => return Err(Errno::EXDEV),
+        };
+        if !matches!(new.node, None | Some(Node::Mem(_))) {
             return Err(Errno::EBUSY);
         }
         if new.slash && !self.tree.files().names().get(source)?.is_dir() {
@@ -231,6 +273,29 @@ impl PathOps<'_> {
         let (cred, now) = (self.cred(), self.clock.wall());
         self.names().rename(from, &old.name, to, &new.name, op.flags, cred, now)?;
         done(())
+    }
+
+    /// The same in the folder of the host.
+    fn rename_shared(
+        &self,
+        (from, old, node): (u32, &Found<Node>, u32),
+        (to, new): (u32, &Found<Node>),
+        flags: u32,
+    ) -> Tried {
+        let visit = self.visit()?;
+        let target = match new.node {
+            None => None,
+            Some(Node::Share(target)) => Some(target),
+            Some(_) => return Err(Errno::EBUSY),
+        };
+        let is_dots = |name: &[u8]| name == b"." || name == b"..";
+        if is_dots(&old.name) || is_dots(&new.name) {
+            return Err(Errno::EBUSY);
+        }
+        if new.slash && visit.stat(node)?.mode & S_IFMT != S_IFDIR {
+            return Err(Errno::ENOTDIR);
+        }
+        done(visit.rename((from, &old.name, node), (to, &new.name, target), flags)?)
     }
 
     /// `link`.
@@ -253,7 +318,13 @@ impl PathOps<'_> {
         if found.slash {
             return Err(Errno::ENOENT);
         }
-        let Node::Mem(ino) = source else { return Err(Errno::EXDEV) };
+        let (ino, parent) = match (source, parent) {
+            (Node::Mem(ino), Parent::Mem(parent)) => (ino, parent),
+            (Node::Share(node), Parent::Share(dir)) => {
+                return done(self.visit()?.link(node, dir, &found.name)?)
+            }
+            _ => return Err(Errno::EXDEV),
+        };
         let (cred, now) = (self.cred(), self.clock.wall());
         self.names().link(ino, parent, &found.name, cred, now)?;
         done(())
@@ -275,6 +346,10 @@ impl PathOps<'_> {
         if found.slash {
             return Err(Errno::ENOENT);
         }
+        let parent = match parent {
+            Parent::Mem(parent) => parent,
+            Parent::Share(dir) => return done(self.visit()?.symlink(dir, &found.name, &text)?),
+        };
         let attr = self.attr(0o777);
         self.names().create(parent, &found.name, memfs::Node::Symlink(text), attr)?;
         done(())
@@ -285,6 +360,7 @@ impl PathOps<'_> {
         let node = self.view()?.target(call, dir, AT_EMPTY_PATH, false)?;
         let text = match node {
             Node::Proc(node) => self.view()?.proc_link(node)?,
+            Node::Share(node) => self.visit()?.text(node)?,
             Node::Mem(ino) => match self.tree.files().names().step(ino)? {
                 Step::Link(text) => text,
                 _ => return Err(Errno::EINVAL),
@@ -297,7 +373,11 @@ impl PathOps<'_> {
     /// `chmod`.
     pub fn chmod(&mut self, call: &Call, op: op::Chmod) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = self.view()?.target_ino(call, op.dir, op.flags, follow)?;
+        let ino = match self.view()?.target(call, op.dir, op.flags, follow)? {
+            Node::Mem(ino) => ino,
+            Node::Proc(_) => return Err(Errno::EPERM),
+            Node::Share(node) => return done(self.visit()?.chmod(node, op.mode)?),
+        };
         let (cred, now) = (self.cred(), self.clock.wall());
         self.names().set_mode(ino, op.mode, cred, now)?;
         done(())
@@ -306,7 +386,11 @@ impl PathOps<'_> {
     /// `chown`.
     pub fn chown(&mut self, call: &Call, op: op::Chown) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = self.view()?.target_ino(call, op.dir, op.flags, follow)?;
+        let ino = match self.view()?.target(call, op.dir, op.flags, follow)? {
+            Node::Mem(ino) => ino,
+            Node::Proc(_) => return Err(Errno::EPERM),
+            Node::Share(node) => return done(self.visit()?.chown(node, op)?),
+        };
         let (cred, now) = (self.cred(), self.clock.wall());
         let given = |id: u32| (id != KEEP_ID).then_some(id);
         self.names().set_owner(ino, given(op.uid), given(op.gid), cred, now)?;
@@ -316,7 +400,11 @@ impl PathOps<'_> {
     /// `utimensat`.
     pub fn set_times(&mut self, call: &Call, op: op::SetTimes) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = self.view()?.target_ino(call, op.dir, op.flags, follow)?;
+        let ino = match self.view()?.target(call, op.dir, op.flags, follow)? {
+            Node::Mem(ino) => ino,
+            Node::Proc(_) => return Err(Errno::EPERM),
+            Node::Share(node) => return done(self.visit()?.set_times(node, op)?),
+        };
         let (cred, now) = (self.cred(), self.clock.wall());
         let inode = self.tree.files_mut().names_mut().get_mut(ino)?;
         let both_now = op.atime == TIME_NOW && op.mtime == TIME_NOW;
@@ -341,22 +429,39 @@ impl PathOps<'_> {
     }
 
     /// The file that a description is about, which must be writable.
-    fn written(&self, desc: u32) -> Result<Ino, Errno> {
+    fn written(&self, desc: u32) -> Result<Node, Errno> {
         let desc = self.descs.of(self.caller.pid, desc)?;
         desc.writable().map_err(|_| Errno::EINVAL)?;
-        match desc.object.node() {
-            Some(Node::Mem(ino)) => Ok(ino),
-            Some(Node::Proc(_)) => Err(Errno::EPERM),
-            None => Err(Errno::EINVAL),
+        desc.object.node().ok_or(Errno::EINVAL)
+    }
+
+    fn truncate_shared(&mut self, by_desc: bool, node: u32, op: op::Truncate) -> Result<(), Errno> {
+        let limit = writer(self.procs, self.caller, self.clock.wall())?.limit;
+        if op.size > limit {
+            return Err(refused(Refusal::Limit, self.caller, self.fx));
+        }
+        match self.descs.of(self.caller.pid, op.dir) {
+            Ok(Desc { object: Object::Shared(file), .. }) if by_desc => {
+                self.visit()?.truncate_open(file.fid, op.size)
+            }
+            _ => self.visit()?.truncate(node, op.size),
         }
     }
 
     /// `truncate`, `ftruncate`.
     pub fn truncate(&mut self, call: &Call, op: op::Truncate) -> Tried {
         let by_desc = call.lengths.0 == 0 && op.flags & AT_EMPTY_PATH != 0 && op.dir != CWD;
-        let ino = match by_desc {
+        let target = match by_desc {
             true => self.written(op.dir)?,
-            false => self.view()?.target_ino(call, op.dir, op.flags, true)?,
+            false => self.view()?.target(call, op.dir, op.flags, true)?,
+        };
+        let ino = match target {
+            Node::Mem(ino) => ino,
+            Node::Proc(_) => return Err(Errno::EPERM),
+            Node::Share(node) => {
+                self.truncate_shared(by_desc, node, op)?;
+                return done(Inode { inode: 0 });
+            }
         };
         let inode = self.tree.files().names().get(ino)?;
         if inode.is_dir() {
@@ -385,6 +490,7 @@ impl PathOps<'_> {
             }
             Node::Proc(_) if matches!(self.view()?.step(node)?, Step::Dir) => {}
             Node::Proc(_) => return Err(Errno::ENOTDIR),
+            Node::Share(dir) => self.visit()?.check_dir(dir, memfs::EXEC)?,
         }
         self.tree.hold(node);
         let proc = self.procs.get_mut(self.caller.pid)?;
@@ -427,6 +533,10 @@ impl PathOps<'_> {
                 Node::Mem(ino) if self.tree.files().grain(ino) > 4096 => HUGETLBFS,
                 Node::Mem(_) => TMPFS,
                 Node::Proc(_) => PROC,
+                Node::Share(node) => {
+                    let words = self.visit()?.space(node)?;
+                    return self.put_words(&words);
+                }
             },
         };
         let (free, total) = crate::caps::memory();
@@ -457,6 +567,11 @@ impl PathOps<'_> {
             (HUGETLBFS, _) => [magic, LARGE_PAGE, 0, 0, 0, 0, 0, 0, 255, LARGE_PAGE, 0, 0, 0, 0, 0],
             _ => [magic, 4096, 0, 0, 0, 0, 0, 0, 255, 4096, 0, 0, 0, 0, 0],
         };
+        self.put_words(&words)
+    }
+
+    /// Answers with `struct statfs`.
+    fn put_words(&self, words: &[u64; 15]) -> Tried {
         let mut bytes = [0; 120];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());

@@ -220,6 +220,12 @@ pub fn mounts(tree: &Tree) -> String {
     if tree.files().memory_ref().pool.is_some() {
         text.push_str("pmem /pmem pmfs rw,relatime,dax=always 0 0\n");
     }
+    if let Some(share) = tree.share() {
+        let how = if share.read_only { "ro" } else { "rw" };
+        text.push_str(&format!(
+            "share /share 9p {how},relatime,trans=virtio,version=9p2000.L 0 0\n"
+        ));
+    }
     text
 }
 

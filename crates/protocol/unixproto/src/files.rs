@@ -42,6 +42,8 @@ pub enum Kind {
     Disk = 18,
     /// The memory of a process (`/proc/PID/mem`): `MemoryFile`.
     Memory = 17,
+    /// A file of the host: `ReadAt`, `WriteAt`.
+    Shared = 19,
 }
 
 impl Kind {
@@ -50,6 +52,7 @@ impl Kind {
         Some(match value {
             1 => Kind::Regular,
             2 => Kind::Directory,
+            19 => Kind::Shared,
             3 => Kind::Pipe,
             4 => Kind::Tty,
             5 => Kind::Null,

@@ -77,6 +77,8 @@ pub enum Mapped {
     Zeroes,
     /// The contents of a file.
     Contents(Contents),
+    /// What a file of the host has now, by its description.
+    Copy(u32),
 }
 
 /// The contents of a regular file, which the library copies and maps by itself.

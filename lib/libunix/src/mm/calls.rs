@@ -2,7 +2,7 @@
 
 use super::{errno, settle, take_limits, usage, user, Mm};
 use crate::errno::{Errno, Result};
-use crate::fd::kinds::{pidfd, with_kind};
+use crate::fd::kinds::{pidfd, shared, with_kind};
 use crate::fd::ops::{Contents, FileOps, Mapped};
 use crate::process::{Files, Io, Process};
 use crate::server::{self, op};
@@ -199,6 +199,14 @@ fn find_object(
             request.object = Some((shared_memory(&mut p.mm, request.len)?, 0))
         }
         Mapped::Zeroes => {}
+        // Nothing that is stored there would come to the file.
+        Mapped::Copy(_) if shared && writable => return Err(Errno::EINVAL),
+        Mapped::Copy(desc) => {
+            request.object = Some((copy_of(&mut p.mm, desc)?, offset));
+            if shared {
+                request.flags = request.flags.or(Flags::NEVER_WRITE);
+            }
+        }
         Mapped::Contents(Contents { desc, inode, is_stored, is_large }) => {
             match is_large {
                 true => make_large(request, LARGE_PAGE, offset)?,
@@ -240,6 +248,18 @@ fn object_of(io: &mut Io, desc: u32, index: u32, inode: u64, writable: bool) -> 
         io.fds.hold(index);
     }
     Ok(object)
+}
+
+/// A copy of a file of the host.
+fn copy_of(mm: &mut Mm, desc: u32) -> Result<ObjectId> {
+    let Contents { desc, inode, .. } = shared::copied(desc)?;
+    match mm.caps.objects.add(desc, None, inode, false) {
+        Ok((object, _)) => Ok(object),
+        Err(_) => {
+            shared::close(desc);
+            Err(Errno::ENOMEM)
+        }
+    }
 }
 
 /// Shared anonymous memory is an unnamed file.

@@ -146,6 +146,11 @@ impl Unixd {
 
     #[inline(always)]
     fn attempt_descs(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        if self.tree.share().is_some() {
+            if let Some(outcome) = self.attempt_shared(call) {
+                return outcome;
+            }
+        }
         match call.any {
             Any::Close(_) => self.close(call),
             Any::Read(op) => self.read(call, op.desc, op.bytes as usize),

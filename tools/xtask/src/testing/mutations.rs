@@ -47,6 +47,42 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
+        name: "an_error_of_the_host_is_no_answer",
+        changes: &[(
+            "servers/unixd/src/share/exchange.rs",
+            "                    // An error is an answer, too.\n                    log.at += 1;\n                    return told.answer.clone().map(|answer| (answer, index));\n",
+            "                    let answer = told.answer.clone()?;\n                    log.at += 1;\n                    return Ok((answer, index));\n",
+        )],
+        found_by: Test::Machine { test: "share/made" },
+    },
+    Bug {
+        name: "a_signal_ends_what_waits_for_the_host",
+        changes: &[(
+            "servers/unixd/src/wait.rs",
+            "    !is_patient && !call.unanswered\n",
+            "    !is_patient\n",
+        )],
+        found_by: Test::Machine { test: "share/signals" },
+    },
+    Bug {
+        name: "everybody_of_the_host_is_the_administrator",
+        changes: &[(
+            "servers/unixd/src/share/names.rs",
+            "let shown = |id, own| if id == own { 0 } else { NOBODY };",
+            "let shown = |id, own| if id == own || id != NOBODY { 0 } else { NOBODY };",
+        )],
+        found_by: Test::Machine { test: "share/users" },
+    },
+    Bug {
+        name: "an_answer_to_another_request_is_believed",
+        changes: &[(
+            "crates/protocol/ninep/src/reply.rs",
+            "        if its_tag != tag {\n",
+            "        if its_tag != tag && kind == kind::ERROR {\n",
+        )],
+        found_by: Test::Host { package: "ninep", test: "answers_are_understood" },
+    },
+    Bug {
         name: "pages_in_a_row_are_lost_with_their_object",
         changes: &[(
             "crates/storage/morsel/src/take.rs",
