@@ -121,7 +121,7 @@ impl Shared {
 /// Copies all of a file of the host into a memory file, which is the caller's.
 pub fn copied(desc: u32) -> Result<Contents> {
     let size = size_of(&Shared { desc })?;
-    let to = server::call(op::MemFile { size })?;
+    let to = server::call(op::MemFile { size, large: false })?;
     let mut offset = 0;
     let copied = loop {
         let part = match server::call(op::ReadAt { desc, offset, bytes: DATA_BYTES as u64 }) {
@@ -138,7 +138,7 @@ pub fn copied(desc: u32) -> Result<Contents> {
         }
     };
     match copied {
-        Ok(()) => Ok(Contents { desc: to.desc, inode: to.inode, is_stored: false }),
+        Ok(()) => Ok(Contents { desc: to.desc, inode: to.inode, is_stored: false, is_large: false }),
         Err(error) => {
             close(to.desc);
             Err(error)
