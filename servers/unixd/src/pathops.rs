@@ -12,7 +12,7 @@ use crate::stock::Stock;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Tried};
 use credentials::Capability;
-use memfs::{Attr, Cred, Found, Fs, Ino, Kept, Names, Step, PATH_MAX};
+use memfs::{Attr, Cred, Found, Fs, Ino, Kept, Names, Part, Step, PATH_MAX};
 use unixproto::files::*;
 use unixproto::ops::Inode;
 use unixproto::{op, Errno};
@@ -154,7 +154,21 @@ impl PathOps<'_> {
             return Err(Errno::EEXIST);
         }
         let attr = self.attr(mode & 0o1777);
+        if self.names().get(parent)?.part() == Part::Snapshots {
+            return self.snapshot(parent, &found.name, attr);
+        }
         self.names().mkdir(parent, &found.name, attr)?;
+        done(())
+    }
+
+    /// `mkdir` in a directory with snapshots.
+    #[inline(never)]
+    fn snapshot(&mut self, dir: Ino, name: &[u8], attr: Attr) -> Tried {
+        let names = self.names().snapshot_size(dir, name, attr.cred)?;
+        if !self.stock.has_names(names, attr.cred.uid) {
+            return Err(Errno::ENOSPC);
+        }
+        self.tree.files_mut().snapshot(dir, name, attr.cred, attr.now)?;
         done(())
     }
 
@@ -209,6 +223,9 @@ impl PathOps<'_> {
             return Err(Errno::EBUSY);
         }
         match remove_dir {
+            true if self.names().get(parent)?.part() == Part::Snapshots => {
+                self.names().remove_snapshot(parent, &found.name, cred, now)?;
+            }
             true => self.names().rmdir(parent, &found.name, cred, now)?,
             false => self.names().unlink(parent, &found.name, cred, now)?,
         }
@@ -322,6 +339,7 @@ impl PathOps<'_> {
         if op.atime == TIME_OMIT && op.mtime == TIME_OMIT {
             return done(());
         }
+        inode.changeable()?;
         if inode.owned_by(cred).is_err() {
             match both_now {
                 true => inode.permits(cred, memfs::WRITE)?,
@@ -404,26 +422,26 @@ impl PathOps<'_> {
         count(path.len())
     }
 
-    /// Does an inode survive?
-    fn is_kept(&self, ino: Ino) -> bool {
-        self.tree.files().names().get(ino).is_ok_and(|inode| inode.kept().is_some())
-    }
-
     /// `statfs`.
     pub fn stat_fs(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         const TMPFS: u64 = 0x0102_1994;
         const PROC: u64 = 0x9fa0;
         /// "tess".
         const PMEM: u64 = 0x7373_6574;
+        /// `ST_VALID`, `ST_RDONLY`.
+        const READ_ONLY: u64 = 0x21;
         let nameless = call.lengths.0 == 0
             && dir != CWD
             && self.descs.of(self.caller.pid, dir)?.object.node().is_none();
-        let magic = match nameless {
-            true => TMPFS,
+        let (magic, shown) = match nameless {
+            true => (TMPFS, 0),
             false => match self.view()?.target(call, dir, flags, true)? {
-                Node::Mem(ino) if self.is_kept(ino) => PMEM,
-                Node::Mem(_) => TMPFS,
-                Node::Proc(_) => PROC,
+                Node::Mem(ino) => {
+                    let inode = self.tree.files().names().get(ino)?;
+                    let magic = if inode.kept().is_some() { PMEM } else { TMPFS };
+                    (magic, if inode.changeable().is_err() { READ_ONLY } else { 0 })
+                }
+                Node::Proc(_) => (PROC, 0),
             },
         };
         let (free, total) = crate::caps::memory();
@@ -432,7 +450,7 @@ impl PathOps<'_> {
         let words = match (magic, self.tree.files_mut().memory().pool) {
             (PMEM, Some(handle)) => {
                 let (total, free) = crate::pmem::space(handle.pool)?;
-                [magic, 4096, total, free, free, limit, limit - used, 0, 255, 4096, 0, 0, 0, 0, 0]
+                [magic, 4096, total, free, free, limit, limit - used, 0, 255, 4096, shown, 0, 0, 0, 0]
             }
             (TMPFS, _) => [
                 magic,
@@ -445,7 +463,7 @@ impl PathOps<'_> {
                 0,
                 255,
                 4096,
-                0,
+                shown,
                 0,
                 0,
                 0,

@@ -52,6 +52,9 @@ impl PathOps<'_> {
         if inode.kept().is_none() {
             return Err(Errno::EOPNOTSUPP);
         }
+        if write {
+            inode.changeable()?;
+        }
         let space = Space::of(name)?;
         let proc = self.procs.get(self.caller.pid)?;
         let refusal = if write { Errno::EPERM } else { Errno::ENODATA };
