@@ -251,8 +251,26 @@ static void test(const char *part) {
     MUST(rmdir(of) == 0);
 }
 
+// Shared pages that are shown one by one are copied one by one, if there is no memory for more of them at a time.
+static void copied_one_by_one(void) {
+    enum { ROUNDS = 6 };
+    for (int round = 0; round < ROUNDS; round++) {
+        write_file("/tmp/one", BIG, 'b');
+        int fd = open("/tmp/one", O_RDWR), other = open("/tmp/other", O_CREAT | O_RDWR | O_TRUNC, 0600);
+        char *at = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        MUST(at != MAP_FAILED);
+        at[0] = 'b';
+        MUST(ioctl(other, FICLONE, fd) == 0);
+        for (size_t n = 0; n < BIG; n += PAGE) MUST(signal_of(at + n, 1) == 0);
+        MUST(has("/tmp/other", BIG, 'b') && at[BIG - PAGE] == 7);
+        MUST(munmap(at, BIG) == 0 && close(fd) == 0 && close(other) == 0);
+    }
+    MUST(unlink("/tmp/one") == 0 && unlink("/tmp/other") == 0);
+}
+
 int main(void) {
     umask(0);
+    catch_faults();
     struct statfs fs;
     MUST(statfs("/pmem", &fs) == 0);
     long before = fs.f_bavail;
@@ -261,5 +279,6 @@ int main(void) {
     printf("all pages are back: %s\n", (long)fs.f_bavail == before ? "yes" : "NO");
     MUST((long)fs.f_bavail == before);
     test("");
+    copied_one_by_one();
     return 0;
 }
