@@ -450,7 +450,23 @@ impl PathOps<'_> {
         let words = match (magic, self.tree.files_mut().memory().pool) {
             (PMEM, Some(handle)) => {
                 let (total, free) = crate::pmem::space(handle.pool)?;
-                [magic, 4096, total, free, free, limit, limit - used, 0, 255, 4096, shown, 0, 0, 0, 0]
+                [
+                    magic,
+                    4096,
+                    total,
+                    free,
+                    free,
+                    limit,
+                    limit - used,
+                    0,
+                    255,
+                    4096,
+                    shown,
+                    0,
+                    0,
+                    0,
+                    0,
+                ]
             }
             (TMPFS, _) => [
                 magic,

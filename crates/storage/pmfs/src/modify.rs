@@ -185,7 +185,13 @@ impl<A: Area> Fs<A> {
     }
 
     /// Writes an inode to its lines; it is there with the change.
-    pub(crate) fn new_inode(&mut self, change: &mut Change, lines: &[Line], what: What, attr: &Attr) -> Line {
+    pub(crate) fn new_inode(
+        &mut self,
+        change: &mut Change,
+        lines: &[Line],
+        what: What,
+        attr: &Attr,
+    ) -> Line {
         let (ino, mut length, mut text) = (lines[0], 0, 0);
         if let What::Symlink(bytes) = what {
             length = bytes.len() as u16;

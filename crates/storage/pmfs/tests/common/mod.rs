@@ -3,9 +3,7 @@
 
 pub mod model;
 
-use pmfs::{
-    Area, Attr, Contents, Error, Fs, Gone, How, Ino, Kind, Mount, Refused, SetXattr, What,
-};
+use pmfs::{Area, Attr, Contents, Error, Fs, Gone, How, Ino, Kind, Mount, Refused, SetXattr, What};
 use powerfail::{Image, Recorder, Site, LINE, PAGE};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -158,22 +156,75 @@ pub enum New {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
-    Create { dir: Ref, name: u8, new: New, attr: u8 },
-    Unnamed { handle: u8, new: New, attr: u8 },
-    Link { file: Ref, dir: Ref, name: u8 },
-    Unlink { dir: Ref, name: u8 },
-    Rmdir { dir: Ref, name: u8 },
-    Rename { from: (Ref, u8), to: (Ref, u8), how: u8 },
-    SetAttr { file: Ref, attr: u8 },
-    SetXattr { file: Ref, name: u8, length: usize, seed: u8, how: u8 },
-    RemoveXattr { file: Ref, name: u8 },
-    SetContent { file: Ref, content: Option<u32> },
-    Exchange { one: Ref, other: Ref },
+    Create {
+        dir: Ref,
+        name: u8,
+        new: New,
+        attr: u8,
+    },
+    Unnamed {
+        handle: u8,
+        new: New,
+        attr: u8,
+    },
+    Link {
+        file: Ref,
+        dir: Ref,
+        name: u8,
+    },
+    Unlink {
+        dir: Ref,
+        name: u8,
+    },
+    Rmdir {
+        dir: Ref,
+        name: u8,
+    },
+    Rename {
+        from: (Ref, u8),
+        to: (Ref, u8),
+        how: u8,
+    },
+    SetAttr {
+        file: Ref,
+        attr: u8,
+    },
+    SetXattr {
+        file: Ref,
+        name: u8,
+        length: usize,
+        seed: u8,
+        how: u8,
+    },
+    RemoveXattr {
+        file: Ref,
+        name: u8,
+    },
+    SetContent {
+        file: Ref,
+        content: Option<u32>,
+    },
+    Exchange {
+        one: Ref,
+        other: Ref,
+    },
     /// Of contents, so many can be copied.
-    Snapshot { of: Ref, to: (Ref, u8), copies: usize },
-    RemoveTree { dir: Ref, name: u8 },
-    Hold { file: Ref, handle: u8 },
-    Release { handle: u8 },
+    Snapshot {
+        of: Ref,
+        to: (Ref, u8),
+        copies: usize,
+    },
+    RemoveTree {
+        dir: Ref,
+        name: u8,
+    },
+    Hold {
+        file: Ref,
+        handle: u8,
+    },
+    Release {
+        handle: u8,
+    },
 }
 
 pub fn how(number: u8) -> How {
