@@ -169,7 +169,8 @@ impl<C: Default> Fs<C> {
     /// The same, to be changed; its owner by [`Fs::give`].
     pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
         let inode = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)?;
-        if inode.kept.is_some() {
+        // What is in a snapshot does not change.
+        if inode.kept.is_some() && inode.part != Part::Frozen {
             self.keeping.note(ino);
         }
         Ok(inode)
