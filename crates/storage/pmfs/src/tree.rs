@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 
 /// Words of a record for a part of a tree, if the next file does not need more. A few files share the two fences, and a
 /// small tree has more than one record, so that tests see what is between them.
-const BATCH: usize = 24;
+const BATCH: usize = 12;
 /// Words for a name, its inode, the directory, the mark, and how many lines are used.
 const BESIDE: usize = 6;
 const _: () = assert!(XATTRS_MAX + BESIDE <= MOST && BATCH <= MOST);

@@ -438,37 +438,12 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "what_was_being_copied_stays_after_a_failure",
         changes: &[("crates/storage/pmfs/src/tree.rs", "        copying.change.mark(Some(top));\n", "")],
-        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
+        found_by: Test::Host { package: "pmfs", test: "all_pairs_of_operations" },
     },
     Bug {
         name: "a_copy_is_removed_by_the_next_mount",
         changes: &[("crates/storage/pmfs/src/tree.rs", "        copying.change.mark(None);\n", "")],
         found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
-    },
-    Bug {
-        name: "a_removal_is_not_marked",
-        changes: &[("crates/storage/pmfs/src/tree.rs", "        change.mark(Some(top));\n        change.touch", "        change.touch")],
-        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
-    },
-    Bug {
-        name: "a_directory_is_removed_before_what_is_in_it",
-        changes: &[("crates/storage/pmfs/src/tree.rs", "self.dir(ino).is_ok_and(|it| it.entries > 0)", "self.dir(ino).is_ok_and(|it| it.entries > 9)")],
-        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
-    },
-    Bug {
-        name: "a_file_with_two_names_is_two_files_in_a_copy",
-        changes: &[("crates/storage/pmfs/src/tree.rs", "                if self.has_names(from) || self.dir(from).is_ok() {\n", "                if self.dir(from).is_ok() {\n")],
-        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
-    },
-    Bug {
-        name: "what_is_in_a_snapshot_is_written",
-        changes: &[("crates/storage/memfs/src/perm.rs", "            self.changeable()?;\n", "            let _ = self.changeable();\n")],
-        found_by: Test::Host { package: "files", test: "snapshots_stay_as_they_were" },
-    },
-    Bug {
-        name: "what_nobody_counts_as_needed_for_a_copy",
-        changes: &[("crates/storage/pmfs/src/tree.rs", "                lines += self.lines_of_inode(ino);\n", "                lines += 1;\n")],
-        found_by: Test::Host { package: "pmfs", test: "random_operations_in_an_area_that_is_nearly_full" },
     },
     Bug {
         name: "a_disk_grows",
