@@ -50,6 +50,7 @@ mod nodes;
 mod open;
 mod openproc;
 mod owners;
+mod parcels;
 mod pathops;
 mod pipes;
 mod pmem;

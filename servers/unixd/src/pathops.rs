@@ -15,7 +15,7 @@ use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Tried};
 use credentials::Capability;
 use files::Refusal;
-use memfs::{Attr, Cred, Found, Fs, Ino, Kept, Names, Step, PATH_MAX};
+use memfs::{Attr, Cred, Found, Fs, Ino, Kept, Names, Part, Step, PATH_MAX};
 use unixproto::files::*;
 use unixproto::ops::Inode;
 use unixproto::{op, Errno};
@@ -179,7 +179,21 @@ impl PathOps<'_> {
             }
         };
         let attr = self.attr(mode & 0o1777);
+        if self.names().get(parent)?.part() == Part::Snapshots {
+            return self.snapshot(parent, &found.name, attr);
+        }
         self.names().mkdir(parent, &found.name, attr)?;
+        done(())
+    }
+
+    /// `mkdir` in a directory with snapshots.
+    #[inline(never)]
+    fn snapshot(&mut self, dir: Ino, name: &[u8], attr: Attr) -> Tried {
+        let names = self.names().snapshot_size(dir, name, attr.cred)?;
+        if !self.stock.has_names(names, attr.cred.uid) {
+            return Err(Errno::ENOSPC);
+        }
+        self.tree.files_mut().snapshot(dir, name, attr.cred, attr.now)?;
         done(())
     }
 
@@ -245,6 +259,9 @@ impl PathOps<'_> {
             _ => return Err(Errno::EBUSY),
         };
         match remove_dir {
+            true if self.names().get(parent)?.part() == Part::Snapshots => {
+                self.names().remove_snapshot(parent, &found.name, cred, now)?;
+            }
             true => self.names().rmdir(parent, &found.name, cred, now)?,
             false => self.names().unlink(parent, &found.name, cred, now)?,
         }
@@ -411,6 +428,7 @@ impl PathOps<'_> {
         if op.atime == TIME_OMIT && op.mtime == TIME_OMIT {
             return done(());
         }
+        inode.changeable()?;
         if inode.owned_by(cred).is_err() {
             match both_now {
                 true => inode.permits(cred, memfs::WRITE)?,
@@ -511,11 +529,6 @@ impl PathOps<'_> {
         count(path.len())
     }
 
-    /// Does an inode survive?
-    fn is_kept(&self, ino: Ino) -> bool {
-        self.tree.files().names().get(ino).is_ok_and(|inode| inode.kept().is_some())
-    }
-
     /// `statfs`.
     pub fn stat_fs(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         const TMPFS: u64 = 0x0102_1994;
@@ -523,16 +536,24 @@ impl PathOps<'_> {
         const HUGETLBFS: u64 = 0x9584_58f6;
         /// "tess".
         const PMEM: u64 = 0x7373_6574;
+        /// `ST_VALID`, `ST_RDONLY`.
+        const READ_ONLY: u64 = 0x21;
         let nameless = call.lengths.0 == 0
             && dir != CWD
             && self.descs.of(self.caller.pid, dir)?.object.node().is_none();
-        let magic = match nameless {
-            true => TMPFS,
+        let (magic, shown) = match nameless {
+            true => (TMPFS, 0),
             false => match self.view()?.target(call, dir, flags, true)? {
-                Node::Mem(ino) if self.is_kept(ino) => PMEM,
-                Node::Mem(ino) if self.tree.files().grain(ino) > 4096 => HUGETLBFS,
-                Node::Mem(_) => TMPFS,
-                Node::Proc(_) => PROC,
+                Node::Mem(ino) => {
+                    let inode = self.tree.files().names().get(ino)?;
+                    let magic = match inode.kept().is_some() {
+                        true => PMEM,
+                        false if self.tree.files().grain(ino) > 4096 => HUGETLBFS,
+                        false => TMPFS,
+                    };
+                    (magic, if inode.changeable().is_err() { READ_ONLY } else { 0 })
+                }
+                Node::Proc(_) => (PROC, 0),
                 Node::Share(node) => {
                     let words = self.visit()?.space(node)?;
                     return self.put_words(&words);
@@ -545,7 +566,23 @@ impl PathOps<'_> {
         let words = match (magic, self.tree.files_mut().memory().pool) {
             (PMEM, Some(handle)) => {
                 let (total, free) = crate::pmem::space(handle.pool)?;
-                [magic, 4096, total, free, free, limit, limit - used, 0, 255, 4096, 0, 0, 0, 0, 0]
+                [
+                    magic,
+                    4096,
+                    total,
+                    free,
+                    free,
+                    limit,
+                    limit - used,
+                    0,
+                    255,
+                    4096,
+                    shown,
+                    0,
+                    0,
+                    0,
+                    0,
+                ]
             }
             (TMPFS, _) => [
                 magic,
@@ -558,7 +595,7 @@ impl PathOps<'_> {
                 0,
                 255,
                 4096,
-                0,
+                shown,
                 0,
                 0,
                 0,

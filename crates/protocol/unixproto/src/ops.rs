@@ -614,28 +614,40 @@ requests! {
         /// Directory.
         dir: u32
     ) -> Count;
-    /// data: the value of an extended attribute with the name `b`.
+    /// data: the first bytes of the value of an extended attribute with the name `b`, and how many there are; the others by `Rest`.
     131 GetXattr(
         /// Directory of `a`.
         dir: u32,
         /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
         flags: u32
     ) -> Count;
-    /// data: the names of the extended attributes, each with a NUL.
+    /// data: the names of the extended attributes, each with a NUL; the first bytes, as with `GetXattr`.
     132 ListXattrs(
         /// Directory.
         dir: u32,
         /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
         flags: u32
     ) -> Count;
-    /// Sets an extended attribute: `b` is its name, a NUL, and the value.
+    /// Sets an extended attribute: `b` is its name, a NUL, and the value, or what `Give` has given before.
     133 SetXattr(
         /// Directory of `a`.
         dir: u32,
         /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
         flags: u32,
         /// `XATTR_CREATE` or `XATTR_REPLACE`.
-        how: u32
+        how: u32,
+        /// The value was given before.
+        parts: bool
+    ) -> ();
+    /// data: bytes of the last answer that was too long, from an offset on; with the end of it, it goes. `EAGAIN`: it is gone.
+    140 Rest(
+        /// First byte.
+        offset: u32
+    ) -> Count;
+    /// Gives bytes of a long value, `a`, in order. `EAGAIN`: what was given before is gone.
+    141 Give(
+        /// First byte.
+        offset: u32
     ) -> ();
     /// Removes the extended attribute with the name `b`.
     134 RemoveXattr(

@@ -21,7 +21,7 @@ pub struct Content<F, O> {
     /// What of the boot archive was asked for.
     extents: Extents<F>,
     /// Where it lies in the boot archive (offset and bytes), until it is changed.
-    boot: Option<(u64, u64)>,
+    pub(crate) boot: Option<(u64, u64)>,
     /// Its size is a multiple of so many bytes, and nobody writes it but through mappings, if that is more than a page.
     grain: u64,
     /// Changes whenever what was mapped is replaced.
@@ -295,7 +295,8 @@ impl<M: Memory> Files<M> {
         let inode = self.names.get_mut(ino)?;
         let bytes = bytes.min(inode.size().saturating_sub(offset));
         // As `relatime` has it: only when a change came since, or a day.
-        if inode.atime <= inode.mtime || inode.atime + DAY_NS < now {
+        let is_due = inode.atime <= inode.mtime || inode.atime + DAY_NS < now;
+        if is_due && inode.changeable().is_ok() {
             inode.atime = now;
         }
         let (_, file) = self.file(ino)?;

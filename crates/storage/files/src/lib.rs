@@ -14,8 +14,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod content;
 mod object;
+mod snapshot;
 
 pub use content::{Backing, Claim, Content, Contents, Piece, PieceOf, Refusal, Writer, GRANT_MAX};
 pub use object::{Allocation, Stored};

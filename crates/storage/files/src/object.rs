@@ -21,7 +21,7 @@ pub struct Stored<O> {
 
 /// What becomes of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+pub(crate) enum Fate {
     /// It goes with its file.
     Goes,
     /// It survives.
@@ -34,7 +34,7 @@ enum Fate {
 }
 
 impl<O> Stored<O> {
-    fn new(fate: Fate) -> Self {
+    pub(crate) fn new(fate: Fate) -> Self {
         Stored { object: None, most: 0, fate, until: u64::MAX }
     }
     pub(crate) fn most(&self) -> u64 {
@@ -121,7 +121,7 @@ impl<M: Memory> Files<M> {
     }
 
     /// Size and object of a file, and the memory. The object was [made](Files::make_object).
-    fn object(&mut self, ino: Ino) -> Result<(u64, &mut M::Object, &mut M), Errno> {
+    pub(crate) fn object(&mut self, ino: Ino) -> Result<(u64, &mut M::Object, &mut M), Errno> {
         let Files { names, memory, .. } = self;
         match &mut names.get_mut(ino)?.node {
             memfs::Node::File { size, content } => {

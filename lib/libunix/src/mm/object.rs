@@ -104,6 +104,9 @@ struct Stride {
     /// Where the next page of the object is in the table.
     next: u64,
     pages: u64,
+    /// There was no memory for several pages: only one is asked for next. Those that are there count, too, as they are copied
+    /// if they are shared.
+    is_narrow: bool,
 }
 
 impl Stride {
@@ -152,7 +155,7 @@ impl Objects {
             extents: Ranges::new(),
             near: Numbers::new(),
             far: Spread::new(L2_SLOTS),
-            stride: Stride { next: u64::MAX, pages: 1 },
+            stride: Stride { next: u64::MAX, pages: 1, is_narrow: false },
             zero_page: false,
             released: Vec::new(),
             pages: Pages::new(Area::new(LIBRARY_PEEK, Place::own(own::PT), own::PEEK_MAPPING)),
@@ -412,7 +415,7 @@ impl Objects {
 
     /// The pages of a Morsel around a page before `end` that are there; or some that are to be made.
     fn around(&mut self, id: ObjectId, page: u64, end: u64, seen: Seen) -> Extent {
-        if end == 1 {
+        if end == 1 || core::mem::take(&mut self.stride.is_narrow) {
             return seen.only(page, 1);
         }
         let block = page & !(AROUND - 1);
@@ -466,7 +469,7 @@ impl Objects {
     /// There is no memory for pages of a Morsel that were to be made: the next time only one is.
     #[cold]
     pub fn narrow(&mut self) {
-        self.stride.next = u64::MAX;
+        (self.stride.next, self.stride.is_narrow) = (u64::MAX, true);
     }
 
     /// Takes an object out of its bucket.

@@ -132,6 +132,8 @@ impl Unixd {
             Any::ListXattrs(op) => self.path_ops().list_xattrs(call, op),
             Any::SetXattr(op) => self.path_ops().set_xattr(call, op),
             Any::RemoveXattr(op) => self.path_ops().remove_xattr(call, op),
+            Any::Rest(op) => self.path_ops().rest(op),
+            Any::Give(op) => self.path_ops().give(call, op),
             Any::Chmod(op) => self.path_ops().chmod(call, op),
             Any::Chown(op) => self.path_ops().chown(call, op),
             Any::SetTimes(op) => self.path_ops().set_times(call, op),

@@ -507,6 +507,16 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "pmfs", test: "damaged_areas_are_refused_or_whole" },
     },
     Bug {
+        name: "what_was_being_copied_stays_after_a_failure",
+        changes: &[("crates/storage/pmfs/src/tree.rs", "        copying.change.mark(Some(top));\n", "")],
+        found_by: Test::Host { package: "pmfs", test: "all_pairs_of_operations" },
+    },
+    Bug {
+        name: "a_copy_is_removed_by_the_next_mount",
+        changes: &[("crates/storage/pmfs/src/tree.rs", "        copying.change.mark(None);\n", "")],
+        found_by: Test::Host { package: "pmfs", test: "each_operation_in_depth" },
+    },
+    Bug {
         name: "a_disk_grows",
         changes: &[(
             "servers/unixd/src/disks.rs",

@@ -1,6 +1,7 @@
 //! Random requests about contents against a naive model: a file is a vector of bytes.
 
 mod kept;
+mod snapshots;
 
 use files::{Allocation, Backing, Claim, Files, Memory, Piece, Refusal, Writer, GRANT_MAX};
 use kept::{Numbers, Object, Objects};
