@@ -57,7 +57,7 @@ pub struct Tables {
 
 /// An object at an address.
 pub struct Shown {
-    _mapping: OwnedCap,
+    mapping: OwnedCap,
     pub va: u64,
 }
 
@@ -89,11 +89,26 @@ impl Tables {
         let slot = domain::with(|domain| domain.slot())?;
         let mapping = OwnedCap::own(slot);
         table.map(n, 1, object, 0, flags, slot)?;
-        Ok(Shown { _mapping: mapping, va })
+        Ok(Shown { mapping, va })
+    }
+}
+
+impl Tables {
+    /// Shows a single page by entry `n`.
+    pub fn show_page(&self, object: CapAddr, page: u64, n: u32) -> Result<Shown, Status> {
+        let slot = domain::with(|domain| domain.slot())?;
+        let mapping = OwnedCap::own(slot);
+        self.pt.map(n, 1, object, page * PAGE, RW, slot)?;
+        Ok(Shown { mapping, va: VA + u64::from(n) * PAGE })
     }
 }
 
 impl Shown {
+    /// Is it still shown? What takes the page away takes the Mapping, too.
+    pub fn is_there(&self) -> bool {
+        self.mapping.cap().identify().is_ok()
+    }
+
     pub fn word(&self, at: u64) -> &'static AtomicU64 {
         // SAFETY: mapped for these tests; whoever takes it away expects that who looks at it ends.
         unsafe { &*((self.va + at) as *const AtomicU64) }
