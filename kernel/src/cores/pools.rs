@@ -28,7 +28,7 @@ pub enum State {
     Empty = 4,
 }
 
-/// A pool. The words change on the core of its capability, or on that which has [claimed](SharedPool::claim) it, and are read by all.
+/// A pool. The words change on the core of its capability, or on that which has [claimed](Changes::claim) it, and are read by all.
 pub struct SharedPool {
     /// Physical address of its first page, or of the range in which pages come and go.
     base: AtomicU64,
@@ -50,10 +50,8 @@ pub struct SharedPool {
     pub reaping: AtomicU32,
     /// The object of which pages behind its limit were taken away last, in the bits from [`PAGE_BITS`] on, and how far.
     trimmed: AtomicU64,
-    /// Who creates, opens or ends objects of it in this event.
-    claim: Claim,
-    /// The object of which the core of the pool has said last that it has nothing of it, if it was not opened since; 0 for none.
-    vacant: AtomicU32,
+    /// Who creates, opens and ends objects of it.
+    pub changes: Changes,
     /// Which cores know its objects.
     pub reach: Reach,
 }
@@ -80,6 +78,43 @@ impl Claim {
 
     fn is_taken(&self) -> bool {
         self.0.load(Ordering::SeqCst) != 0
+    }
+}
+
+/// Who creates, opens and ends objects of a pool.
+pub struct Changes {
+    /// In this event.
+    claim: Claim,
+    /// The object of which the core of the pool has said last that it has nothing of it, if it was not opened since; 0 for none.
+    vacant: AtomicU32,
+}
+
+impl Changes {
+    /// From now on core `id` alone creates, opens and ends objects, until [`unclaim`](Self::unclaim) in the same event. `false` if
+    /// another core does.
+    pub fn claim(&self, id: CoreId) -> bool {
+        self.claim.take(id)
+    }
+
+    /// Others may do so again.
+    pub fn unclaim(&self) {
+        self.claim.give_back();
+    }
+
+    /// The core of the pool has nothing of an object, which another core is to destroy.
+    pub fn set_vacant(&self, record: u32) {
+        self.vacant.store(record, Ordering::SeqCst);
+    }
+
+    /// It opens one. Only who has claimed the pool does.
+    pub fn occupy(&self) {
+        self.vacant.store(0, Ordering::SeqCst);
+    }
+
+    /// Returns `true` if it has opened nothing since it had nothing of this object. Only who has claimed the pool asks, and
+    /// once.
+    pub fn take_vacant(&self, record: u32) -> bool {
+        self.vacant.swap(0, Ordering::SeqCst) == record
     }
 }
 
@@ -193,8 +228,7 @@ impl SharedPool {
             searched: AtomicU32::new(0),
             reaping: AtomicU32::new(0),
             trimmed: AtomicU64::new(0),
-            claim: Claim::new(),
-            vacant: AtomicU32::new(0),
+            changes: Changes { claim: Claim::new(), vacant: AtomicU32::new(0) },
             reach: Reach {
                 home: AtomicU8::new(0),
                 away: AtomicU64::new(0),
@@ -281,33 +315,6 @@ impl SharedPool {
     /// They were taken away up to that page.
     pub fn set_trimmed(&self, record: u32, page: u64) {
         self.trimmed.store(u64::from(record) << PAGE_BITS | page, Ordering::Relaxed);
-    }
-
-    /// From now on core `id` alone creates, opens and ends objects, until [`unclaim`](Self::unclaim) in the same event. `false` if
-    /// another core does.
-    pub fn claim(&self, id: CoreId) -> bool {
-        self.claim.take(id)
-    }
-
-    /// Others may do so again.
-    pub fn unclaim(&self) {
-        self.claim.give_back();
-    }
-
-    /// The core of the pool has nothing of an object, which another core is to destroy.
-    pub fn set_vacant(&self, record: u32) {
-        self.vacant.store(record, Ordering::SeqCst);
-    }
-
-    /// It opens one. Only who has claimed the pool does.
-    pub fn occupy(&self) {
-        self.vacant.store(0, Ordering::SeqCst);
-    }
-
-    /// Returns `true` if it has opened nothing since it had nothing of this object. Only who has claimed the pool asks, and
-    /// once.
-    pub fn take_vacant(&self, record: u32) -> bool {
-        self.vacant.swap(0, Ordering::SeqCst) == record
     }
 
     /// Changes its state.
@@ -495,8 +502,13 @@ pub struct Wanted {
 
 impl Wanted {
     const fn new() -> Wanted {
-        const ZERO: AtomicU64 = AtomicU64::new(0);
-        Wanted { object: ZERO, first: ZERO, end: ZERO, waiting: ZERO, unfinished: ZERO }
+        Wanted {
+            object: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            end: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            unfinished: AtomicU64::new(0),
+        }
     }
 
     /// It wants this of the cores `whom`, which are to be [asked](PoolUse::ask).

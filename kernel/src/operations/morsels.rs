@@ -250,7 +250,7 @@ pub fn open(
         return Err(Status::Invalid);
     }
     let stays = changing(cpu, shared, |cpu| {
-        shared.occupy();
+        shared.changes.occupy();
         with_pool(cpu, number, |objects| {
             let record = objects.open(record)?;
             Ok(objects.anchor(record).has(Anchor::OWNED))
@@ -747,7 +747,7 @@ fn check_elsewhere(cpu: &mut CpuDriver, slot: SlotRef, shared: &SharedPool) -> R
     }
     // The others could only get something of it from somebody. Who has the pool needs nobody.
     let is_home = morsels::is_at_home(cpu.core, &cap);
-    let stays = is_home || shared.take_vacant(record_of(object_of(&cap)));
+    let stays = is_home || shared.changes.take_vacant(record_of(object_of(&cap)));
     stays.then_some(()).ok_or(Status::Again)
 }
 
@@ -763,7 +763,7 @@ pub fn in_use(cpu: &mut CpuDriver, cap: &RawCap) -> bool {
         return false;
     }
     // From here on who opens it says so.
-    shared.set_vacant(record_of(object_of(cap)));
+    shared.changes.set_vacant(record_of(object_of(cap)));
     is_described_in_use(cpu, cap) != Ok(false)
 }
 

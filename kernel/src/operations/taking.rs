@@ -73,11 +73,11 @@ pub fn changing<R>(
     if !shared.reach.is_away() {
         return work(cpu);
     }
-    if !shared.claim(cpu.core.id) {
+    if !shared.changes.claim(cpu.core.id) {
         return Err(Status::Again);
     }
     let done = work(cpu);
-    shared.unclaim();
+    shared.changes.unclaim();
     done
 }
 

@@ -3,8 +3,8 @@
 //! Monitors are this with rings between them. So are the tests of the kernel, on the host.
 
 use crate::{
-    Attempt, CoreId, Cores, CpuDriver, Held, Message, Monitor, Need, Outside, Progress, Region, Relations,
-    WireCap,
+    Attempt, CoreId, Cores, CpuDriver, Held, Message, Monitor, Need, Outside, Progress, Region,
+    Relations, WireCap,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -236,12 +236,12 @@ fn whoever_comes_second_does_it_later() {
     }
     pools(&t).untake(object);
     let (_, shared) = pools(&t).all().next().unwrap();
-    assert!(shared.claim(other));
+    assert!(shared.changes.claim(other));
     let create = op::CreateMorsel { order: 1, dst: OTHER.into() };
     assert_eq!(t.cluster.call(0, POOL, create), Some(AGAIN));
     let snapshot = op::SnapshotMorsel { dst: OTHER.into() };
     assert_eq!(t.cluster.call(1, WHOLE, snapshot), Some(AGAIN));
-    shared.unclaim();
+    shared.changes.unclaim();
     assert_eq!(t.cluster.call(1, WHOLE, snapshot), Some(0));
     assert_eq!(t.cluster.call(1, WHOLE, discard), Some(0));
     assert_eq!(t.map(1, PT, 5, WHOLE, R, 34), 0);

@@ -1129,7 +1129,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "two_cores_create_at_once",
-        changes: &[("kernel/src/operations/taking.rs", "    if !shared.claim(cpu.core.id) {", "    if !shared.claim(cpu.core.id) && false {")],
+        changes: &[("kernel/src/operations/taking.rs", "    if !shared.changes.claim(cpu.core.id) {", "    if !shared.changes.claim(cpu.core.id) && false {")],
         found_by: Test::Host { package: "kernel", test: "whoever_comes_second_does_it_later" },
     },
     Bug {
@@ -1154,7 +1154,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "who_opens_does_not_say_so",
-        changes: &[("kernel/src/operations/morsels.rs", "        shared.occupy();\n", "")],
+        changes: &[("kernel/src/operations/morsels.rs", "        shared.changes.occupy();\n", "")],
         found_by: Test::Host { package: "kernel", test: "what_is_opened_while_others_are_asked_is_not_destroyed" },
     },
     Bug {

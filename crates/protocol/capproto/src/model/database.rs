@@ -6,7 +6,8 @@ use super::caps::{
 };
 use crate::mutation::{Bug, Mutation};
 use crate::{
-    Attempt, CoreId, Cores, CpuDriver, Held, Message, Need, Outside, Progress, Region, Relations, WireCap,
+    Attempt, CoreId, Cores, CpuDriver, Held, Message, Need, Outside, Progress, Region, Relations,
+    WireCap,
 };
 use captypes::{CapType, Status};
 use std::fmt;

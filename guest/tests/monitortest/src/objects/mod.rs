@@ -348,7 +348,8 @@ fn taken_at_once(machine: &Machine, tables: &Tables) -> Outcome {
     let mut parts = good!(start_all(machine, &object));
     parts.push(good!(Other::start(0, good!(copy(&object)))));
     map_all(&parts)?;
-    let (by, rest) = parts.split_first().ok_or(Failure { line: line!(), what: "parts", status: None })?;
+    let (by, rest) =
+        parts.split_first().ok_or(Failure { line: line!(), what: "parts", status: None })?;
     for (n, part) in (0..).zip(rest) {
         let shows = rest.len() > 1 && n == 0;
         check!(part.ask(if shows { part::SINGLES } else { part::WORK }, n, 0)? == 0);
