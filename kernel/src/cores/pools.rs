@@ -28,7 +28,7 @@ pub enum State {
     Empty = 4,
 }
 
-/// A pool. The words change on the core of its capability, or on that which has [claimed](Changes::claim) it, and are read by all.
+/// A pool. The words change on the core of its capability, or on that which has claimed it, and are read by all.
 pub struct SharedPool {
     /// Physical address of its first page, or of the range in which pages come and go.
     base: AtomicU64,
