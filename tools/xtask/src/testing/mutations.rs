@@ -1170,7 +1170,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "an_object_is_destroyed_that_other_cores_have",
-        changes: &[("kernel/src/operations/morsels.rs", "    let elsewhere = cap.is_foreign() ||", "    let elsewhere = false &&")],
+        changes: &[("kernel/src/operations/morsels.rs", "    if !cap.is_foreign() && !cap.has_remote(attr::COPIES_OR_DESCENDANTS) {\n        return Ok(());", "    if true {\n        return Ok(());")],
         found_by: Test::Host { package: "kernel", test: "a_revoke_takes_an_object_from_all_cores_with_what_shows_it" },
     },
     Bug {
@@ -1179,9 +1179,64 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "kernel", test: "a_pool_takes_its_objects_from_all_cores" },
     },
     Bug {
-        name: "pages_are_taken_away_on_any_core",
-        changes: &[("kernel/src/operations/morsels.rs", "    check_at_home(cpu, cap)?;\n    in_steps", "    in_steps")],
-        found_by: Test::Host { package: "kernel", test: "what_takes_pages_away_is_done_at_the_core_of_the_pool_only" },
+        name: "single_pages_that_another_core_shows_stay",
+        changes: &[("kernel/src/operations/taking.rs", "    if whom == 0 {\n        return Ok(());", "    if whom != u64::MAX {\n        return Ok(());")],
+        found_by: Test::Host { package: "kernel", test: "single_pages_go_on_all_cores_before_the_pages_do" },
+    },
+    Bug {
+        name: "single_pages_are_not_counted",
+        changes: &[("kernel/src/vspace/morsel.rs", "    if is_borrowed(cap) {\n        core.shared", "    if false {\n        core.shared")],
+        found_by: Test::Host { package: "kernel", test: "single_pages_go_on_all_cores_before_the_pages_do" },
+    },
+    Bug {
+        name: "a_snapshot_leaves_single_pages_of_other_cores",
+        changes: &[("kernel/src/operations/morsels.rs", "taking(cpu, object_of(cap), 0..morsels::MOST_PAGES,", "taking(cpu, object_of(cap), 0..0,")],
+        found_by: Test::Host { package: "kernel", test: "single_pages_go_on_all_cores_before_the_pages_do" },
+    },
+    Bug {
+        name: "a_part_of_what_was_asked_for_is_taken_for_all_of_it",
+        changes: &[("kernel/src/operations/taking.rs", "    match wanted.is_done() {", "    match true {")],
+        found_by: Test::Host { package: "kernel", test: "many_entries_of_single_pages_go_step_by_step" },
+    },
+    Bug {
+        name: "single_pages_are_shown_while_they_are_taken_away",
+        changes: &[("kernel/src/operations/taking.rs", "    let done = match pools.is_taken(object) {", "    let done = match false {")],
+        found_by: Test::Host { package: "kernel", test: "whoever_comes_second_does_it_later" },
+    },
+    Bug {
+        name: "two_cores_take_away_at_once",
+        changes: &[("kernel/src/operations/taking.rs", "    if !pools.take(object, id) {", "    if !pools.take(object, id) && false {")],
+        found_by: Test::Host { package: "kernel", test: "whoever_comes_second_does_it_later" },
+    },
+    Bug {
+        name: "two_cores_create_at_once",
+        changes: &[("kernel/src/operations/taking.rs", "    if !shared.changes.claim(cpu.core.id) {", "    if !shared.changes.claim(cpu.core.id) && false {")],
+        found_by: Test::Host { package: "kernel", test: "whoever_comes_second_does_it_later" },
+    },
+    Bug {
+        name: "a_snapshot_of_another_core_is_nobodys",
+        changes: &[("kernel/src/operations/morsels.rs", "                shared.reach.note_maker(id, new);", "                core::hint::black_box(new);")],
+        found_by: Test::Host { package: "kernel", test: "a_snapshot_that_another_core_has_made_is_known_to_the_pool" },
+    },
+    Bug {
+        name: "a_snapshot_of_another_core_is_its_own",
+        changes: &[("kernel/src/operations/morsels.rs", "if is_home { 0 } else { attr::FOREIGN }", "if true { 0 } else { attr::FOREIGN }")],
+        found_by: Test::Host { package: "kernel", test: "a_snapshot_that_another_core_has_made_is_known_to_the_pool" },
+    },
+    Bug {
+        name: "who_is_asked_does_not_say_what_it_has",
+        changes: &[("kernel/src/operations/morsels.rs", "    if all.next().is_some() {\n        return true;", "    if false {\n        return true;")],
+        found_by: Test::Host { package: "kernel", test: "a_snapshot_that_another_core_has_made_is_known_to_the_pool" },
+    },
+    Bug {
+        name: "what_was_opened_meanwhile_is_destroyed",
+        changes: &[("kernel/src/operations/morsels.rs", "    let stays = is_home ||", "    let stays = true ||")],
+        found_by: Test::Host { package: "kernel", test: "what_is_opened_while_others_are_asked_is_not_destroyed" },
+    },
+    Bug {
+        name: "who_opens_does_not_say_so",
+        changes: &[("kernel/src/operations/morsels.rs", "        shared.changes.occupy();\n", "")],
+        found_by: Test::Host { package: "kernel", test: "what_is_opened_while_others_are_asked_is_not_destroyed" },
     },
     Bug {
         name: "what_an_object_shows_stays_when_its_last_foreign_capability_goes",
