@@ -80,7 +80,8 @@ fn open(mm: &mut Mm, dir: u32, path: &[u8]) -> Result<Executable> {
         let copied = shared::copied(opened.desc);
         shared::close(opened.desc);
         let Contents { desc, inode, .. } = copied?;
-        opened = Opened { desc, inode, kind: Kind::Regular as u8, is_stored: false, is_large: false };
+        opened =
+            Opened { desc, inode, kind: Kind::Regular as u8, is_stored: false, is_large: false };
     }
     let added = mm.caps.objects.add(opened.desc, None, opened.inode, false);
     let Ok((object, _)) = added else {
