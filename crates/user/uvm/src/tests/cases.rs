@@ -345,6 +345,15 @@ fn makes_way(gained: u64) {
     both.model.enter(end + 20, 1, RW, Flags(0), None);
     check(world, end + 20);
 
+    // Another object, of which a whole region could be shown by one entry, too.
+    let mut world = fresh();
+    let both = &mut world.processes[0];
+    let object = Some((ObjectId::new(2), 0));
+    let other = MapRequest { object, len: 600 * PAGE, ..shared(end + 20) };
+    both.real.mmap(&mut both.backend, &other).unwrap();
+    both.model.enter(end + 20, 600, RW, Flags::SHARED, Some((2, 0)));
+    check(world, end + 20);
+
     // A stack above it that may grow into it.
     let mut world = fresh();
     let both = &mut world.processes[0];

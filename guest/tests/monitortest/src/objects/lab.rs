@@ -192,9 +192,9 @@ impl Board {
         self.answer()
     }
 
-    /// Until something is so, or too long.
+    /// Until something is so, or too long: many cores may have to share few.
     pub fn wait(&self, is_so: impl Fn() -> bool) -> bool {
-        (0..200_000).any(|_| {
+        (0..1_000_000).any(|_| {
             let so = is_so();
             if !so {
                 thread::sleep(Duration::from_micros(100));
