@@ -82,7 +82,7 @@ impl CapSpace {
 
     /// The same of a retype of `bytes` from `base` on.
     #[inline(never)]
-    pub(super) fn ask_range(&mut self, slot: SlotRef, base: u64, bytes: u64) -> Pause {
+    pub(crate) fn ask_range(&mut self, slot: SlotRef, base: u64, bytes: u64) -> Pause {
         self.asks.ask = Some(Ask { need: Need::Retype, slot, base, bytes });
         Pause::Remote
     }

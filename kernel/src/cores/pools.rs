@@ -2,6 +2,7 @@
 
 use super::CoreId;
 use ::pool::Geometry;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use paging::PAGE;
 
@@ -27,7 +28,8 @@ pub enum State {
     Empty = 4,
 }
 
-/// A pool. The words change on the core of its capability only, and are read by all. (Aligned, so that it is found by a shift.)
+/// A pool. The words change on the core of its capability, or on that which has claimed it, and are read by all. (Aligned, so that it
+/// is found by a shift.)
 #[repr(align(128))]
 pub struct SharedPool {
     /// Physical address of its first page, or of the range in which pages come and go.
@@ -48,25 +50,101 @@ pub struct SharedPool {
     pub searched: AtomicU32,
     /// A record that is being given back because another was committed; 0 for none.
     pub reaping: AtomicU32,
-    /// The object of which pages behind its limit were taken away last, and how far.
-    trimmed: AtomicU32,
-    trimmed_to: AtomicU64,
+    /// The object of which pages behind its limit were taken away last, in the bits from [`PAGE_BITS`] on, and how far.
+    trimmed: AtomicU64,
+    /// Who creates, opens and ends objects of it.
+    pub changes: Changes,
     /// Which cores know its objects.
     pub reach: Reach,
+}
+
+/// In [`SharedPool::trimmed`]: no object has more pages.
+const PAGE_BITS: u32 = 40;
+
+/// What one core at a time may do, in one event. Nobody waits for it: who comes second does it later.
+struct Claim(AtomicU8);
+
+impl Claim {
+    const fn new() -> Claim {
+        Claim(AtomicU8::new(0))
+    }
+
+    /// Returns `false` if another core does it.
+    fn take(&self, core: CoreId) -> bool {
+        self.0.compare_exchange(0, core.0 + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    fn give_back(&self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+
+    fn is_taken(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != 0
+    }
+}
+
+/// Who creates, opens and ends objects of a pool.
+pub struct Changes {
+    /// In this event.
+    claim: Claim,
+    /// The object of which the core of the pool has said last that it has nothing of it, if it was not opened since; 0 for none.
+    vacant: AtomicU32,
+}
+
+impl Changes {
+    /// From now on core `id` alone creates, opens and ends objects, until [`unclaim`](Self::unclaim) in the same event. `false` if
+    /// another core does.
+    pub fn claim(&self, id: CoreId) -> bool {
+        self.claim.take(id)
+    }
+
+    /// Others may do so again.
+    pub fn unclaim(&self) {
+        self.claim.give_back();
+    }
+
+    /// The core of the pool has nothing of an object, which another core is to destroy.
+    pub fn set_vacant(&self, record: u32) {
+        self.vacant.store(record, Ordering::SeqCst);
+    }
+
+    /// It opens one. Only who has claimed the pool does.
+    pub fn occupy(&self) {
+        self.vacant.store(0, Ordering::SeqCst);
+    }
+
+    /// Returns `true` if it has opened nothing since it had nothing of this object. Only who has claimed the pool asks, and
+    /// once.
+    pub fn take_vacant(&self, record: u32) -> bool {
+        self.vacant.swap(0, Ordering::SeqCst) == record
+    }
 }
 
 /// Which cores know objects of a pool.
 pub struct Reach {
     /// The core of its capability.
     home: AtomicU8,
-    /// Of which objects something was sent to another core: a bit for each of [`PLACES`], by a hash.
+    /// Of which objects something was sent to another core, or made there: a bit for each of [`PLACES`], by a hash.
     away: AtomicU64,
+    /// The other cores that have made objects, of which no monitor has heard.
+    makers: AtomicU64,
 }
 
 impl Reach {
     /// Something of an object goes to another core. (What was sent is never counted: it may have been sent on.)
     fn note(&self, record: u32) {
         self.away.fetch_or(1 << (record as usize % PLACES), Ordering::SeqCst);
+    }
+
+    /// Core `id` makes an object, of which its monitor need not hear.
+    pub fn note_maker(&self, id: CoreId, record: u32) {
+        self.makers.fetch_or(id.bit(), Ordering::SeqCst);
+        self.note(record);
+    }
+
+    /// The other cores that may have objects of which no monitor has heard.
+    pub fn makers(&self) -> u64 {
+        self.makers.load(Ordering::SeqCst)
     }
 
     /// Returns `false` if nothing of an object was ever sent.
@@ -83,6 +161,7 @@ impl Reach {
     /// No other core has anything of its objects any more.
     pub fn clear(&self) {
         self.away.store(0, Ordering::SeqCst);
+        self.makers.store(0, Ordering::SeqCst);
     }
 }
 
@@ -186,9 +265,13 @@ impl SharedPool {
             cursor: AtomicU32::new(0),
             searched: AtomicU32::new(0),
             reaping: AtomicU32::new(0),
-            trimmed: AtomicU32::new(0),
-            trimmed_to: AtomicU64::new(0),
-            reach: Reach { home: AtomicU8::new(0), away: AtomicU64::new(0) },
+            trimmed: AtomicU64::new(0),
+            changes: Changes { claim: Claim::new(), vacant: AtomicU32::new(0) },
+            reach: Reach {
+                home: AtomicU8::new(0),
+                away: AtomicU64::new(0),
+                makers: AtomicU64::new(0),
+            },
         }
     }
 
@@ -254,16 +337,16 @@ impl SharedPool {
 
     /// How far pages of an object were taken away behind its limit; 0 if it was not that one last.
     pub fn trimmed(&self, record: u32) -> u64 {
-        match self.trimmed.load(Ordering::Relaxed) == record {
-            true => self.trimmed_to.load(Ordering::Relaxed),
+        let last = self.trimmed.load(Ordering::Relaxed);
+        match last >> PAGE_BITS == u64::from(record) {
+            true => last & ((1 << PAGE_BITS) - 1),
             false => 0,
         }
     }
 
     /// They were taken away up to that page.
     pub fn set_trimmed(&self, record: u32, page: u64) {
-        self.trimmed.store(record, Ordering::Relaxed);
-        self.trimmed_to.store(page, Ordering::Relaxed);
+        self.trimmed.store(u64::from(record) << PAGE_BITS | page, Ordering::Relaxed);
     }
 
     /// Changes its state.
@@ -316,6 +399,8 @@ pub struct Pools {
     places: [AtomicU32; PLACES],
     /// Something of some object was sent to another core, since there are pools. (Whoever copies asks this first.)
     were_away: AtomicBool,
+    /// Who takes pages of an object away in this event, by object.
+    taking: [Claim; PLACES],
 }
 
 impl Pools {
@@ -325,6 +410,7 @@ impl Pools {
             shown: AtomicU64::new(0),
             places: [const { AtomicU32::new(0) }; PLACES],
             were_away: AtomicBool::new(false),
+            taking: [const { Claim::new() }; PLACES],
         }
     }
 
@@ -413,6 +499,22 @@ impl Pools {
     fn place(&self, object: u64) -> &AtomicU32 {
         &self.places[object as usize % PLACES]
     }
+
+    /// From now on core `id` alone takes pages of an object away, and nobody shows single pages of it, until
+    /// [`untake`](Self::untake) in the same event. `false` if another core does.
+    pub fn take(&self, object: u64, id: CoreId) -> bool {
+        self.taking[object as usize % PLACES].take(id)
+    }
+
+    /// Others may do so again.
+    pub fn untake(&self, object: u64) {
+        self.taking[object as usize % PLACES].give_back();
+    }
+
+    /// Does another core take pages of an object away, perhaps? This one does not.
+    pub fn is_taken(&self, object: u64) -> bool {
+        self.taking[object as usize % PLACES].is_taken()
+    }
 }
 
 /// What a core does with pools.
@@ -425,6 +527,67 @@ pub struct PoolUse {
     pub found_in: [AtomicU64; PLACES_OF_POOLS],
     /// Of each, the record at which it has looked last: its number, and in the bits from 24 on where it is.
     pub recent: [AtomicU64; PLACES_OF_POOLS],
+    /// Its entries that show single pages of objects, by object.
+    single: [AtomicU32; PLACES],
+    /// Cores that want it to remove such entries.
+    asked_by: AtomicU64,
+    /// What it wants of others.
+    pub wanted: Wanted,
+}
+
+/// Which entries that show single pages a core wants others to remove.
+pub struct Wanted {
+    object: AtomicU64,
+    first: AtomicU64,
+    end: AtomicU64,
+    /// Who has not answered, and who is to be asked again.
+    waiting: AtomicU64,
+    unfinished: AtomicU64,
+}
+
+impl Wanted {
+    const fn new() -> Wanted {
+        Wanted {
+            object: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            end: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            unfinished: AtomicU64::new(0),
+        }
+    }
+
+    /// It wants this of the cores `whom`, which are to be [asked](PoolUse::ask).
+    pub fn begin(&self, object: u64, pages: Range<u64>, whom: u64) {
+        self.object.store(object, Ordering::Relaxed);
+        self.first.store(pages.start, Ordering::Relaxed);
+        self.end.store(pages.end, Ordering::Relaxed);
+        self.unfinished.store(0, Ordering::Relaxed);
+        self.waiting.store(whom, Ordering::SeqCst);
+    }
+
+    /// What it wants: an object, and pages of it.
+    pub fn what(&self) -> (u64, Range<u64>) {
+        let pages = self.first.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed);
+        (self.object.load(Ordering::Relaxed), pages)
+    }
+
+    /// Core `id` has removed what there was, or a part of it.
+    pub fn answer(&self, id: CoreId, is_all: bool) {
+        if !is_all {
+            self.unfinished.fetch_or(id.bit(), Ordering::SeqCst);
+        }
+        self.waiting.fetch_and(!id.bit(), Ordering::SeqCst);
+    }
+
+    /// Have all answered?
+    pub fn is_answered(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    /// Have all removed all?
+    pub fn is_done(&self) -> bool {
+        self.unfinished.load(Ordering::SeqCst) == 0
+    }
 }
 
 /// A power of two, so that every number is below it somehow.
@@ -437,6 +600,38 @@ impl PoolUse {
             reserved: [const { AtomicU64::new(0) }; PLACES_OF_POOLS],
             found_in: [const { AtomicU64::new(0) }; PLACES_OF_POOLS],
             recent: [const { AtomicU64::new(0) }; PLACES_OF_POOLS],
+            single: [const { AtomicU32::new(0) }; PLACES],
+            asked_by: AtomicU64::new(0),
+            wanted: Wanted::new(),
+        }
+    }
+
+    /// One more entry, or Mapping, of this core is going to show single pages of an object.
+    pub fn shows_single(&self, object: u64) {
+        self.single[object as usize % PLACES].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It does so no more.
+    pub fn shows_single_no_more(&self, object: u64) {
+        self.single[object as usize % PLACES].fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Returns `false` if no entry of this core shows single pages of an object.
+    pub fn may_show_single(&self, object: u64) -> bool {
+        self.single[object as usize % PLACES].load(Ordering::SeqCst) != 0
+    }
+
+    /// Core `id` wants something of this one.
+    pub fn ask(&self, id: CoreId) {
+        self.asked_by.fetch_or(id.bit(), Ordering::SeqCst);
+    }
+
+    /// The cores that want something of this one, and are going to be answered.
+    #[inline]
+    pub fn take_asked(&self) -> u64 {
+        match self.asked_by.load(Ordering::SeqCst) {
+            0 => 0,
+            _ => self.asked_by.swap(0, Ordering::SeqCst),
         }
     }
 

@@ -4,11 +4,13 @@ use crate::driver::CpuDriver;
 use crate::object::dcb::Errand;
 use crate::object::DcbRef;
 use crate::operations::reclaim::flush_translations;
+use crate::operations::taking::clear_for_others;
 
 impl CpuDriver {
     /// Another core has left something here.
     pub(super) fn attend(&mut self) {
         self.sched.serve_requests();
+        clear_for_others(self);
         self.doorbell.answer(self.core, &mut self.sched);
         self.receive();
         self.sched.answer_idle();

@@ -60,7 +60,14 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: MonitorOp) -> Out
             }
             local.caps.insert_remote(&cap, free_slot(&local.caps, dcb, a.dst)?)
         };
-        InUse |_, a| Ok(yes(local.caps.in_use(&from_wire(&a.cap)?, a.start, a.bytes)));
+        InUse |_, a| {
+            let cap = from_wire(&a.cap)?;
+            Ok(yes(match cap.is(CapType::Morsel) {
+                true => morsels::in_use(local, &cap),
+                false => local.caps.in_use(&cap, a.start, a.bytes),
+            }))
+        };
+        Makers |_, a| Ok(Value { value: morsels::makers(local, a.base) });
         Lock |_, a| local.caps.lock(&from_wire(&a.cap)?);
         Unlock |_, a| {
             local.caps.unlock(&from_wire(&a.cap)?);

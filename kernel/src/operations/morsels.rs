@@ -1,10 +1,11 @@
 //! What is done with pools and their objects, and with the entries that show them.
 //!
 //! A fault below an entry that shows an object is served on the core where it happens: nothing is asked but the tables. Everything
-//! else is done where the capabilities are.
+//! else is done where the capability is that is invoked; see [`taking`](super::taking) for what must not be done by two cores at once.
 
 use super::delete::{delete_slot, drop_slot};
 use super::leave::leave_objects;
+use super::taking::{changing, showing, taking};
 use crate::cap::alone::Held;
 use crate::cap::budget::{Pause, Progress};
 use crate::cap::mapping::{is_borrowed, is_in_device};
@@ -23,6 +24,7 @@ use crate::vspace::{
 use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, Until, RECORDS};
 use captypes::invocations::{Copied, Made, MapFlags, MorselFacts, PoolFacts, Surveyed};
 use captypes::{CapType, Rights, Status};
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use mdb::{Class, RawCap};
 use paging::{ENTRIES, PAGE};
@@ -150,29 +152,21 @@ fn show_slowly(cpu: &mut CpuDriver, page: u64, access: Access, hole: Hole) -> bo
     }
 }
 
-/// Does something with the objects of a pool. What takes pages away [is done](check_at_home) where its capability is.
+/// Does something with the objects of a pool.
 fn with_pool<R>(
     cpu: &mut CpuDriver,
     number: usize,
     work: impl FnOnce(&Objects<'_, '_, Scheduler>) -> core::result::Result<R, Refused>,
 ) -> Result<R> {
     let CpuDriver { core, caps, vm, sched, .. } = cpu;
-    let shared = morsels::open_pool(*core, number).ok_or(Status::WrongState)?;
+    morsels::open_pool(*core, number).ok_or(Status::WrongState)?;
     let mut unmap = |object, pages| {
-        // Those of a whole object were removed before, step by step.
+        // Those of a whole object were removed before, step by step. (Those of other cores: see `taking`.)
         let removed = unmap_borrowed(vm, caps, object, pages, |_| true);
         debug_assert!(removed.is_ok());
     };
-    // Other cores show no single pages.
-    let unmap: Option<morsels::Unmap<'_>> =
-        if shared.home() == core.id { Some(&mut unmap) } else { None };
-    let done = morsels::with(*core, number, sched, unmap, work);
+    let done = morsels::with(*core, number, sched, Some(&mut unmap), work);
     done.ok_or(Status::WrongState)?.map_err(morsels::status)
-}
-
-/// What may take pages away is done at the core of the pool: entries that show single pages are known there.
-fn check_at_home(cpu: &CpuDriver, cap: &RawCap) -> Result<()> {
-    morsels::is_at_home(cpu.core, cap).then_some(()).ok_or(Status::Unsupported)
 }
 
 /// The same with the object of a capability.
@@ -195,12 +189,15 @@ fn number_of(cpu: &CpuDriver, pool: &RawCap) -> Result<(usize, &'static SharedPo
 pub fn create(cpu: &mut CpuDriver, pool: &RawCap, order: u32, dst: SlotRef) -> Result<u64> {
     let (number, shared) = number_of(cpu, pool)?;
     let order = order_of(order)?;
-    reap_some(cpu, number, shared)?;
-    let record = with_pool(cpu, number, |objects| {
-        let record = objects.create(free_record(objects, shared)?, order, [0; 4])?;
-        // Whoever creates it mostly maps it, or writes to it.
-        morsels::note(objects, record);
-        Ok(record)
+    let record = changing(cpu, shared, |cpu| {
+        reap_some(cpu, number, shared)?;
+        with_pool(cpu, number, |objects| {
+            let id = free_record(objects, shared)?;
+            let record = objects.create(id, order, [0; 4])?;
+            // Whoever creates it mostly maps it, or writes to it.
+            morsels::note(objects, record);
+            Ok(record)
+        })
     })?;
     insert_new(cpu, pool, number, record.id, dst);
     Ok(u64::from(record.id))
@@ -227,12 +224,14 @@ pub fn make(
 ) -> Result<Made> {
     let (number, shared) = number_of(cpu, pool)?;
     let order = order_of(order)?;
-    reap_some(cpu, number, shared)?;
-    let (record, pages) = with_pool(cpu, number, |objects| {
-        let id = free_record(objects, shared)?;
-        let (record, pages) = objects.create_filled(id, order, limit, pages)?;
-        morsels::note(objects, record);
-        Ok((record, pages))
+    let (record, pages) = changing(cpu, shared, |cpu| {
+        reap_some(cpu, number, shared)?;
+        with_pool(cpu, number, |objects| {
+            let id = free_record(objects, shared)?;
+            let (record, pages) = objects.create_filled(id, order, limit, pages)?;
+            morsels::note(objects, record);
+            Ok((record, pages))
+        })
     })?;
     insert_new(cpu, pool, number, record.id, dst);
     Ok(Made { record: record.id, pages })
@@ -245,10 +244,12 @@ pub fn create_meta(cpu: &mut CpuDriver, pool: &RawCap, order: u32, address: u64)
     if order > 4 || address & ((pages_of(order) << 12) - 1) != 0 {
         return Err(Status::OutOfRange);
     }
-    let made = with_pool(cpu, number, |objects| {
-        let meta = free_record(objects, shared)?;
-        let data = next_free(objects, meta + 1).ok_or(Refused::Again)?;
-        objects.create_meta(meta, data, order, address)
+    let made = changing(cpu, shared, |cpu| {
+        with_pool(cpu, number, |objects| {
+            let meta = free_record(objects, shared)?;
+            let data = next_free(objects, meta + 1).ok_or(Refused::Again)?;
+            objects.create_meta(meta, data, order, address)
+        })
     });
     made.map(|meta| u64::from(meta.id))
 }
@@ -300,9 +301,12 @@ pub fn open(
     if record == 0 || !known.has(rights) {
         return Err(Status::Invalid);
     }
-    let stays = with_pool(cpu, number, |objects| {
-        let record = objects.open(record)?;
-        Ok(objects.anchor(record).has(Anchor::OWNED))
+    let stays = changing(cpu, shared, |cpu| {
+        shared.changes.occupy();
+        with_pool(cpu, number, |objects| {
+            let record = objects.open(record)?;
+            Ok(objects.anchor(record).has(Anchor::OWNED))
+        })
     })?;
     let object = morsels::object(number, record);
     let mut cap = morsels::whole(object, cpu.core.id, rights.0, pool.attrs & attr::INHERITED);
@@ -431,14 +435,16 @@ pub fn populate(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64), large: boo
 
 /// Takes pages away; see [`captypes::op::DiscardMorsel`].
 pub fn discard(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u64> {
-    check_at_home(cpu, cap)?;
-    in_steps(cpu, cap, range, |objects, record, at, end| objects.discard(record, at, end))
+    let (first, end) = pages(cap, range.0, range.1)?;
+    taking(cpu, object_of(cap), first..end, |cpu| {
+        in_steps(cpu, cap, range, |objects, record, at, end| objects.discard(record, at, end))
+    })
 }
 
 /// Writes pages back; see [`captypes::op::WriteBackMorsel`].
 pub fn write_back(cpu: &mut CpuDriver, cap: &RawCap, range: (u64, u64)) -> Result<u64> {
     // What was written through entries of others, or by devices, is not marked in those of the object.
-    let all = check_at_home(cpu, cap).is_err() || is_written_unmarked(&cpu.caps, cap);
+    let all = is_written_elsewhere(cpu, cap) || is_written_unmarked(&cpu.caps, cap);
     in_steps(cpu, cap, range, |objects, record, at, end| {
         objects.write_back_pages(record, at, end, all)
     })
@@ -457,16 +463,24 @@ pub fn survey(
         2 => Until::Hole,
         _ => return Err(Status::Invalid),
     };
-    let (mut counted, mut found, mut stopped_at) = (0, false, 0);
+    let (mut counted, mut large, mut found, mut stopped_at) = (0, 0, false, 0);
     let next = in_steps(cpu, cap, range, |objects, record, at, end| {
         let step = objects.survey(record, at, end, until)?;
         counted += step.pages;
+        large += step.large;
         (found, stopped_at) = (step.found, step.next);
         // What was looked for ends the steps.
         Ok(if found { end } else { step.next })
     })?;
     let next = if found { stopped_at - first_page(cap) } else { next };
-    Ok(Surveyed { next, pages: counted, found: u32::from(found) })
+    Ok(Surveyed { next, pages: counted, found: u32::from(found), large })
+}
+
+/// May another core show pages of what a capability covers one by one, or to devices?
+fn is_written_elsewhere(cpu: &CpuDriver, cap: &RawCap) -> bool {
+    let object = object_of(cap);
+    let pool = cpu.core.cores.pools().get(pool_of(object));
+    pool.is_none_or(|pool| pool.reach.may_be_away(record_of(object)))
 }
 
 /// Are pages of what a capability covers shown one by one, or to devices?
@@ -481,6 +495,12 @@ pub fn set_away(cpu: &CpuDriver, cap: &RawCap) {
         let object = object_of(cap);
         cpu.core.cores.pools().note_away(pool_of(object), record_of(object));
     }
+}
+
+/// The other cores that may have objects of a pool of which no monitor has heard; see [`captypes::op::Makers`].
+pub fn makers(cpu: &CpuDriver, base: u64) -> u64 {
+    let object = base / morsels::MOST_PAGES;
+    cpu.core.cores.pools().get(pool_of(object)).map_or(0, |pool| pool.reach.makers())
 }
 
 /// May a Morsel go to another core? Not if its pool is being closed; nor if a meta morsel describes its object: it goes with
@@ -529,47 +549,63 @@ fn attrs_of_part(attrs: u16) -> u16 {
     made_attrs(attrs) | if shared { attr::FOREIGN } else { 0 }
 }
 
-/// Only who has all of an object may change what it is, at the core of its pool.
-fn check_whole(cpu: &CpuDriver, cap: &RawCap) -> Result<()> {
+/// Only who has all of an object may change what it is. Returns its pool.
+fn whole(cpu: &CpuDriver, cap: &RawCap) -> Result<&'static SharedPool> {
     is_whole(cap).then_some(()).ok_or(Status::OutOfRange)?;
-    check_at_home(cpu, cap)
+    morsels::open_pool(cpu.core, pool_of(object_of(cap))).ok_or(Status::WrongState)
 }
 
 /// Makes an object larger; see [`captypes::op::GrowMorsel`].
 pub fn grow(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
-    check_whole(cpu, cap)?;
-    let shared = morsels::open_pool(cpu.core, pool_of(object_of(cap))).ok_or(Status::WrongState)?;
-    with_object(cpu, cap, |objects, record| {
-        settle(objects, record, shared)?;
-        objects.grow(record)
+    let shared = whole(cpu, cap)?;
+    let behind = behind_limit(cpu, cap, u64::MAX)?;
+    taking(cpu, object_of(cap), behind, |cpu| {
+        with_object(cpu, cap, |objects, record| {
+            settle(objects, record, shared)?;
+            objects.grow(record)
+        })
     })
+}
+
+/// The pages that are not inside the limit, or will not be when it is lower.
+fn behind_limit(cpu: &mut CpuDriver, cap: &RawCap, bytes: u64) -> Result<Range<u64>> {
+    let limit = with_object(cpu, cap, |objects, record| Ok(objects.limit(record)))?;
+    Ok(limit.min(bytes) / PAGE..morsels::MOST_PAGES)
 }
 
 /// Says how large the pages are to be that are made; see [`captypes::op::AdviseMorsel`].
 pub fn advise(cpu: &mut CpuDriver, cap: &RawCap, large: bool) -> Result<()> {
-    check_whole(cpu, cap)?;
+    whole(cpu, cap)?;
     with_object(cpu, cap, |objects, record| objects.set_large(record, large))
 }
 
 /// Sets the size of an object; see [`captypes::op::LimitMorsel`].
 pub fn limit(cpu: &mut CpuDriver, cap: &RawCap, bytes: u64) -> Result<()> {
-    check_whole(cpu, cap)?;
-    let number = pool_of(object_of(cap));
-    let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
-    with_object(cpu, cap, |objects, record| {
-        // A repetition, or what somebody else has left.
-        settle(objects, record, shared)?;
-        if objects.limit(record) == bytes {
-            return Ok(());
-        }
-        objects.limit_to(record, bytes)?;
-        shared.set_trimmed(record.id, 0);
-        match finish_trim(objects, record, shared) {
-            // What is behind the limit nobody sees. It goes before the limit rises, or anything else is done to all of it.
-            Err(Refused::NoMemory) => Ok(()),
-            done => done,
-        }
+    let shared = whole(cpu, cap)?;
+    let behind = behind_limit(cpu, cap, bytes)?;
+    taking(cpu, object_of(cap), behind, |cpu| {
+        with_object(cpu, cap, |objects, record| set_limit(objects, record, shared, bytes))
     })
+}
+
+fn set_limit(
+    objects: &Objects<'_, '_, Scheduler>,
+    record: Record,
+    shared: &SharedPool,
+    bytes: u64,
+) -> core::result::Result<(), Refused> {
+    // A repetition, or what somebody else has left.
+    settle(objects, record, shared)?;
+    if objects.limit(record) == bytes {
+        return Ok(());
+    }
+    objects.limit_to(record, bytes)?;
+    shared.set_trimmed(record.id, 0);
+    match finish_trim(objects, record, shared) {
+        // What is behind the limit nobody sees. It goes before the limit rises, or anything else is done to all of it.
+        Err(Refused::NoMemory) => Ok(()),
+        done => done,
+    }
 }
 
 /// What is behind the limit is gone, before something is done to all of an object.
@@ -607,45 +643,64 @@ fn unmap_pages(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
     Ok(unmap_borrowed(vm, caps, object, 0..morsels::MOST_PAGES - 1, |caps| caps.spend(1))?)
 }
 
+/// Does something with all of an object, and with its pool; nobody shows single pages of it then.
+fn with_all<R>(
+    cpu: &mut CpuDriver,
+    cap: &RawCap,
+    work: impl FnOnce(&mut CpuDriver, &'static SharedPool) -> Result<R>,
+) -> Result<R> {
+    let shared = whole(cpu, cap)?;
+    unmap_pages(cpu, cap)?;
+    changing(cpu, shared, |cpu| {
+        taking(cpu, object_of(cap), 0..morsels::MOST_PAGES, |cpu| work(cpu, shared))
+    })
+}
+
 /// Makes an object that has what another has; see [`captypes::op::SnapshotMorsel`].
 pub fn snapshot(cpu: &mut CpuDriver, cap: &RawCap, dst: SlotRef) -> Result<u64> {
-    check_whole(cpu, cap)?;
-    unmap_pages(cpu, cap)?;
-    let number = pool_of(object_of(cap));
-    let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
-    let new = with_object(cpu, cap, |objects, record| {
-        settle(objects, record, shared)?;
-        let id = free_record(objects, shared)?;
-        objects.snapshot(record, id)
+    let (id, is_home) = (cpu.core.id, morsels::is_at_home(cpu.core, cap));
+    let (new, shared) = with_all(cpu, cap, |cpu, shared| {
+        let new = with_object(cpu, cap, |objects, record| {
+            settle(objects, record, shared)?;
+            let new = free_record(objects, shared)?;
+            if !is_home {
+                // Before anybody can open it.
+                shared.reach.note_maker(id, new);
+            }
+            objects.snapshot(record, new)
+        })?;
+        Ok((new, shared))
     })?;
-    let (object, attrs) = (morsels::object(number, new.id), cap.attrs & attr::INHERITED);
-    cpu.caps.db.insert(dst, morsels::whole(object, cpu.core.id, Rights::ALL.0, attrs));
+    let object = morsels::object(pool_of(object_of(cap)), new.id);
+    // Who has the pool may open it at any time.
+    let attrs = cap.attrs & attr::INHERITED | if is_home { 0 } else { attr::FOREIGN };
+    cpu.caps.db.insert(dst, morsels::whole(object, shared.home(), Rights::ALL.0, attrs));
     Ok(u64::from(new.id))
 }
 
 /// What an object has now it has after a power failure; see [`captypes::op::CommitMorsel`].
 pub fn commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
-    check_whole(cpu, cap)?;
-    unmap_pages(cpu, cap)?;
     let number = pool_of(object_of(cap));
-    let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
-    finish_reaping(cpu, number, shared)?;
-    let old = with_object(cpu, cap, |objects, record| {
-        settle(objects, record, shared)?;
-        let id = free_record(objects, shared)?;
-        objects.commit(record, id)
-    })?;
-    reap_later(cpu, number, shared, old)
+    with_all(cpu, cap, |cpu, shared| {
+        finish_reaping(cpu, number, shared)?;
+        let old = with_object(cpu, cap, |objects, record| {
+            settle(objects, record, shared)?;
+            let id = free_record(objects, shared)?;
+            objects.commit(record, id)
+        })?;
+        reap_later(cpu, number, shared, old)
+    })
 }
 
 /// What was committed counts no more; see [`captypes::op::ReleaseCommit`].
 pub fn release_commit(cpu: &mut CpuDriver, cap: &RawCap) -> Result<()> {
-    check_whole(cpu, cap)?;
     let number = pool_of(object_of(cap));
-    let shared = morsels::open_pool(cpu.core, number).ok_or(Status::WrongState)?;
-    finish_reaping(cpu, number, shared)?;
-    let old = with_object(cpu, cap, |objects, record| objects.release_commit(record))?;
-    reap_later(cpu, number, shared, old)
+    let shared = whole(cpu, cap)?;
+    changing(cpu, shared, |cpu| {
+        finish_reaping(cpu, number, shared)?;
+        let old = with_object(cpu, cap, |objects, record| objects.release_commit(record))?;
+        reap_later(cpu, number, shared, old)
+    })
 }
 
 /// Begins to give back what only an earlier commit had. The rest is done when the pool is used the next time, or by
@@ -692,36 +747,77 @@ fn finish_reaping(cpu: &mut CpuDriver, number: usize, shared: &SharedPool) -> Re
 }
 
 /// Destroys an object, and then empties the slot; see [`captypes::op::DestroyMorsel`].
+///
+/// If another core may have something of it, the monitors ask all that may, as for a Retype; then this is done again, granted.
 pub fn destroy(cpu: &mut CpuDriver, slot: SlotRef) -> Result<()> {
+    cpu.caps.check_lock(slot)?;
     let cap = slot.cap();
-    check_whole(cpu, &cap)?;
-    let elsewhere = cap.is_foreign() || cap.has_remote(attr::COPIES_OR_DESCENDANTS);
-    if elsewhere || cpu.caps.db.has_copies(slot) || cpu.caps.db.first_descendant(slot).is_some() {
-        return Err(Status::HasDescendants);
-    }
+    let shared = whole(cpu, &cap)?;
     let (number, id) = (pool_of(object_of(&cap)), record_of(object_of(&cap)));
-    if is_described_in_use(cpu, &cap)? {
-        return Err(Status::HasDescendants);
-    }
-    with_pool(cpu, number, |objects| {
-        let record = objects.record(id).ok_or(Refused::Gone)?;
-        if objects.anchor(record).is_live() {
-            objects.destroy(record)?;
+    changing(cpu, shared, |cpu| {
+        if cpu.caps.db.has_copies(slot) || cpu.caps.db.first_descendant(slot).is_some() {
+            return Err(Status::HasDescendants);
         }
-        for _ in 0..STEPS {
-            if objects.reap(record)? {
-                return Ok(());
+        if is_described_in_use(cpu, &cap)? {
+            return Err(Status::HasDescendants);
+        }
+        check_elsewhere(cpu, slot, shared)?;
+        with_pool(cpu, number, |objects| {
+            let record = objects.record(id).ok_or(Refused::Gone)?;
+            if objects.anchor(record).is_live() {
+                objects.destroy(record)?;
             }
-        }
-        Err(Refused::Again)
-    })?;
-    if let Some(shared) = morsels::open_pool(cpu.core, number) {
+            for _ in 0..STEPS {
+                if objects.reap(record)? {
+                    return Ok(());
+                }
+            }
+            Err(Refused::Again)
+        })?;
         let shrank = shared.is_apart() && shrink_directory(cpu, number, id)?;
         // It is found at once by who creates the next one.
         shared.cursor.store(if shrank { 0 } else { id / RECORDS }, Relaxed);
-    }
+        Ok(())
+    })?;
     drop_slot(&mut cpu.caps, &mut cpu.sched, slot);
     Ok(())
+}
+
+/// Has no other core anything of an object that is to be destroyed?
+fn check_elsewhere(cpu: &mut CpuDriver, slot: SlotRef, shared: &SharedPool) -> Result<()> {
+    let cap = slot.cap();
+    if !cap.is_foreign() && !cap.has_remote(attr::COPIES_OR_DESCENDANTS) {
+        return Ok(());
+    }
+    // What is being destroyed nobody can open, or send.
+    let is_live = with_object(cpu, &cap, |_, _| Ok(()));
+    if is_live == Err(Status::Empty) {
+        return Ok(());
+    }
+    is_live?;
+    if !cpu.caps.asks.is_granted(cap.base, cap.word) {
+        return Err(cpu.caps.ask_range(slot, cap.base, cap.word).into());
+    }
+    // The others could only get something of it from somebody. Who has the pool needs nobody.
+    let is_home = morsels::is_at_home(cpu.core, &cap);
+    let stays = is_home || shared.changes.take_vacant(record_of(object_of(&cap)));
+    stays.then_some(()).ok_or(Status::Again)
+}
+
+/// For another core, which is to destroy an object: has this one anything of it?
+pub fn in_use(cpu: &mut CpuDriver, cap: &RawCap) -> bool {
+    let mut all = cpu.caps.db.overlapping(MORSELS, cap.base, cap.word, Class::All);
+    if all.next().is_some() {
+        return true;
+    }
+    drop(all);
+    let Some(shared) = morsels::open_pool(cpu.core, pool_of(object_of(cap))) else { return true };
+    if shared.home() != cpu.core.id {
+        return false;
+    }
+    // From here on who opens it says so.
+    shared.changes.set_vacant(record_of(object_of(cap)));
+    is_described_in_use(cpu, cap) != Ok(false)
 }
 
 /// Gives back the page with a record that is free, if there are no others in it. Returns `true` if it went.
@@ -759,19 +855,31 @@ pub fn map(
     args: MapArgs,
     dst: SlotRef,
 ) -> Result<()> {
-    let cap = from.slot.cap();
     if table.cap().is(CapType::DeviceSpace) {
-        check_at_home(cpu, &cap)?;
         return map_to_device(cpu, table, from, args, dst);
     }
     let (level, flags) = check_morsel(&mut cpu.vm, &cpu.caps, table, from, &args)?;
-    let at = (args.entry, level, flags);
-    if level == 1 {
-        // They would have to be cleared with the pages.
-        check_at_home(cpu, &cap)?;
+    let (object, at) = (object_of(&from.slot.cap()), (args.entry, level, flags));
+    let show = |cpu: &mut CpuDriver| show_at(cpu, table, from, at, &args, dst);
+    match level {
+        // They have to be cleared with the pages.
+        1 => showing(cpu, object, show),
+        _ => show(cpu),
     }
-    let Some(root) = shown_root(cpu, &cap, level, &args)? else {
-        return map_pages(cpu, table, from.slot, at, &args, dst);
+}
+
+/// Shows a table, or single pages, at entries that were checked.
+fn show_at(
+    cpu: &mut CpuDriver,
+    table: SlotRef,
+    from: Held,
+    at: (u32, u8, MapFlags),
+    args: &MapArgs,
+    dst: SlotRef,
+) -> Result<()> {
+    let (cap, level) = (from.slot.cap(), at.1);
+    let Some(root) = shown_root(cpu, &cap, level, args)? else {
+        return map_pages(cpu, table, from.slot, at, args, dst);
     };
     let (base, is_table) = (root.0 * PAGE, level > 1);
     let shown = Shown { base, key: cap.base, is_table };
@@ -908,14 +1016,15 @@ pub fn replace(cpu: &mut CpuDriver, slot: SlotRef, from: Held, flags: MapFlags) 
     if old.count != 1 || old.is_table || old.level != 1 {
         return Err(Status::OutOfRange);
     }
-    check_at_home(cpu, &cap)?;
     let flags = granted_morsel(&cpu.caps, flags, from)?;
-    let page = page(cpu, &cap, 0)?;
-    if slot.is_empty() {
-        return Err(Status::Empty);
-    }
-    replace_by_morsel(&mut cpu.vm, &mut cpu.caps, slot, from.slot, flags, &page);
-    Ok(())
+    showing(cpu, object_of(&cap), |cpu| {
+        let page = page(cpu, &cap, 0)?;
+        if slot.is_empty() {
+            return Err(Status::Empty);
+        }
+        replace_by_morsel(&mut cpu.vm, &mut cpu.caps, slot, from.slot, flags, &page);
+        Ok(())
+    })
 }
 
 /// Copies a page of an object to the page at `to`, which is nobody's; see [`captypes::op::RetypeCopy`].

@@ -223,6 +223,7 @@ pub(super) fn map_boot_info(
         ram_bytes: regions.map(|r| r.end - r.start).sum(),
         first_domains: shares.fold(BOOT_CORE.bit(), |set, (core, _)| set | 1 << core),
         channel_bytes: info.channels.end - info.channels.start,
+        share: [0; 4],
         nodes,
         cmdline,
     };

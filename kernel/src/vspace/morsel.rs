@@ -58,13 +58,21 @@ impl Shown {
 
 /// An entry is going to show what the capability of a Mapping says.
 pub(super) fn shows(vm: &mut Translations, cap: &RawCap) {
-    vm.core().cores.pools().shows(morsels::object_of(cap));
+    let (core, object) = (vm.core(), morsels::object_of(cap));
+    core.cores.pools().shows(object);
+    if is_borrowed(cap) {
+        core.shared.pool_use.shows_single(object);
+    }
 }
 
 /// It does so no more: whoever takes pages of the object away need not ask for it once it is cached nowhere.
 #[inline(never)]
 pub(super) fn shows_no_more(vm: &mut Translations, cap: &RawCap) {
     forget_in_devices(vm, cap);
+    if is_borrowed(cap) {
+        // It may be cached still: who takes pages away has all forget what shows the object, as long as that is counted.
+        vm.core().shared.pool_use.shows_single_no_more(morsels::object_of(cap));
+    }
     let place = morsels::object_of(cap) as usize % PLACES;
     vm.elsewhere.unshown.places |= 1 << place;
     vm.elsewhere.unshown.counts[place] += 1;

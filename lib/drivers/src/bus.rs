@@ -1,7 +1,8 @@
 //! Claiming a device for a driver: for whoever has the bus.
 
+use crate::Slots;
 use abi::layout::PAGE;
-use abi::slots::{BOOT_DEVICES_L1, DEVICE, DEVICE_IRQ, IO, IRQ};
+use abi::slots::{BOOT_DEVICES_L1, IO, IRQ};
 use libos::ephemeral::Window;
 use libos::runtime::Boot;
 use libos::spawn::Child;
@@ -79,9 +80,9 @@ pub struct Claimed {
 
 impl Claimed {
     /// Gives it to the domain that drives it. The words are for [`Device::of`](crate::Device::of).
-    pub fn give(self, child: &Child) -> Result<[u64; 4], Status> {
-        self.registers.move_to(child.slot(DEVICE))?;
-        self.line.move_to(child.slot(DEVICE_IRQ))?;
+    pub fn give(self, child: &Child, slots: Slots) -> Result<[u64; 4], Status> {
+        self.registers.move_to(child.slot(slots.registers))?;
+        self.line.move_to(child.slot(slots.irq))?;
         for slot in [self.registers, self.line] {
             domain::free_or_lose_slot(slot);
         }

@@ -10,6 +10,7 @@
 
 use crate::dma::{Buffers, Memory};
 use crate::transport::Device;
+use crate::Failure;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hint::spin_loop;
@@ -50,28 +51,6 @@ const OUTPUT_BYTES: usize = 12 * 1024;
 /// The queue with what comes in on a port (from 0 on), and behind it the one with what goes out.
 const fn queue_in(port: usize) -> u16 {
     4 + 2 * port as u16
-}
-
-/// Why the device cannot be used.
-#[derive(Clone, Copy, Debug)]
-pub enum Failure {
-    /// It does not have what is needed, or does not say what ports it has.
-    Unsuitable,
-    /// A queue cannot be set up.
-    Queue(virtio_drivers::Error),
-    /// There is too little memory, or the kernel refused something.
-    Status(Status),
-}
-
-impl From<Status> for Failure {
-    fn from(status: Status) -> Self {
-        Failure::Status(status)
-    }
-}
-impl From<virtio_drivers::Error> for Failure {
-    fn from(error: virtio_drivers::Error) -> Self {
-        Failure::Queue(error)
-    }
 }
 
 /// What control messages say.

@@ -1,9 +1,9 @@
 //! A virtio device by its registers.
 
-use abi::slots::{DEVICE, DEVICE_IRQ};
+use crate::Slots;
 use core::sync::atomic::{fence, Ordering};
 use libos::vspace::RW;
-use libos::{domain, invoke, op, Place, Status};
+use libos::{domain, invoke, op, CapAddr, Place, Status};
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::PhysAddr;
 use virtiopci::{Part, Registers};
@@ -40,6 +40,7 @@ mod common {
 /// The device that this domain was given.
 pub struct Device {
     ty: DeviceType,
+    irq: CapAddr,
     registers: Registers,
     va: usize,
     /// Where each queue is notified, in the registers.
@@ -47,17 +48,20 @@ pub struct Device {
 }
 
 impl Device {
-    /// Maps the registers, with the words that came with them; `None` if no device was given. To be
+    /// Maps the registers in a slot, with the words that came with them; `None` if no device was given. To be
     /// called once.
-    pub fn of(ty: DeviceType, words: [u64; 4]) -> Result<Option<Device>, Status> {
+    pub fn of(ty: DeviceType, slots: Slots, words: [u64; 4]) -> Result<Option<Device>, Status> {
         let Some(registers) = Registers::from_words(words) else { return Ok(None) };
-        let va = domain::with(|domain| domain.map(DEVICE.into(), 0, registers.bytes.into(), RW))?;
-        Ok(Some(Device { ty, registers, va: va as usize, notify: [0; MOST_QUEUES] }))
+        let va = domain::with(|domain| {
+            domain.map(slots.registers.into(), 0, registers.bytes.into(), RW)
+        })?;
+        let irq = slots.irq;
+        Ok(Some(Device { ty, irq, registers, va: va as usize, notify: [0; MOST_QUEUES] }))
     }
 
     /// Has this dispatcher notified of the interrupts, with these bits.
     pub fn listen(&self, bits: u64) -> Result<(), Status> {
-        invoke(DEVICE_IRQ, op::IrqBind { bits, to: Place::NULL })
+        invoke(self.irq, op::IrqBind { bits, to: Place::NULL })
     }
 
     /// Begins the conversation: of the features that driver and device both know, answers those. `None`: the

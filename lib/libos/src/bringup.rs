@@ -185,11 +185,12 @@ pub fn give_boot(
     child: &mut Child,
     domain: &mut domain::Domain,
     window: &mut Window,
-) -> Result<(), Status> {
+) -> Result<Place, Status> {
     child.give(ARCHIVE, ARCHIVE)?;
     let page = child.frame(PAGE, &mut domain.arena)?;
     window.open(page, 0, PAGE, RW)?.write(0, boot.page())?;
     child.map(BOOT_INFO, PAGE, page, 0, R, &mut domain.arena)?;
     let archive = boot.info.archive_bytes.next_multiple_of(PAGE);
-    child.map(ARCHIVE_VA, archive, ARCHIVE.into(), 0, R, &mut domain.arena)
+    child.map(ARCHIVE_VA, archive, ARCHIVE.into(), 0, R, &mut domain.arena)?;
+    Ok(page)
 }

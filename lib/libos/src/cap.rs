@@ -192,7 +192,8 @@ pub trait Cap: Into<Place> + Copy {
         mapping: impl Into<Place>,
     ) -> Result<(), Status> {
         let (src, mapping) = (src.into(), mapping.into());
-        invoke(self, op::Map { entry, count, src, offset, flags, mapping })
+        // While another core takes pages of a morsel away, it is not shown page by page.
+        until_done(|| invoke(self, op::Map { entry, count, src, offset, flags, mapping }))
     }
 
     /// [`op::MapMany`], on a table.
@@ -218,7 +219,8 @@ pub trait Cap: Into<Place> + Copy {
     /// [`op::Replace`], on a Mapping.
     #[inline(always)]
     fn replace(self, src: impl Into<Place>, flags: MapFlags) -> Result<(), Status> {
-        invoke(self, op::Replace { src: src.into(), flags })
+        let src = src.into();
+        until_done(|| invoke(self, op::Replace { src, flags }))
     }
 
     /// [`op::ProtectMany`], on the first of the Mappings, in as many invocations as it takes.

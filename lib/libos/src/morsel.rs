@@ -2,7 +2,7 @@
 
 use crate::cap::until_done;
 use crate::{invoke, Cap, PAGE};
-use captypes::invocations::{Copied, Made, MorselFacts, PoolFacts, Value};
+use captypes::invocations::{Copied, Made, MorselFacts, PoolFacts, Surveyed, Value};
 use captypes::{op, Place, Rights, Status};
 
 /// What survives when the power fails.
@@ -115,13 +115,20 @@ pub trait MorselCap: Cap {
 
     /// How many of these pages are there: [`op::SurveyMorsel`].
     fn count_pages(self, first: u64, count: u64) -> Result<u64, Status> {
-        let (mut at, end, mut pages) = (first, first.saturating_add(count), 0);
-        while at < end {
-            let survey = op::SurveyMorsel { first: at, count: end - at, until: 0 };
+        self.survey_pages(first, count).map(|seen| seen.pages)
+    }
+
+    /// How many of these pages are there, and how many of them in large ones: [`op::SurveyMorsel`].
+    fn survey_pages(self, first: u64, count: u64) -> Result<Surveyed, Status> {
+        let end = first.saturating_add(count);
+        let mut all = Surveyed { next: first, pages: 0, found: 0, large: 0 };
+        while all.next < end {
+            let survey = op::SurveyMorsel { first: all.next, count: end - all.next, until: 0 };
             let seen = until_done(|| invoke(self, survey))?;
-            (at, pages) = (seen.next, pages + seen.pages);
+            (all.next, all.pages) = (seen.next, all.pages + seen.pages);
+            all.large += seen.large;
         }
-        Ok(pages)
+        Ok(all)
     }
 
     /// The next of these pages that is there: [`op::SurveyMorsel`].

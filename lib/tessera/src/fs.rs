@@ -186,7 +186,7 @@ impl File {
         const LOOK: u64 = 256 << 10;
         let offset = start + done as u64;
         let write = matches!(direction, Direction::Write(_));
-        let request = op::FileExtent { desc: self.desc, offset, write };
+        let request = op::FileExtent { desc: self.desc, offset, write, until: NOT_BEHIND };
         let slot = Slot::new()?;
         let (extent, has_frame) = unix::with(|session| session.receive(request, slot.0))?;
         let inside = offset.checked_sub(extent.start).ok_or(Errno::EIO)?;

@@ -1,20 +1,25 @@
 //! Starting the servers.
 
+use crate::abi::boot::BootInfo;
 use crate::abi::layout::PAGE;
 use crate::abi::slots::*;
 use bootarchive::{find, Damage, Entry};
 use core::fmt;
-use drivers::{bus, DeviceType};
+use core::mem::offset_of;
+use drivers::{bus, DeviceType, Slots};
 use libos::bringup;
 use libos::ephemeral::Window;
 use libos::ram::Ram;
 use libos::runtime::Boot;
 use libos::session::{MEMD_BADGE, MONITOR_BADGE, SPAWND_BADGE, UNIXD_BADGE};
 use libos::spawn::SpawnError;
-use libos::{Cap, CapType, Rights, Status};
+use libos::vspace::RW;
+use libos::{cmdline, Cap, CapType, Rights, Status};
 
 /// The line of the messages of the device with the standard streams.
 const STREAMS_LINE: u64 = 16;
+/// That of a shared folder.
+const SHARE_LINE: u64 = 17;
 
 /// Why the system cannot start.
 pub enum StartError {
@@ -70,7 +75,11 @@ pub fn start_all(boot: &Boot) -> Result<(), StartError> {
 /// ELF file.
 fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
     let library = file(boot, "boot/libunix")?;
-    let streams = claim_streams(boot, window);
+    let streams = claim(boot, (DeviceType::Console, STREAMS_LINE), "console", window);
+    let share = match cmdline::option(boot.cmdline(), "share") {
+        Some(_) => claim(boot, (DeviceType::_9P, SHARE_LINE), "share", window),
+        None => None,
+    };
     let path = "boot/unixd";
     bringup::start(file(boot, path)?.data, UNIXD_BADGE, window, |child, domain, window| {
         for slot in [MEMD, KERNEL, IO] {
@@ -88,23 +97,36 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
         ARCHIVE.retype(CapType::Frame, offset, pages, 1, child.slot(LIBUNIX_ELF))?;
         domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
         SELF_EP.mint_badged(child.slot(REPORT), Rights::SEND, UNIXD_BADGE)?;
-        bringup::give_boot(boot, child, domain, window)?;
+        let page = bringup::give_boot(boot, child, domain, window)?;
+        if let Some(share) = share {
+            let words = share.give(child, Slots::SHARE)?;
+            let mut view = window.open(page, 0, PAGE, RW)?;
+            for (index, word) in words.into_iter().enumerate() {
+                view.write(offset_of!(BootInfo, share) + 8 * index, &word.to_le_bytes())?;
+            }
+        }
         if boot.persistent_memory().is_some() {
             PERSISTENT.move_to(child.slot(PERSISTENT))?;
         }
-        let [w0, w1, w2, w3] = streams.map_or(Ok([0; 4]), |device| device.give(child))?;
+        let [w0, w1, w2, w3] =
+            streams.map_or(Ok([0; 4]), |device| device.give(child, Slots::FIRST))?;
         Ok([bytes, w0, w1, w2, w3])
     })
     .map_err(|error| StartError::Server(path, error))
 }
 
-/// The device with the standard streams, if the machine has it: without, they go over the serial port.
-fn claim_streams(boot: &Boot, window: &mut Window) -> Option<bus::Claimed> {
-    match bus::claim(boot, DeviceType::Console, STREAMS_LINE, window) {
+/// A device, if the machine has it: without that of the streams, they go over the serial port.
+fn claim(
+    boot: &Boot,
+    (ty, line): (DeviceType, u64),
+    name: &str,
+    window: &mut Window,
+) -> Option<bus::Claimed> {
+    match bus::claim(boot, ty, line, window) {
         Ok(claimed) => Some(claimed),
         Err(refusal) => {
             if !refusal.is_absence() {
-                libos::log!("init: the console device cannot be used: {refusal:?}");
+                libos::log!("init: the {name} device cannot be used: {refusal:?}");
             }
             None
         }

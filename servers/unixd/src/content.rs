@@ -18,7 +18,8 @@ use libos::ipc::Caps;
 use libos::Rights;
 use memfs::Ino;
 use unixproto::files::{
-    AT_OFFSET, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE, O_APPEND,
+    AT_OFFSET, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE, NOT_BEHIND,
+    O_APPEND,
 };
 use unixproto::ops::{self, Part};
 use unixproto::session::DATA_BYTES;
@@ -255,11 +256,16 @@ impl Contents<'_> {
             desc.writable()?;
         }
         // Mostly it is there: mapped before, or by another process.
-        if let Some(piece) = self.files.present(ino, op.offset, op.write)? {
-            return share(piece, op.write);
+        if op.until == NOT_BEHIND {
+            if let Some(piece) = self.files.present(ino, op.offset, op.write)? {
+                return share(piece, op.write);
+            }
         }
         let user = self.procs.cred(self.caller.pid).uid;
         self.files.make_piece(ino, op.write, user)?;
+        if op.until != NOT_BEHIND {
+            self.files.show_until(ino, op.until)?;
+        }
         share(self.files.piece(ino, op.offset)?, op.write)
     }
 }

@@ -9,6 +9,7 @@ use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
 use crate::procs::{Pid, HELD_MAX};
 use crate::server::sets::Sets;
+use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
 use crate::streams::Channel;
 use crate::voices::Speaker;
@@ -37,6 +38,8 @@ pub enum Object {
     File(Ino),
     /// A directory.
     Dir(Node),
+    /// A file or directory of the host.
+    Shared(OpenFile),
     /// A pipe or fifo, by its number, and the inode of a fifo.
     Pipe(u32, Option<Ino>),
     /// The terminal.
@@ -72,6 +75,8 @@ impl Object {
         match self {
             Object::File(_) => Kind::Regular,
             Object::Dir(_) => Kind::Directory,
+            Object::Shared(file) if file.is_dir => Kind::Directory,
+            Object::Shared(_) => Kind::Shared,
             Object::Pipe(..) => Kind::Pipe,
             Object::Tty(_) => Kind::Tty,
             Object::Stream(_) => Kind::Stream,
@@ -90,6 +95,7 @@ impl Object {
         match self {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
             Object::Disk { node, .. } => Some(Node::Mem(*node)),
+            Object::Shared(file) => Some(Node::Share(file.node)),
             Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
             Object::Dir(node)
             | Object::Path(node)
@@ -115,7 +121,7 @@ impl Object {
             Object::Set(number) => Some(Source::Set(*number)),
             Object::Signals(_) => Some(Source::Signals(pid)),
             Object::File(_) | Object::Dir(_) | Object::Device(..) | Object::Disk { .. } => None,
-            Object::Text(..) | Object::Path(_) | Object::Memory(..) => None,
+            Object::Text(..) | Object::Path(_) | Object::Memory(..) | Object::Shared(_) => None,
         }
     }
 }
@@ -298,7 +304,8 @@ impl Descs {
     pub fn describe(&self, tree: &Tree, pid: Pid, id: u32) -> Tried {
         let object = &self.of(pid, id)?.object;
         let (kind, inode) = (object.kind() as u8, object.inode());
-        done(Opened { desc: id, kind, inode, is_stored: tree.stores(object) })
+        let (is_stored, is_large) = (tree.stores(object), tree.is_large(object));
+        done(Opened { desc: id, kind, inode, is_stored, is_large })
     }
 
     /// The signals that are read by a description. `EINVAL`: it is something else.
@@ -409,6 +416,7 @@ impl Handles<'_> {
             Object::Set(number) => self.sets.remove(number),
             Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
             Object::Disk { .. } | Object::Memory(..) => {}
+            Object::Shared(file) => self.tree.close_shared(file),
             Object::Tty(_) | Object::Stream(_) | Object::Signals(_) => {}
         }
         if let Some(node) = desc.object.node() {

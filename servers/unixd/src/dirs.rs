@@ -22,6 +22,19 @@ pub struct Dents {
 }
 
 impl Dents {
+    /// None yet, and room for so many bytes.
+    pub fn new(most: usize) -> Dents {
+        Dents { bytes: Vec::new(), most: most.min(DATA_BYTES), full: false }
+    }
+
+    /// What there is; `EINVAL` if there was no room for any.
+    pub fn bytes(&self) -> Result<&[u8], Errno> {
+        match self.bytes.is_empty() && self.full {
+            true => Err(Errno::EINVAL),
+            false => Ok(&self.bytes),
+        }
+    }
+
     /// Adds an entry; false if it does not fit.
     pub fn add(&mut self, ino: u64, next: u64, kind: u8, name: &[u8]) -> bool {
         let length = (HEADER + name.len() + 1).next_multiple_of(8);
@@ -51,19 +64,18 @@ pub fn get_dents(
     let desc = descs.of(caller.pid, id)?;
     desc.readable()?;
     let Object::Dir(node) = desc.object else { return Err(Errno::ENOTDIR) };
-    let mut dents = Dents { bytes: Vec::new(), most: most.min(DATA_BYTES), full: false };
+    let mut dents = Dents::new(most);
     let from = desc.offset;
     let view = View::new(tree, procs, descs, caller)?;
     let next = match node {
         Node::Mem(ino) => view.list(ino, from, &mut dents)?,
         Node::Proc(node) => view.list_proc(node, from, &mut dents)?,
+        Node::Share(_) => return Err(Errno::EBADF),
     };
-    if dents.bytes.is_empty() && dents.full {
-        return Err(Errno::EINVAL);
-    }
-    procs.put(caller, &dents.bytes)?;
+    let bytes = dents.bytes()?;
+    procs.put(caller, bytes)?;
     descs.of_mut(caller.pid, id)?.offset = next;
-    count(dents.bytes.len())
+    count(bytes.len())
 }
 
 /// The number of an inode as `stat` shows it.

@@ -58,6 +58,7 @@ impl Life<'_> {
         // From here on nobody looks at what the process writes, and nothing is its request.
         let parts = (proc.voice.take(), proc.domain.take());
         let ending = self.voices.end_process(pid, parts);
+        self.procs.parcels.forget(pid);
         self.give_up(pid);
         self.trace_gone(pid, status);
         self.tracer_gone(pid);

@@ -16,6 +16,7 @@ use crate::names::View;
 use crate::nodes::Tree;
 use crate::procs::*;
 use crate::server::SCRATCH;
+use crate::share::UNANSWERED;
 use crate::stock::Stock;
 use crate::system::System;
 use crate::threads::Thread;
@@ -253,9 +254,10 @@ impl Births<'_> {
         let caller = self.life.caller;
         let (path, mut args) = (self.life.procs.a(caller, call)?, self.life.procs.b(caller, call)?);
         args.truncate(CMDLINE_MAX);
-        let exe = View::new(self.tree, self.life.procs, self.descs, caller)?
-            .absolute(&path)
-            .unwrap_or_else(|_| path.clone());
+        let exe = match View::new(self.tree, self.life.procs, self.descs, caller)?.absolute(&path) {
+            Err(UNANSWERED) => return Err(UNANSWERED),
+            exe => exe.unwrap_or_else(|_| path.clone()),
+        };
         let proc = self.life.procs.get_mut(pid)?;
         proc.name = name_of(&path);
         proc.program = Some(Rc::new(Program { exe, cmdline: args }));

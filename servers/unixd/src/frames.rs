@@ -10,7 +10,7 @@ use abi::slots::ARCHIVE;
 use files::Memory;
 use libos::ephemeral::{FrameWriter, Window};
 use libos::morsel::MorselCap;
-use libos::{invoke, op, Cap, CapType, Place, Status};
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status};
 use memfs::Cred;
 use unixproto::Errno;
 
@@ -47,6 +47,16 @@ impl Frames {
     }
 }
 
+fn revoke(cap: CapAddr) -> Result<(), Errno> {
+    for _ in 0..REVOKES {
+        match invoke(cap, op::Revoke {}) {
+            Err(Status::Again) => {}
+            result => return result.map_err(errno),
+        }
+    }
+    Err(Errno::EAGAIN)
+}
+
 /// A part of the boot archive.
 fn archive(offset: u64, bytes: u64) -> &'static [u8] {
     // SAFETY: `init` maps the archive read-only for good and nobody writes it; its files lie inside.
@@ -77,13 +87,11 @@ impl Memory for Frames {
     }
 
     fn revoke(&mut self, frame: &Slots) -> Result<(), Errno> {
-        for _ in 0..REVOKES {
-            match invoke(frame.first(), op::Revoke {}) {
-                Err(Status::Again) => {}
-                result => return result.map_err(errno),
-            }
-        }
-        Err(Errno::EAGAIN)
+        revoke(frame.first())
+    }
+
+    fn revoke_object(&mut self, object: &Morsel) -> Result<(), Errno> {
+        revoke(object.cap())
     }
 
     fn make_object(&mut self, bytes: u64, needed: u64, user: u32) -> Result<Morsel, Errno> {

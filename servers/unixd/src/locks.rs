@@ -70,8 +70,10 @@ impl FileLocks {
 fn key(object: &Object) -> u64 {
     const PIPES: u64 = 1 << 32;
     const OTHERS: u64 = 2 << 32;
+    const SHARED: u64 = 1 << 63;
     match (object.node(), object) {
         (Some(Node::Mem(ino)), _) => ino.0 as u64,
+        (_, Object::Shared(file)) => SHARED | file.number,
         (_, Object::Pipe(number, _)) => PIPES | *number as u64,
         _ => OTHERS,
     }

@@ -3,6 +3,7 @@
 use crate::descs::{Descs, Object};
 use crate::nodes::{Node, Tree};
 use crate::procs::{cred_of, Procs};
+use crate::share::{Visit, Way};
 use crate::voices::Speaker;
 use crate::wait::Call;
 use alloc::vec::Vec;
@@ -10,6 +11,15 @@ use credentials::Credentials;
 use memfs::{walk, Cred, Found, Ino, Names, Step, Walk};
 use unixproto::files::{AT_EMPTY_PATH, CWD};
 use unixproto::Errno;
+
+/// A directory in which names are made and removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Parent {
+    /// Of the file system.
+    Mem(Ino),
+    /// Of the folder of the host.
+    Share(u32),
+}
 
 /// The tree as one process sees it, with `/proc`.
 #[derive(Clone, Copy)]
@@ -45,6 +55,7 @@ impl<'a> View<'a> {
         }
         match self.descs.of(self.caller.pid, dir)?.object {
             Object::Dir(node) | Object::Path(node) => Ok(node),
+            Object::Shared(file) if file.is_dir => Ok(Node::Share(file.node)),
             _ => Err(Errno::ENOTDIR),
         }
     }
@@ -80,14 +91,22 @@ impl<'a> View<'a> {
         match self.target(call, dir, flags, follow)? {
             Node::Mem(ino) => Ok(ino),
             Node::Proc(_) => Err(Errno::EPERM),
+            Node::Share(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 
+    /// The folder of the host, for this request.
+    pub fn visit(&self) -> Result<Visit<'a>, Errno> {
+        let share = self.tree.share().ok_or(Errno::EIO)?;
+        Ok(share.visit(self.caller.tid, self.cred()))
+    }
+
     /// Directory and name of a path whose last component is to be made or removed.
-    pub fn last(&self, dir: u32, path: &[u8]) -> Result<(Ino, Found<Node>), Errno> {
+    pub fn last(&self, dir: u32, path: &[u8]) -> Result<(Parent, Found<Node>), Errno> {
         let found = self.walk(dir, path, false)?;
         match found.parent {
-            Node::Mem(ino) => Ok((ino, found)),
+            Node::Mem(ino) => Ok((Parent::Mem(ino), found)),
+            Node::Share(node) => Ok((Parent::Share(node), found)),
             Node::Proc(_) if found.node.is_some() => Err(Errno::EPERM),
             Node::Proc(_) => Err(Errno::ENOENT),
         }
@@ -106,6 +125,7 @@ impl Names for View<'_> {
     fn step(&self, node: Node) -> Result<Step<Node>, Errno> {
         match node {
             Node::Proc(node) => self.proc_step(node),
+            Node::Share(node) => self.visit()?.step(node),
             Node::Mem(ino) => Ok(match self.tree.files().names().step(ino)? {
                 Step::Dir => Step::Dir,
                 Step::Link(text) => Step::Link(text),
@@ -119,6 +139,7 @@ impl Names for View<'_> {
         match dir {
             Node::Mem(ino) => self.tree.files().names().enter(ino, cred),
             Node::Proc(dir) => self.proc_enter(dir),
+            Node::Share(dir) => self.visit()?.enter(dir),
         }
     }
 
@@ -127,6 +148,7 @@ impl Names for View<'_> {
             (Node::Mem(dir), Node::Mem(link)) => {
                 self.tree.files().names().may_follow(dir, link, cred)
             }
+            (Node::Share(dir), Node::Share(link)) => self.visit()?.may_follow(dir, link),
             _ => Ok(()),
         }
     }
@@ -134,6 +156,11 @@ impl Names for View<'_> {
     fn lookup(&self, dir: Node, name: &[u8]) -> Result<Option<Node>, Errno> {
         match dir {
             Node::Proc(dir) => self.proc_lookup(dir, name),
+            Node::Share(dir) => Ok(match self.visit()?.lookup(dir, name)? {
+                Some(Way::Node(node)) => Some(Node::Share(node)),
+                Some(Way::Out) => Some(self.tree.root()),
+                None => None,
+            }),
             Node::Mem(ino) => {
                 let found = self.tree.files().names().lookup(ino, name)?;
                 Ok(found.map(|ino| self.tree.node(ino)))
@@ -148,6 +175,7 @@ impl Tree {
         match node {
             Node::Mem(ino) => self.files().names().path_of(ino),
             Node::Proc(node) => Ok(crate::procfs::path_of(node)),
+            Node::Share(node) => self.share().ok_or(Errno::EIO)?.path(node),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::load::Load;
 use crate::names::View;
 use crate::nodes::Node;
 use crate::procs::{Procs, State};
+use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
 use crate::stock::Stock;
 use crate::system::System;
@@ -18,6 +19,9 @@ use memfs::{Attr, Cred, Found, Ino};
 use unixproto::files::*;
 use unixproto::ops::{Opened, PipeEnds};
 use unixproto::{op, Errno};
+
+/// Bytes of a large page.
+pub const LARGE_PAGE: u64 = 2 << 20;
 
 /// Device numbers of what is in `/dev`.
 pub mod device {
@@ -95,7 +99,14 @@ impl Opening<'_> {
         if op.flags & O_DIRECTORY != 0 {
             return Err(Errno::EINVAL);
         }
-        let Node::Mem(dir) = found.parent else { return Err(Errno::ENOENT) };
+        let dir = match found.parent {
+            Node::Mem(dir) => dir,
+            Node::Proc(_) => return Err(Errno::ENOENT),
+            Node::Share(dir) => {
+                let file = self.view()?.visit()?.create(dir, &found.name, op)?;
+                return self.open_shared(op, &found, file);
+            }
+        };
         // A link that leads nowhere was followed to its end already.
         let ino = self.new_file(dir, &found.name, op.mode)?;
         self.open_node(call, op, &found, Node::Mem(ino), true)
@@ -120,6 +131,7 @@ impl Opening<'_> {
             return Err(Errno::EINVAL);
         }
         let Node::Mem(dir) = self.view()?.walk(op.dir, path, true)?.existing()? else {
+            // Neither processes nor the host have a place for it.
             return Err(Errno::EOPNOTSUPP);
         };
         let inode = self.names().get(dir)?;
@@ -143,6 +155,7 @@ impl Opening<'_> {
     ) -> Tried {
         let object = match node {
             Node::Proc(node) => self.open_proc(node, op)?,
+            Node::Share(node) => return self.open_share(node, op, found),
             Node::Mem(ino) => {
                 if !new {
                     self.may_open(ino, op)?;
@@ -175,6 +188,41 @@ impl Opening<'_> {
         self.opened(object, op.flags, Some(place), claim)
     }
 
+    /// Opens what is in the folder of the host.
+    fn open_share(&mut self, node: u32, op: op::Open, found: &Found<Node>) -> Tried {
+        let visit = self.view()?.visit()?;
+        if op.flags & O_PATH == 0 {
+            let file = visit.open(node, op)?;
+            return self.open_shared(op, found, file);
+        }
+        let kind = visit.stat(node)?.mode & S_IFMT;
+        let object = match kind {
+            S_IFDIR => Object::Dir(Node::Share(node)),
+            _ if op.flags & O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
+            _ => Object::Path(Node::Share(node)),
+        };
+        self.opened_at(op, found, Node::Share(node), object)
+    }
+
+    /// Gives the process a description of an open file of the host.
+    fn open_shared(&mut self, op: op::Open, found: &Found<Node>, file: OpenFile) -> Tried {
+        self.opened_at(op, found, Node::Share(file.node), Object::Shared(file))
+    }
+
+    fn opened_at(
+        &mut self,
+        op: op::Open,
+        found: &Found<Node>,
+        node: Node,
+        object: Object,
+    ) -> Tried {
+        let dir = found.parent;
+        self.handles.tree.hold(node);
+        self.handles.tree.hold(dir);
+        let place = Place { dir, name: found.name.clone() };
+        self.opened(object, op.flags, Some(place), Claim::None)
+    }
+
     /// What an open of a regular file claims. `ETXTBSY`: somebody else's claim is in the way.
     fn claimed(&mut self, ino: Ino, op: op::Open) -> Result<Claim, Errno> {
         let file = self.handles.tree.files().content(ino)?;
@@ -205,7 +253,8 @@ impl Opening<'_> {
     }
 
     /// An unnamed file of so many zeros.
-    pub fn mem_file(&mut self, size: u64) -> Tried {
+    pub fn mem_file(&mut self, op: op::MemFile) -> Tried {
+        let op::MemFile { size, large: is_large } = op;
         let Speaker { pid, .. } = self.caller;
         let cred = self.cred();
         self.handles.descs.room(pid, cred.uid, 1)?;
@@ -213,11 +262,16 @@ impl Opening<'_> {
             return Err(Errno::ENOMEM);
         }
         let attr = Attr { mode: 0o777, cred, now: self.handles.clock.wall() };
-        let ino = self.handles.tree.files_mut().create_unnamed(size, attr)?;
+        let files = self.handles.tree.files_mut();
+        let ino = files.create_unnamed(size, attr)?;
+        if is_large {
+            files.set_grain(ino, LARGE_PAGE)?;
+        }
         let object = Object::File(ino);
         let desc = self.handles.open((pid, cred.uid), object, O_RDWR, None, Claim::None)?;
         let inode = ino.0.into();
-        done(Opened { desc, kind: Kind::Regular as u8, inode, is_stored: false })
+        let kind = Kind::Regular as u8;
+        done(Opened { desc, kind, inode, is_stored: false, is_large })
     }
 
     /// Makes a pipe.
@@ -279,9 +333,10 @@ impl Opening<'_> {
 
     fn opened(&mut self, object: Object, flags: u32, place: Option<Place>, claim: Claim) -> Tried {
         let (kind, inode) = (object.kind() as u8, object.inode());
-        let is_stored = self.handles.tree.stores(&object);
+        let (is_stored, is_large) =
+            (self.handles.tree.stores(&object), self.handles.tree.is_large(&object));
         let desc = self.open_desc(object, flags, place, claim)?;
-        done(Opened { desc, kind, inode, is_stored })
+        done(Opened { desc, kind, inode, is_stored, is_large })
     }
 
     /// A fifo is open when its other end is.
@@ -300,7 +355,7 @@ impl Opening<'_> {
             }
         }
         let (kind, inode) = (Kind::Pipe as u8, ino.0.into());
-        done(Opened { desc: call.kept, kind, inode, is_stored: false })
+        done(Opened { desc: call.kept, kind, inode, is_stored: false, is_large: false })
     }
 
     fn may_open(&self, ino: Ino, op: op::Open) -> Result<(), Errno> {

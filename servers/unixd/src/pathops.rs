@@ -2,17 +2,20 @@
 
 use crate::clock::Clock;
 use crate::content::{refused, writer};
-use crate::descs::{Descs, Object};
+use crate::descs::{Desc, Descs, Object};
 use crate::effects::Effects;
-use crate::names::View;
+use crate::names::{Parent, View};
 use crate::nodes::{Node, Tree};
+use crate::open::LARGE_PAGE;
 use crate::pipes::Pipes;
 use crate::procs::{cred_of, Procs};
+use crate::share::Visit;
 use crate::stock::Stock;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Tried};
 use credentials::Capability;
-use memfs::{Attr, Cred, Found, Fs, Ino, Kept, Names, Step, PATH_MAX};
+use files::Refusal;
+use memfs::{Attr, Cred, Found, Fs, Ino, Kept, Names, Part, Step, PATH_MAX};
 use unixproto::files::*;
 use unixproto::ops::Inode;
 use unixproto::{op, Errno};
@@ -50,8 +53,12 @@ impl PathOps<'_> {
     fn attr(&self, mode: u32) -> Attr {
         Attr { mode: mode & 0o7777, cred: self.cred(), now: self.clock.wall() }
     }
-    fn last(&self, dir: u32, path: &[u8]) -> Result<(Ino, Found<Node>), Errno> {
+    fn last(&self, dir: u32, path: &[u8]) -> Result<(Parent, Found<Node>), Errno> {
         self.view()?.last(dir, path)
+    }
+    /// The folder of the host.
+    fn visit(&self) -> Result<Visit<'_>, Errno> {
+        self.view()?.visit()
     }
     fn has(&self, capability: Capability) -> Result<bool, Errno> {
         Ok(self.procs.get(self.caller.pid)?.has(capability))
@@ -71,10 +78,21 @@ impl PathOps<'_> {
             match self.view()?.target(call, dir, flags, follow)? {
                 Node::Mem(ino) => self.inode_stat(ino)?,
                 Node::Proc(node) => self.view()?.proc_stat(node, self.clock.boot_wall())?,
+                Node::Share(node) => self.shared_stat(empty, dir, node)?,
             }
         };
         self.procs.put(self.caller, &stat.to_bytes())?;
         done(())
+    }
+
+    /// Of a file of the host: of one that is open, by that, if that is meant.
+    fn shared_stat(&self, empty: bool, dir: u32, node: u32) -> Result<Stat, Errno> {
+        match self.descs.of(self.caller.pid, dir) {
+            Ok(Desc { object: Object::Shared(file), .. }) if empty => {
+                self.visit()?.stat_open(file.fid, file.node)
+            }
+            _ => self.visit()?.stat(node),
+        }
     }
 
     fn inode_stat(&self, ino: Ino) -> Result<Stat, Errno> {
@@ -101,7 +119,7 @@ impl PathOps<'_> {
             gid: inode.gid,
             rdev,
             size: inode.size() as i64,
-            blksize: 4096,
+            blksize: self.tree.files().grain(ino) as _,
             blocks: (allocated / BLOCK) as i64,
             atime: inode.atime,
             mtime: inode.mtime,
@@ -142,6 +160,7 @@ impl PathOps<'_> {
             }
             Node::Proc(_) if op.mode & memfs::WRITE != 0 => return Err(Errno::EACCES),
             Node::Proc(_) => {}
+            Node::Share(node) => view.visit()?.access(node, op.mode)?,
         }
         done(())
     }
@@ -153,8 +172,28 @@ impl PathOps<'_> {
         if found.node.is_some() {
             return Err(Errno::EEXIST);
         }
+        let parent = match parent {
+            Parent::Mem(parent) => parent,
+            Parent::Share(dir) => {
+                return done(self.visit()?.mkdir(dir, &found.name, mode & 0o1777)?)
+            }
+        };
         let attr = self.attr(mode & 0o1777);
+        if self.names().get(parent)?.part() == Part::Snapshots {
+            return self.snapshot(parent, &found.name, attr);
+        }
         self.names().mkdir(parent, &found.name, attr)?;
+        done(())
+    }
+
+    /// `mkdir` in a directory with snapshots.
+    #[inline(never)]
+    fn snapshot(&mut self, dir: Ino, name: &[u8], attr: Attr) -> Tried {
+        let names = self.names().snapshot_size(dir, name, attr.cred)?;
+        if !self.stock.has_names(names, attr.cred.uid) {
+            return Err(Errno::ENOSPC);
+        }
+        self.tree.files_mut().snapshot(dir, name, attr.cred, attr.now)?;
         done(())
     }
 
@@ -168,6 +207,10 @@ impl PathOps<'_> {
         if found.slash {
             return Err(Errno::ENOENT);
         }
+        let parent = match parent {
+            Parent::Mem(parent) => parent,
+            Parent::Share(dir) => return done(self.visit()?.mknod(dir, &found.name, op.mode)?),
+        };
         let node = match op.mode & S_IFMT {
             0 | S_IFREG => {
                 if self.stock.has_no_names(self.cred().uid) {
@@ -199,16 +242,26 @@ impl PathOps<'_> {
         if found.name == b"." || found.name == b".." {
             return Err(match (remove_dir, &found.name[..]) {
                 (false, _) => Errno::EISDIR,
-                (true, _) if parent == self.tree.files().names().root() => Errno::EBUSY,
+                (true, _) if parent == Parent::Mem(self.tree.files().names().root()) => {
+                    Errno::EBUSY
+                }
                 (true, b".") => Errno::EINVAL,
                 _ => Errno::ENOTEMPTY,
             });
         }
         let node = found.existing()?;
-        if matches!(node, Node::Proc(_)) {
-            return Err(Errno::EBUSY);
-        }
+        let parent = match (parent, node) {
+            (Parent::Mem(parent), Node::Mem(_)) => parent,
+            (Parent::Share(dir), Node::Share(node)) => {
+                return done(self.visit()?.unlink((dir, &found.name), node, remove_dir)?)
+            }
+            // Something else is shown there.
+            _ => return Err(Errno::EBUSY),
+        };
         match remove_dir {
+            true if self.names().get(parent)?.part() == Part::Snapshots => {
+                self.names().remove_snapshot(parent, &found.name, cred, now)?;
+            }
             true => self.names().rmdir(parent, &found.name, cred, now)?,
             false => self.names().unlink(parent, &found.name, cred, now)?,
         }
@@ -220,8 +273,15 @@ impl PathOps<'_> {
         let (old, new) = (self.procs.a(self.caller, call)?, self.procs.b(self.caller, call)?);
         let (from, old) = self.last(op.old_dir, &old)?;
         let (to, new) = self.last(op.new_dir, &new)?;
-        let Node::Mem(source) = old.existing()? else { return Err(Errno::EBUSY) };
-        if matches!(new.node, Some(Node::Proc(_))) {
+        let (from, to, source) = match (from, to, old.existing()?) {
+            (Parent::Share(from), Parent::Share(to), Node::Share(source)) => {
+                return self.rename_shared((from, &old, source), (to, &new), op.flags)
+            }
+            (Parent::Mem(from), Parent::Mem(to), Node::Mem(source)) => (from, to, source),
+            (Parent::Mem(_), Parent::Mem(_), _) => return Err(Errno::EBUSY),
+            _ => return Err(Errno::EXDEV),
+        };
+        if !matches!(new.node, None | Some(Node::Mem(_))) {
             return Err(Errno::EBUSY);
         }
         if new.slash && !self.tree.files().names().get(source)?.is_dir() {
@@ -230,6 +290,29 @@ impl PathOps<'_> {
         let (cred, now) = (self.cred(), self.clock.wall());
         self.names().rename(from, &old.name, to, &new.name, op.flags, cred, now)?;
         done(())
+    }
+
+    /// The same in the folder of the host.
+    fn rename_shared(
+        &self,
+        (from, old, node): (u32, &Found<Node>, u32),
+        (to, new): (u32, &Found<Node>),
+        flags: u32,
+    ) -> Tried {
+        let visit = self.visit()?;
+        let target = match new.node {
+            None => None,
+            Some(Node::Share(target)) => Some(target),
+            Some(_) => return Err(Errno::EBUSY),
+        };
+        let is_dots = |name: &[u8]| name == b"." || name == b"..";
+        if is_dots(&old.name) || is_dots(&new.name) {
+            return Err(Errno::EBUSY);
+        }
+        if new.slash && visit.stat(node)?.mode & S_IFMT != S_IFDIR {
+            return Err(Errno::ENOTDIR);
+        }
+        done(visit.rename((from, &old.name, node), (to, &new.name, target), flags)?)
     }
 
     /// `link`.
@@ -252,7 +335,13 @@ impl PathOps<'_> {
         if found.slash {
             return Err(Errno::ENOENT);
         }
-        let Node::Mem(ino) = source else { return Err(Errno::EXDEV) };
+        let (ino, parent) = match (source, parent) {
+            (Node::Mem(ino), Parent::Mem(parent)) => (ino, parent),
+            (Node::Share(node), Parent::Share(dir)) => {
+                return done(self.visit()?.link(node, dir, &found.name)?)
+            }
+            _ => return Err(Errno::EXDEV),
+        };
         let (cred, now) = (self.cred(), self.clock.wall());
         self.names().link(ino, parent, &found.name, cred, now)?;
         done(())
@@ -274,6 +363,10 @@ impl PathOps<'_> {
         if found.slash {
             return Err(Errno::ENOENT);
         }
+        let parent = match parent {
+            Parent::Mem(parent) => parent,
+            Parent::Share(dir) => return done(self.visit()?.symlink(dir, &found.name, &text)?),
+        };
         let attr = self.attr(0o777);
         self.names().create(parent, &found.name, memfs::Node::Symlink(text), attr)?;
         done(())
@@ -284,6 +377,7 @@ impl PathOps<'_> {
         let node = self.view()?.target(call, dir, AT_EMPTY_PATH, false)?;
         let text = match node {
             Node::Proc(node) => self.view()?.proc_link(node)?,
+            Node::Share(node) => self.visit()?.text(node)?,
             Node::Mem(ino) => match self.tree.files().names().step(ino)? {
                 Step::Link(text) => text,
                 _ => return Err(Errno::EINVAL),
@@ -296,7 +390,11 @@ impl PathOps<'_> {
     /// `chmod`.
     pub fn chmod(&mut self, call: &Call, op: op::Chmod) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = self.view()?.target_ino(call, op.dir, op.flags, follow)?;
+        let ino = match self.view()?.target(call, op.dir, op.flags, follow)? {
+            Node::Mem(ino) => ino,
+            Node::Proc(_) => return Err(Errno::EPERM),
+            Node::Share(node) => return done(self.visit()?.chmod(node, op.mode)?),
+        };
         let (cred, now) = (self.cred(), self.clock.wall());
         self.names().set_mode(ino, op.mode, cred, now)?;
         done(())
@@ -305,7 +403,11 @@ impl PathOps<'_> {
     /// `chown`.
     pub fn chown(&mut self, call: &Call, op: op::Chown) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = self.view()?.target_ino(call, op.dir, op.flags, follow)?;
+        let ino = match self.view()?.target(call, op.dir, op.flags, follow)? {
+            Node::Mem(ino) => ino,
+            Node::Proc(_) => return Err(Errno::EPERM),
+            Node::Share(node) => return done(self.visit()?.chown(node, op)?),
+        };
         let (cred, now) = (self.cred(), self.clock.wall());
         let given = |id: u32| (id != KEEP_ID).then_some(id);
         self.names().set_owner(ino, given(op.uid), given(op.gid), cred, now)?;
@@ -315,13 +417,18 @@ impl PathOps<'_> {
     /// `utimensat`.
     pub fn set_times(&mut self, call: &Call, op: op::SetTimes) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = self.view()?.target_ino(call, op.dir, op.flags, follow)?;
+        let ino = match self.view()?.target(call, op.dir, op.flags, follow)? {
+            Node::Mem(ino) => ino,
+            Node::Proc(_) => return Err(Errno::EPERM),
+            Node::Share(node) => return done(self.visit()?.set_times(node, op)?),
+        };
         let (cred, now) = (self.cred(), self.clock.wall());
         let inode = self.tree.files_mut().names_mut().get_mut(ino)?;
         let both_now = op.atime == TIME_NOW && op.mtime == TIME_NOW;
         if op.atime == TIME_OMIT && op.mtime == TIME_OMIT {
             return done(());
         }
+        inode.changeable()?;
         if inode.owned_by(cred).is_err() {
             match both_now {
                 true => inode.permits(cred, memfs::WRITE)?,
@@ -340,22 +447,39 @@ impl PathOps<'_> {
     }
 
     /// The file that a description is about, which must be writable.
-    fn written(&self, desc: u32) -> Result<Ino, Errno> {
+    fn written(&self, desc: u32) -> Result<Node, Errno> {
         let desc = self.descs.of(self.caller.pid, desc)?;
         desc.writable().map_err(|_| Errno::EINVAL)?;
-        match desc.object.node() {
-            Some(Node::Mem(ino)) => Ok(ino),
-            Some(Node::Proc(_)) => Err(Errno::EPERM),
-            None => Err(Errno::EINVAL),
+        desc.object.node().ok_or(Errno::EINVAL)
+    }
+
+    fn truncate_shared(&mut self, by_desc: bool, node: u32, op: op::Truncate) -> Result<(), Errno> {
+        let limit = writer(self.procs, self.caller, self.clock.wall())?.limit;
+        if op.size > limit {
+            return Err(refused(Refusal::Limit, self.caller, self.fx));
+        }
+        match self.descs.of(self.caller.pid, op.dir) {
+            Ok(Desc { object: Object::Shared(file), .. }) if by_desc => {
+                self.visit()?.truncate_open(file.fid, op.size)
+            }
+            _ => self.visit()?.truncate(node, op.size),
         }
     }
 
     /// `truncate`, `ftruncate`.
     pub fn truncate(&mut self, call: &Call, op: op::Truncate) -> Tried {
         let by_desc = call.lengths.0 == 0 && op.flags & AT_EMPTY_PATH != 0 && op.dir != CWD;
-        let ino = match by_desc {
+        let target = match by_desc {
             true => self.written(op.dir)?,
-            false => self.view()?.target_ino(call, op.dir, op.flags, true)?,
+            false => self.view()?.target(call, op.dir, op.flags, true)?,
+        };
+        let ino = match target {
+            Node::Mem(ino) => ino,
+            Node::Proc(_) => return Err(Errno::EPERM),
+            Node::Share(node) => {
+                self.truncate_shared(by_desc, node, op)?;
+                return done(Inode { inode: 0 });
+            }
         };
         let inode = self.tree.files().names().get(ino)?;
         if inode.is_dir() {
@@ -384,6 +508,7 @@ impl PathOps<'_> {
             }
             Node::Proc(_) if matches!(self.view()?.step(node)?, Step::Dir) => {}
             Node::Proc(_) => return Err(Errno::ENOTDIR),
+            Node::Share(dir) => self.visit()?.check_dir(dir, memfs::EXEC)?,
         }
         self.tree.hold(node);
         let proc = self.procs.get_mut(self.caller.pid)?;
@@ -404,26 +529,35 @@ impl PathOps<'_> {
         count(path.len())
     }
 
-    /// Does an inode survive?
-    fn is_kept(&self, ino: Ino) -> bool {
-        self.tree.files().names().get(ino).is_ok_and(|inode| inode.kept().is_some())
-    }
-
     /// `statfs`.
     pub fn stat_fs(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         const TMPFS: u64 = 0x0102_1994;
         const PROC: u64 = 0x9fa0;
+        const HUGETLBFS: u64 = 0x9584_58f6;
         /// "tess".
         const PMEM: u64 = 0x7373_6574;
+        /// `ST_VALID`, `ST_RDONLY`.
+        const READ_ONLY: u64 = 0x21;
         let nameless = call.lengths.0 == 0
             && dir != CWD
             && self.descs.of(self.caller.pid, dir)?.object.node().is_none();
-        let magic = match nameless {
-            true => TMPFS,
+        let (magic, shown) = match nameless {
+            true => (TMPFS, 0),
             false => match self.view()?.target(call, dir, flags, true)? {
-                Node::Mem(ino) if self.is_kept(ino) => PMEM,
-                Node::Mem(_) => TMPFS,
-                Node::Proc(_) => PROC,
+                Node::Mem(ino) => {
+                    let inode = self.tree.files().names().get(ino)?;
+                    let magic = match inode.kept().is_some() {
+                        true => PMEM,
+                        false if self.tree.files().grain(ino) > 4096 => HUGETLBFS,
+                        false => TMPFS,
+                    };
+                    (magic, if inode.changeable().is_err() { READ_ONLY } else { 0 })
+                }
+                Node::Proc(_) => (PROC, 0),
+                Node::Share(node) => {
+                    let words = self.visit()?.space(node)?;
+                    return self.put_words(&words);
+                }
             },
         };
         let (free, total) = crate::caps::memory();
@@ -432,7 +566,23 @@ impl PathOps<'_> {
         let words = match (magic, self.tree.files_mut().memory().pool) {
             (PMEM, Some(handle)) => {
                 let (total, free) = crate::pmem::space(handle.pool)?;
-                [magic, 4096, total, free, free, limit, limit - used, 0, 255, 4096, 0, 0, 0, 0, 0]
+                [
+                    magic,
+                    4096,
+                    total,
+                    free,
+                    free,
+                    limit,
+                    limit - used,
+                    0,
+                    255,
+                    4096,
+                    shown,
+                    0,
+                    0,
+                    0,
+                    0,
+                ]
             }
             (TMPFS, _) => [
                 magic,
@@ -445,14 +595,20 @@ impl PathOps<'_> {
                 0,
                 255,
                 4096,
-                0,
+                shown,
                 0,
                 0,
                 0,
                 0,
             ],
+            (HUGETLBFS, _) => [magic, LARGE_PAGE, 0, 0, 0, 0, 0, 0, 255, LARGE_PAGE, 0, 0, 0, 0, 0],
             _ => [magic, 4096, 0, 0, 0, 0, 0, 0, 255, 4096, 0, 0, 0, 0, 0],
         };
+        self.put_words(&words)
+    }
+
+    /// Answers with `struct statfs`.
+    fn put_words(&self, words: &[u64; 15]) -> Tried {
         let mut bytes = [0; 120];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());

@@ -172,7 +172,7 @@ impl Pool {
             let _ = destroy(handle.pool, number);
         }
         tree.files_mut().memory().pool = Some(handle);
-        tree.files_mut().names_mut().mount(Box::new(PoolKeeper::new(fs, handle.pool)));
+        tree.files_mut().names_mut().mount(Box::new(PoolKeeper::new(fs, handle)));
         Ok(self)
     }
 

@@ -64,6 +64,7 @@ impl Polling<'_> {
                     Object::Signals(_) => {}
                     // They are always ready.
                     Object::File(_) | Object::Dir(_) | Object::Device(..) => {}
+                    Object::Shared(_) => {}
                     Object::Disk { .. } => {}
                     Object::Text(..) | Object::Path(_) | Object::Memory(..) => {}
                 }

@@ -422,9 +422,11 @@ impl View<'_> {
             Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),
             // All others have a place.
             Object::File(_) | Object::Dir(_) | Object::Device(..) => b"/memfd: (deleted)".to_vec(),
-            Object::Disk { .. } | Object::Text(..) | Object::Path(_) | Object::Memory(..) => {
-                b"/memfd: (deleted)".to_vec()
-            }
+            Object::Disk { .. }
+            | Object::Text(..)
+            | Object::Path(_)
+            | Object::Memory(..)
+            | Object::Shared(_) => b"/memfd: (deleted)".to_vec(),
         })
     }
 }

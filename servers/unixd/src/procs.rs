@@ -5,6 +5,7 @@ use crate::domains::Domain;
 use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::nodes::Node;
+use crate::parcels::Parcels;
 use crate::threads::{Thread, Tid};
 use crate::tracees::Tracees;
 use crate::voices::Voice;
@@ -192,6 +193,8 @@ pub struct Procs {
     threads: BTreeMap<Tid, Box<Thread>>,
     /// Threads that are traced.
     pub tracees: Tracees,
+    /// What is given and taken in parts.
+    pub parcels: Parcels,
     /// Groups and sessions.
     families: BTreeMap<Pid, Family>,
     /// The children of [`INIT`].
@@ -209,6 +212,7 @@ impl Default for Procs {
             table: BTreeMap::new(),
             threads: BTreeMap::new(),
             tracees: Tracees::default(),
+            parcels: Parcels::default(),
             families: BTreeMap::new(),
             orphans: Ids::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),

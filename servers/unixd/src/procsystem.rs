@@ -175,6 +175,7 @@ pub struct Usage {
     pub faults: u64,
     pub copies: u64,
     pub files: u64,
+    pub shared_memory: u64,
     pub data: u64,
     pub stack: u64,
     pub text: u64,
@@ -202,6 +203,7 @@ pub fn usage(proc: &Proc) -> Usage {
         faults: read(&memory.faults),
         copies: read(&memory.copies),
         files: read(&memory.files),
+        shared_memory: read(&memory.shared_memory).min(read(&memory.files)),
         data: read(&memory.data),
         stack: read(&memory.stack),
         text: read(&memory.text),
@@ -217,6 +219,12 @@ pub fn mounts(tree: &Tree) -> String {
         String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n");
     if tree.files().memory_ref().pool.is_some() {
         text.push_str("pmem /pmem pmfs rw,relatime,dax=always 0 0\n");
+    }
+    if let Some(share) = tree.share() {
+        let how = if share.read_only { "ro" } else { "rw" };
+        text.push_str(&format!(
+            "share /share 9p {how},relatime,trans=virtio,version=9p2000.L 0 0\n"
+        ));
     }
     text
 }

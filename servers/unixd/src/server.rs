@@ -4,6 +4,7 @@ pub mod boot;
 mod perform;
 mod requests;
 pub mod sets;
+mod shared;
 mod splice;
 
 use crate::clock::{Clock, Due, DUE_MAX};
@@ -57,6 +58,8 @@ pub mod note {
     pub const COM2: u64 = 2;
     /// The device with the standard streams has something.
     pub const STREAMS: u64 = 8;
+    /// The device of the folder of the host has something.
+    pub const SHARE: u64 = 16;
 }
 
 /// The server: its parts, and what is being worked on.
@@ -244,7 +247,7 @@ impl Unixd {
         if message.caps() > 0 {
             return Err(Errno::EINVAL);
         }
-        let outcome = self.attempt(pid, &mut call);
+        let outcome = self.first_attempt(pid, &mut call);
         self.keep_attributes();
         if self.settle() {
             return Ok(Outcome::Never);
@@ -280,6 +283,9 @@ impl Unixd {
         }
         if bits & note::STREAMS != 0 {
             self.terminal.interrupt(&mut self.fx);
+        }
+        if bits & note::SHARE != 0 {
+            self.shared_answers();
         }
         if bits & note::COM1 != 0 {
             self.console.input(&mut self.terminal, &mut self.fx);

@@ -37,6 +37,8 @@ const FEW: usize = 16;
 const AT_ONCE: u64 = 16;
 /// More than a new process needs, in bytes.
 const PROCESS_BYTES: u64 = 512 << 10;
+/// More than a name needs together with what it stands for, while a snapshot is made.
+const NAME_BYTES: u64 = 1 << 10;
 /// So many nodes of slots are left to what does not keep more.
 const NODES_LEFT: u64 = 8;
 /// How long after a request empty pieces of the heap are looked for, and for the next ones.
@@ -131,6 +133,12 @@ impl Stock {
     /// Is there too little memory for a new name of a user, or slots for what it stands for?
     pub fn has_no_names(&mut self, uid: u32) -> bool {
         slots_are_scarce() || self.is_scarce(uid)
+    }
+
+    /// Is there memory for so many new names of a user at once, each of a file?
+    pub fn has_names(&mut self, count: usize, uid: u32) -> bool {
+        let bytes = left_by(uid).saturating_add(NAME_BYTES.saturating_mul(count as u64));
+        !slots_are_scarce() && memd::has(MEMD, bytes).unwrap_or(false)
     }
 
     /// Has the heap looked at in a while, if it is larger than what is kept, and memory of files given back: much at once.

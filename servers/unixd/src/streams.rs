@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use drivers::console::{Changes, Console as Device, FILES, INPUT};
+use drivers::Slots;
 use libos::{Cap, Place};
 use unixproto::files::*;
 use unixproto::session::DATA_BYTES;
@@ -73,7 +74,7 @@ impl Streams {
     /// Takes the device over that this server was given, if there is one. If it does not work, that is as if there
     /// were none.
     pub fn new(words: [u64; 4], frame: &DispatcherFrame) -> Streams {
-        let device = match drivers::Device::of(drivers::DeviceType::Console, words) {
+        let device = match drivers::Device::of(drivers::DeviceType::Console, Slots::FIRST, words) {
             Ok(None) => return Streams::default(),
             Ok(Some(device)) => device,
             Err(error) => {

@@ -38,12 +38,14 @@ pub struct Call {
     pub kept: u32,
     /// What it has lent is not there as it must be.
     pub hole: bool,
+    /// It waits for an answer of the host, as no signal ends but those that end the process.
+    pub unanswered: bool,
 }
 
 impl Call {
     /// One that just came.
     pub fn new(any: Any, lengths: (usize, usize)) -> Call {
-        Call { any, lengths, done: 0, late: false, kept: 0, hole: false }
+        Call { any, lengths, done: 0, late: false, kept: 0, hole: false, unanswered: false }
     }
 }
 
@@ -102,7 +104,7 @@ impl Life<'_> {
     #[inline]
     pub fn block(&mut self, tid: Tid, call: Call, deadline: u64) -> Tried {
         let has_work = self.procs.has_signal(tid) || self.procs.is_to_stop(tid);
-        if has_work && is_interruptible(&call.any) {
+        if has_work && is_interruptible(&call) {
             self.fx.drop_kept((self.procs.leader(tid), tid), &call);
             return interrupted(&call);
         }
@@ -137,7 +139,7 @@ impl Life<'_> {
     /// Ends what a thread waits for, because of a signal.
     pub fn interrupt(&mut self, tid: Tid) {
         let Some(blocked) = self.procs.blocked(tid) else { return };
-        if !is_interruptible(&blocked.call.any) {
+        if !is_interruptible(&blocked.call) {
             return;
         }
         let call = blocked.call;
@@ -171,14 +173,15 @@ fn interrupted(call: &Call) -> Tried {
 }
 
 /// May a signal end this request?
-fn is_interruptible(any: &Any) -> bool {
-    !matches!(
-        any,
+fn is_interruptible(call: &Call) -> bool {
+    let is_patient = matches!(
+        call.any,
         Any::ForkWait(_)
             | Any::TraceStop(_)
             | Any::TraceAnswer(_)
             | Any::Trace(_)
             | Any::TraceMemory(_)
             | Any::MemoryFile(_)
-    )
+    );
+    !is_patient && !call.unanswered
 }

@@ -1,8 +1,10 @@
 //! Extended attributes: of files that survive, which have them where their names are. Others have none.
 
 use crate::names::View;
+use crate::parcels::BYTES_MAX;
 use crate::pathops::PathOps;
 use crate::wait::{count, done, Call, Tried};
+use alloc::vec::Vec;
 use credentials::Capability;
 use memfs::{Ino, SetXattr};
 use unixproto::files::{AT_SYMLINK_NOFOLLOW, S_ISVTX, XATTR_CREATE, XATTR_REPLACE};
@@ -52,6 +54,9 @@ impl PathOps<'_> {
         if inode.kept().is_none() {
             return Err(Errno::EOPNOTSUPP);
         }
+        if write {
+            inode.changeable()?;
+        }
         let space = Space::of(name)?;
         let proc = self.procs.get(self.caller.pid)?;
         let refusal = if write { Errno::EPERM } else { Errno::ENODATA };
@@ -82,8 +87,33 @@ impl PathOps<'_> {
         self.may_have(ino, &name, false)?;
         let (keeper, kept) = self.tree.files_mut().names_mut().xattrs_of(ino)?;
         let value = keeper.xattr(kept, &name)?;
-        self.procs.put(self.caller, &value)?;
-        count(value.len())
+        self.answer(value)
+    }
+
+    /// An answer of so many bytes, of which the first ones are given.
+    fn answer(&mut self, bytes: Vec<u8>) -> Tried {
+        let all = bytes.len();
+        self.procs.put(self.caller, &bytes[..all.min(DATA_BYTES)])?;
+        if all > DATA_BYTES {
+            self.procs.parcels.keep(self.caller, bytes);
+        }
+        count(all)
+    }
+
+    /// The next bytes of a long answer.
+    #[inline(never)]
+    pub fn rest(&mut self, op: op::Rest) -> Tried {
+        let part = self.procs.parcels.part(self.caller, op.offset as usize, DATA_BYTES)?;
+        self.procs.put(self.caller, &part)?;
+        count(part.len())
+    }
+
+    /// The next bytes of a long value.
+    #[inline(never)]
+    pub fn give(&mut self, call: &Call, op: op::Give) -> Tried {
+        let bytes = self.procs.a(self.caller, call)?;
+        self.procs.parcels.add(self.caller, op.offset as usize, &bytes)?;
+        done(())
     }
 
     /// `listxattr`.
@@ -95,20 +125,19 @@ impl PathOps<'_> {
         let all = match names.xattrs_of(ino) {
             Ok((keeper, kept)) => keeper.xattrs(kept)?,
             // It is a list all the same.
-            Err(Errno::EOPNOTSUPP) => alloc::vec::Vec::new(),
+            Err(Errno::EOPNOTSUPP) => Vec::new(),
             Err(error) => return Err(error),
         };
-        let mut shown = alloc::vec::Vec::new();
+        let mut shown = Vec::new();
         for name in all.split_inclusive(|&byte| byte == 0) {
             if is_admin || Space::of(name) != Ok(Space::Trusted) {
                 shown.extend_from_slice(name);
             }
         }
-        if shown.len() > DATA_BYTES {
+        if shown.len() > BYTES_MAX {
             return Err(Errno::E2BIG);
         }
-        self.procs.put(self.caller, &shown)?;
-        count(shown.len())
+        self.answer(shown)
     }
 
     /// `setxattr`. Byte string `b` has the name, a NUL, and the value.
@@ -120,10 +149,12 @@ impl PathOps<'_> {
             XATTR_REPLACE => SetXattr::Replace,
             _ => return Err(Errno::EINVAL),
         };
+        // It is used up, whatever becomes of it.
+        let long = op.parts.then(|| self.procs.parcels.take(self.caller)).transpose()?;
         let ino = self.xattr_target(call, op.dir, op.flags)?;
         let both = self.procs.b(self.caller, call)?;
         let end = both.iter().position(|&byte| byte == 0).ok_or(Errno::EINVAL)?;
-        let (name, value) = (&both[..end], &both[end + 1..]);
+        let (name, value) = (&both[..end], long.as_deref().unwrap_or(&both[end + 1..]));
         if name.is_empty() || name.len() > NAME_MAX {
             return Err(Errno::ERANGE);
         }

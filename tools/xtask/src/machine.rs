@@ -3,6 +3,7 @@
 use crate::map;
 use crate::nvdimm::{self, Module};
 use crate::project::Project;
+use crate::share::{self, Folder};
 use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
 use std::fs;
@@ -35,6 +36,9 @@ pub struct MachineOptions {
     /// domain=memory: only what was written back from the caches; the guest is told
     #[arg(long, value_name = "FILE[:SIZE][,domain=cpu|memory]", value_parser = nvdimm::parse)]
     pub nvdimm: Option<nvdimm::Wish>,
+    /// A folder of this machine: an option of `./x run` alone
+    #[arg(skip)]
+    pub share: Option<share::Wish>,
     /// Count instructions: one instruction takes one nanosecond of the guest's time, and every run
     /// is the same (no KVM; several cores take turns)
     #[arg(long)]
@@ -105,6 +109,7 @@ impl Default for MachineOptions {
             mem,
             md: None,
             nvdimm: None,
+            share: None,
             icount: false,
             turns: false,
             la57: false,
@@ -182,6 +187,8 @@ pub struct Boot {
     pub memory_file: Option<PathBuf>,
     /// Persistent memory.
     pub nvdimm: Option<Module>,
+    /// A folder of the host.
+    pub share: Option<Folder>,
 }
 
 /// What the program's streams go over.
@@ -291,6 +298,9 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     if let Some(module) = &boot.nvdimm {
         arguments.extend(module.arguments());
     }
+    if let Some(folder) = &boot.share {
+        arguments.extend(folder.arguments(options.iommu));
+    }
     if let Some(socket) = &options.qmp {
         let at = format!("unix:{},server=on,wait=off", socket.display());
         arguments.extend(["-qmp".into(), at.into()]);
@@ -302,7 +312,8 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     // So that a guest which cannot use the device says so, and does not write where nobody reads.
     let streams = if boot.streams == Streams::Device { " streams=device" } else { "" };
     let disk = options.md.map_or(String::new(), |bytes| format!(" md={bytes}"));
-    let words = format!("{}{la57}{turns}{streams}{disk}", boot.command_line);
+    let share = boot.share.as_ref().map_or(String::new(), Folder::command_line);
+    let words = format!("{}{la57}{turns}{streams}{disk}{share}", boot.command_line);
     arguments.extend(["-append".into(), words.into()]);
     arguments
 }
@@ -330,6 +341,7 @@ impl Boot {
         options.check_memory(image, 0)?;
         let nvdimm = options.nvdimm.as_ref();
         let nvdimm = nvdimm.map(|wish| Module::open(wish, options.mem.mib)).transpose()?;
+        let share = options.share.as_ref().map(Folder::open).transpose()?;
         Ok(Boot {
             kernel: project.kernel(map::variant()),
             image: image.to_owned(),
@@ -339,6 +351,7 @@ impl Boot {
             streams: Streams::Serial,
             memory_file: None,
             nvdimm,
+            share,
         })
     }
 }

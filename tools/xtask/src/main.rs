@@ -64,6 +64,7 @@ mod report;
 mod results;
 mod run;
 mod setup;
+mod share;
 mod terminal;
 #[cfg(feature = "workbench")]
 mod testing;
@@ -119,7 +120,7 @@ enum Action {
     #[cfg(feature = "workbench")]
     Bench(bench::BenchOptions),
     #[cfg(feature = "workbench")]
-    Compare(compare::CompareOptions),
+    Compare(Box<compare::CompareOptions>),
     #[cfg(feature = "workbench")]
     Report(report::ReportOptions),
     #[cfg(feature = "workbench")]

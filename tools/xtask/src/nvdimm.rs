@@ -139,7 +139,7 @@ impl Module {
 }
 
 /// As the emulator wants it: a comma is two.
-fn with_commas(path: &Path) -> OsString {
+pub fn with_commas(path: &Path) -> OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let doubled = path.as_os_str().as_bytes().iter().flat_map(|&byte| {
         let times = if byte == b',' { 2 } else { 1 };

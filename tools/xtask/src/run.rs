@@ -12,6 +12,7 @@ use crate::ports::{is_same, Sink};
 use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
 use crate::setup;
+use crate::share;
 use crate::terminal::window_size;
 use crate::tracing::Recording;
 use crate::watch;
@@ -73,6 +74,10 @@ pub struct RunOptions {
     /// such as 'out/*.csv'. May be repeated
     #[arg(long, value_name = "GUEST[:HOST]", conflicts_with = "serial")]
     pub out: Vec<String>,
+    /// A folder of this machine, which the program finds as /share and may change; with :ro it may only read. What it
+    /// makes there belongs to whoever runs ./x, who is root inside
+    #[arg(long, value_name = "DIR[:ro]", value_parser = share::parse)]
+    pub share: Option<share::Wish>,
     /// Draw processes, memory, faults and copies as they change (tessera-top, which is built the first time) while
     /// the program runs; what it prints comes after its end. Without a program: until q is pressed
     #[arg(long)]
@@ -150,7 +155,8 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     }
     let orders = Orders { arguments: invocation.encode(), exports: export::encode(&exports) };
     let image = Image::assemble(project, &base, &orders, &additions)?;
-    let mut boot = Boot::new(project, &image.file, &options.machine)?;
+    let machine = MachineOptions { share: options.share.clone(), ..options.machine.clone() };
+    let mut boot = Boot::new(project, &image.file, &machine)?;
     boot.command_line = format!("{} {}", command_line(options.verbose), options.append);
     boot.kernel = built.kernel;
     boot.streams = if options.serial { Streams::Serial } else { Streams::Device };

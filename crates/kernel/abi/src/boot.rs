@@ -43,6 +43,8 @@ pub struct BootInfo {
     pub first_domains: u64,
     /// Bytes of the Frame at [`crate::slots::CHANNELS`], 0 if there is none.
     pub channel_bytes: u64,
+    /// What is where in the registers at [`crate::slots::SHARE`]: in the copy that `init` gives to `unixd`. Zeros: there are none.
+    pub share: [u64; 4],
     /// NUMA nodes of the cores.
     pub nodes: [u8; MAX_CORES],
     /// The kernel command line.

@@ -57,8 +57,12 @@ pub const PERSISTENT: CapAddr = CapAddr(24);
 /// All functions of PCI devices, as far as their access to memory is concerned (`init`, on the boot core, of a machine with
 /// an IOMMU); else empty.
 pub const FUNCTIONS: CapAddr = CapAddr(25);
+/// The registers of the device of a shared folder (`unixd`: a DevFrame); else empty.
+pub const SHARE: CapAddr = CapAddr(26);
+/// The interrupt of that device.
+pub const SHARE_IRQ: CapAddr = CapAddr(27);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(26);
+pub const FIRST_FREE: CapAddr = CapAddr(28);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

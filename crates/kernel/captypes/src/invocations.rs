@@ -324,8 +324,8 @@ invocations! {
         /// What it has now is what it has after a power failure, whatever is stored later; pages that were written must have been
         /// written back. `Again` asks to be repeated.
         136 CommitMorsel() -> (), needs REVOKE;
-        /// Destroys the object, of which there must be neither another capability nor a Mapping (`HasDescendants`): the
-        /// invoked one is then empty. `Again` asks to be repeated.
+        /// Destroys the object, of which there must be neither another capability nor a Mapping on any core
+        /// (`HasDescendants`): the invoked one is then empty. `Again` asks to be repeated.
         137 DestroyMorsel() -> (), needs REVOKE;
         /// What it is.
         138 MorselInfo() -> MorselFacts;
@@ -960,7 +960,8 @@ invocations! {
             /// The capability.
             cap: WireCap
         ) -> ();
-        /// Does a descendant overlap a range? 1 for yes.
+        /// Does a descendant overlap a range? Of a Morsel: is there any capability to it or to a part, or anything that
+        /// shows it? 1 for yes.
         104 InUse(
             /// The capability.
             cap: WireCap,
@@ -1000,6 +1001,11 @@ invocations! {
             /// Its length.
             bytes: u64
         ) -> ();
+        /// The other cores that may have objects which they have made, without a message, in a pool of this core: a set.
+        114 Makers(
+            /// An address in the tree of objects.
+            base: u64
+        ) -> Value;
     }
 }
 

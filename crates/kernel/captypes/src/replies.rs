@@ -131,6 +131,8 @@ replies! {
         pages: u64,
         /// 1 if it is the one that was looked for.
         found: u32,
+        /// Those of the pages that are there that are in pages of 2 MiB, of which all was looked at.
+        large: u64,
     }
     /// How much a pool has.
     PoolFacts {

@@ -1,6 +1,6 @@
 //! What the protocol needs of the world: steps of the CPU driver, messages, answers.
 
-use crate::{CoreId, Message, Region, WireCap};
+use crate::{CoreId, Cores, Message, Region, WireCap};
 use captypes::Status;
 
 /// Is a step done, or must it be repeated? Every event of a CPU driver is bounded.
@@ -18,7 +18,7 @@ pub enum Progress {
 pub enum Need {
     /// A copy on core `to`. `place` is a word that only the CPU drivers understand: where to.
     Send { to: CoreId, place: u64 },
-    /// Nobody has made anything of `part` of the capability.
+    /// Nobody has made anything of `part` of the capability; of a Morsel: nobody else has anything of it.
     Retype { part: Region },
     /// The last copy of this core, which owns it, is to go.
     Delete,
@@ -88,6 +88,8 @@ pub struct Held {
 /// | Delete, `last`, no ancestor on this core | no `RC`, and not memory with `RD` or `RA` | `Remote { need: Delete }` |
 /// | to another core | never | `Remote { need: Send }` |
 /// | Delete of a Morsel | always | |
+/// | Destruction of what a Morsel stands for | owned and no `RC`, no `RD` | `Remote { need: Retype }`, of all of it |
+/// | a snapshot | always; elsewhere than on the core of the pool it is foreign | |
 /// | Delete of all objects of a pool, which other cores may have | never | `Remote { need: Delete }` |
 ///
 /// A Morsel needs no owner, and only the pool's core is one: elsewhere each is foreign. So is what is made of one that is foreign
@@ -152,7 +154,8 @@ pub trait CpuDriver {
     fn insert(&mut self, cap: &WireCap, place: u64) -> Result<(), Status>;
 
     /// Does a descendant of `cap` overlap `part`? (What is neither a copy nor an ancestor of `cap`,
-    /// with Mappings as far as they are in the way of a Retype.)
+    /// with Mappings as far as they are in the way of a Retype.) Of a Morsel, which is to be destroyed: is there anything of it? If there
+    /// is nothing on the core of its pool, [`retype`](Self::retype) does nothing once it was opened there again.
     fn in_use(&mut self, cap: &WireCap, part: Region) -> bool;
 
     /// If there are copies of `cap`: makes them owned, with all hints. Were there any?
@@ -173,6 +176,10 @@ pub trait CpuDriver {
     /// Deletes all copies and descendants of `cap`, locked or not, also in slots of the monitor, and
     /// destroys what is only held by them, without giving memory within `cap` back. `cap` is locked.
     fn sweep(&mut self, cap: &WireCap) -> Progress;
+
+    /// On the core of a pool: the other cores that may have objects of it at `region` which they have made, of which the books do
+    /// not know.
+    fn makers(&mut self, region: Region) -> Cores;
 
     /// The part of `region`, memory, that the first capability (no home, no Mapping) overlapping it
     /// covers: the one with the lowest start.

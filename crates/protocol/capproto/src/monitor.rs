@@ -8,7 +8,7 @@ use crate::{
 };
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use captypes::Status;
+use captypes::{Status, Tree};
 
 /// Operations that one monitor coordinates at a time; other requests of clients wait.
 const MAX_OPERATIONS: usize = 64;
@@ -269,8 +269,20 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
             // The books do not say what the home itself has, but here it can be seen.
             let uncovered = region.is_memory() && world.first_cover(region).is_none();
             let here = if uncovered { Cores::NONE } else { Cores::only(self.core) };
-            let others = cores.or(here).without(Cores::only(core));
+            // Nor what others have made of themselves.
+            let made = self.makers(world, region);
+            let others = cores.or(here).or(made).without(Cores::only(core));
             self.post(world, core, Message::Granted { op, others });
+        }
+    }
+
+    fn makers<W>(&self, world: &mut W, region: Region) -> Cores
+    where
+        W: Outside<Request = Q, Client = C>,
+    {
+        match region.tree == Tree::Morsel as u8 && !self.bug.is(Mutation::ForgetMakers) {
+            true => world.makers(region),
+            false => Cores::NONE,
         }
     }
 

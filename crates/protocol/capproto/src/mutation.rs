@@ -42,9 +42,20 @@ pub(crate) enum Mutation {
     StaleCover,
     /// The rest of a region is not looked at behind the first part that is covered.
     StopAtCover,
+    /// The home does not ask who has made objects of itself.
+    ForgetMakers,
+    /// Who destroys an object does not look whether its pool has opened it since it was asked. (A bug of a CPU driver.)
+    #[cfg(test)]
+    DestroyOpened,
 }
 
 impl Mutation {
+    /// Does it take an object to see it?
+    #[cfg(test)]
+    pub fn is_of_objects(self) -> bool {
+        matches!(self, Mutation::ForgetMakers | Mutation::DestroyOpened)
+    }
+
     /// All of them.
     #[cfg(test)]
     pub const ALL: &'static [Mutation] = &[
@@ -67,6 +78,8 @@ impl Mutation {
         Mutation::KeepRegion,
         Mutation::StaleCover,
         Mutation::StopAtCover,
+        Mutation::ForgetMakers,
+        Mutation::DestroyOpened,
     ];
 }
 

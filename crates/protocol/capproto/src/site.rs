@@ -3,8 +3,8 @@
 //! Monitors are this with rings between them. So are the tests of the kernel, on the host.
 
 use crate::{
-    Attempt, CoreId, CpuDriver, Held, Message, Monitor, Need, Outside, Progress, Region, Relations,
-    WireCap,
+    Attempt, CoreId, Cores, CpuDriver, Held, Message, Monitor, Need, Outside, Progress, Region,
+    Relations, WireCap,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -331,6 +331,10 @@ impl<L: Links> CpuDriver for Step<'_, L> {
 
     fn sweep(&mut self, cap: &WireCap) -> Progress {
         progress(step!(self, Sweep, cap))
+    }
+
+    fn makers(&mut self, region: Region) -> Cores {
+        Cores(self.kernel(op::Makers { base: region.base }).map_or(0, |makers| makers.value))
     }
 
     fn first_cover(&mut self, region: Region) -> Option<Region> {

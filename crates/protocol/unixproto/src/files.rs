@@ -42,6 +42,8 @@ pub enum Kind {
     Disk = 18,
     /// The memory of a process (`/proc/PID/mem`): `MemoryFile`.
     Memory = 17,
+    /// A file of the host: `ReadAt`, `WriteAt`.
+    Shared = 19,
 }
 
 impl Kind {
@@ -50,6 +52,7 @@ impl Kind {
         Some(match value {
             1 => Kind::Regular,
             2 => Kind::Directory,
+            19 => Kind::Shared,
             3 => Kind::Pipe,
             4 => Kind::Tty,
             5 => Kind::Null,
@@ -207,6 +210,8 @@ pub const OPEN_EXEC: u32 = 1;
 pub const CWD: u32 = 0;
 /// Offset argument: use the description's offset and move it.
 pub const AT_OFFSET: u64 = u64::MAX;
+/// Limit argument of `FileExtent`: what is shown is shown only where it belongs.
+pub const NOT_BEHIND: u64 = u64::MAX;
 /// Time argument of `SetTimes`: now.
 pub const TIME_NOW: i64 = i64::MAX;
 /// Time argument of `SetTimes`: leave as it is.

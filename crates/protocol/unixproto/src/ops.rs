@@ -117,6 +117,8 @@ replies! {
         inode: u64,
         /// The contents are a Morsel, and survive.
         is_stored: bool,
+        /// They are in pages of 2 MiB only.
+        is_large: bool,
     }
     /// A lock of somebody else.
     Locked {
@@ -612,28 +614,40 @@ requests! {
         /// Directory.
         dir: u32
     ) -> Count;
-    /// data: the value of an extended attribute with the name `b`.
+    /// data: the first bytes of the value of an extended attribute with the name `b`, and how many there are; the others by `Rest`.
     131 GetXattr(
         /// Directory of `a`.
         dir: u32,
         /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
         flags: u32
     ) -> Count;
-    /// data: the names of the extended attributes, each with a NUL.
+    /// data: the names of the extended attributes, each with a NUL; the first bytes, as with `GetXattr`.
     132 ListXattrs(
         /// Directory.
         dir: u32,
         /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
         flags: u32
     ) -> Count;
-    /// Sets an extended attribute: `b` is its name, a NUL, and the value.
+    /// Sets an extended attribute: `b` is its name, a NUL, and the value, or what `Give` has given before.
     133 SetXattr(
         /// Directory of `a`.
         dir: u32,
         /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
         flags: u32,
         /// `XATTR_CREATE` or `XATTR_REPLACE`.
-        how: u32
+        how: u32,
+        /// The value was given before.
+        parts: bool
+    ) -> ();
+    /// data: bytes of the last answer that was too long, from an offset on; with the end of it, it goes. `EAGAIN`: it is gone.
+    140 Rest(
+        /// First byte.
+        offset: u32
+    ) -> Count;
+    /// Gives bytes of a long value, `a`, in order. `EAGAIN`: what was given before is gone.
+    141 Give(
+        /// First byte.
+        offset: u32
     ) -> ();
     /// Removes the extended attribute with the name `b`.
     134 RemoveXattr(
@@ -701,7 +715,9 @@ requests! {
     /// An unnamed file: shared anonymous memory, `memfd_create` (`a`: a name for `/proc`).
     47 MemFile(
         /// Its size.
-        size: u64
+        size: u64,
+        /// It is a whole number of pages of 2 MiB, always.
+        large: bool
     ) -> Opened;
 
     // Descriptions.
@@ -757,7 +773,10 @@ requests! {
         /// Any byte in the file, or in its last page.
         offset: u64,
         /// The description is writable and the memory must be.
-        write: bool
+        write: bool,
+        /// A Morsel is taken back before the file gets pages behind this byte, if it has none there now: the caller shows it so that they
+        /// would be seen behind the end of a mapping. Or `NOT_BEHIND`.
+        until: u64
     ) -> Extent;
     /// Memory for a page of a regular file that is mapped, of which the library has found that there is none. `ENOSPC`: there
     /// is none for this user.

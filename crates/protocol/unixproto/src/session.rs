@@ -101,6 +101,8 @@ pub struct Memory {
     pub copies: AtomicU64,
     /// Pages of files and of shared memory that its page tables have.
     pub files: AtomicU64,
+    /// Those of them that are memory and nothing else.
+    pub shared_memory: AtomicU64,
     /// Private and writable, but for the stack.
     pub data: AtomicU64,
     /// The stack.

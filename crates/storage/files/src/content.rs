@@ -21,7 +21,9 @@ pub struct Content<F, O> {
     /// What of the boot archive was asked for.
     extents: Extents<F>,
     /// Where it lies in the boot archive (offset and bytes), until it is changed.
-    boot: Option<(u64, u64)>,
+    pub(crate) boot: Option<(u64, u64)>,
+    /// Its size is a multiple of so many bytes, and nobody writes it but through mappings, if that is more than a page.
+    grain: u64,
     /// Changes whenever what was mapped is replaced.
     layout: u32,
     /// Descriptions that are writable.
@@ -40,7 +42,7 @@ impl<F, O> Content<F, O> {
     pub(crate) fn of(stored: Stored<O>) -> Self {
         let extents = Extents::default();
         let stored = Some(stored);
-        Content { stored, extents, boot: None, layout: 0, writers: 0, texts: 0 }
+        Content { stored, extents, boot: None, grain: PAGE, layout: 0, writers: 0, texts: 0 }
     }
     /// A part of the boot archive.
     pub(crate) fn archived(offset: u64, bytes: u64) -> Self {
@@ -179,6 +181,18 @@ impl<M: Memory> Files<M> {
         self.count_claim(ino, claim, -1);
     }
 
+    /// The size of a file that has none yet is a multiple of so many bytes from now on; if they are more than a page, it is written
+    /// through mappings only.
+    pub fn set_grain(&mut self, ino: Ino, grain: u64) -> Result<(), Errno> {
+        self.file(ino)?.1.grain = grain;
+        Ok(())
+    }
+
+    /// What the size of a file is a multiple of, if that is more than a page, else a page.
+    pub fn grain(&self, ino: Ino) -> u64 {
+        self.look(ino).map_or(PAGE, |(_, file)| file.grain)
+    }
+
     fn count_claim(&mut self, ino: Ino, claim: Claim, change: i32) {
         let which: fn(&mut Contents<M>) -> &mut u32 = match claim {
             Claim::None => return,
@@ -281,7 +295,8 @@ impl<M: Memory> Files<M> {
         let inode = self.names.get_mut(ino)?;
         let bytes = bytes.min(inode.size().saturating_sub(offset));
         // As `relatime` has it: only when a change came since, or a day.
-        if inode.atime <= inode.mtime || inode.atime + DAY_NS < now {
+        let is_due = inode.atime <= inode.mtime || inode.atime + DAY_NS < now;
+        if is_due && inode.changeable().is_ok() {
             inode.atime = now;
         }
         let (_, file) = self.file(ino)?;
@@ -298,6 +313,9 @@ impl<M: Memory> Files<M> {
     ) -> Result<Part, Refusal> {
         if offset > SIZE_MAX {
             return Err(too_far(offset).into());
+        }
+        if self.look(ino)?.1.grain > PAGE {
+            return Err(Errno::EINVAL.into());
         }
         let bytes = wanted.min(GRANT_MAX).min(SIZE_MAX - offset);
         let bytes = bytes.min(writer.limit.saturating_sub(offset));
@@ -387,7 +405,10 @@ impl<M: Memory> Files<M> {
         if new > SIZE_MAX {
             return Err(too_far(new).into());
         }
-        let old = *self.file(ino)?.0;
+        let (old, file) = self.look(ino)?;
+        if file.grain > PAGE && !new.is_multiple_of(file.grain) {
+            return Err(Errno::EINVAL.into());
+        }
         if new > writer.limit.max(old) {
             return Err(Refusal::Limit);
         }

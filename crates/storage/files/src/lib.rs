@@ -14,8 +14,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod content;
 mod object;
+mod snapshot;
 
 pub use content::{Backing, Claim, Content, Contents, Piece, PieceOf, Refusal, Writer, GRANT_MAX};
 pub use object::{Allocation, Stored};
@@ -89,6 +92,9 @@ pub trait Memory {
 
     /// The same of an object with a number that nobody has open.
     fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno>;
+
+    /// Takes an object from all who have it: they ask for it again.
+    fn revoke_object(&mut self, object: &Self::Object) -> Result<(), Errno>;
 
     /// Takes pages of an object away: there are zeros then.
     fn discard_object(

@@ -15,11 +15,13 @@ pub struct Stored<O> {
     most: u64,
     /// Does it survive?
     fate: Fate,
+    /// Whatever shows it goes before it gets pages behind this byte.
+    until: u64,
 }
 
 /// What becomes of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+pub(crate) enum Fate {
     /// It goes with its file.
     Goes,
     /// It survives.
@@ -32,8 +34,8 @@ enum Fate {
 }
 
 impl<O> Stored<O> {
-    fn new(fate: Fate) -> Self {
-        Stored { object: None, most: 0, fate }
+    pub(crate) fn new(fate: Fate) -> Self {
+        Stored { object: None, most: 0, fate, until: u64::MAX }
     }
     pub(crate) fn most(&self) -> u64 {
         self.most
@@ -119,7 +121,7 @@ impl<M: Memory> Files<M> {
     }
 
     /// Size and object of a file, and the memory. The object was [made](Files::make_object).
-    fn object(&mut self, ino: Ino) -> Result<(u64, &mut M::Object, &mut M), Errno> {
+    pub(crate) fn object(&mut self, ino: Ino) -> Result<(u64, &mut M::Object, &mut M), Errno> {
         let Files { names, memory, .. } = self;
         match &mut names.get_mut(ino)?.node {
             memfs::Node::File { size, content } => {
@@ -161,15 +163,37 @@ impl<M: Memory> Files<M> {
             }
         };
         let most = M::most(&object);
-        self.file(ino)?.1.stored = Some(Stored { object: Some(object), most, fate });
-        Ok(())
+        self.file(ino)?.1.stored = Some(Stored { object: Some(object), most, ..Stored::new(fate) });
+        self.advise_by_grain(ino)
     }
 
     /// Nobody needs the object of a file any more that survives. Who does later finds it by its number.
     pub(crate) fn close_object(&mut self, ino: Ino) {
         if let Ok((_, Content { stored: Some(stored), .. })) = self.file(ino) {
-            stored.object = None;
+            (stored.object, stored.until) = (None, u64::MAX);
         }
+    }
+
+    /// Whatever shows the object of a file that has a piece goes before it gets pages behind a byte: somebody has shown it so that
+    /// they would be seen there. If it has some there already, nobody has.
+    pub fn show_until(&mut self, ino: Ino, until: u64) -> Result<(), Errno> {
+        let (size, file) = self.file(ino)?;
+        if let Some(stored) = file.stored.as_mut().filter(|_| pages(*size) <= until) {
+            stored.until = stored.until.min(until);
+        }
+        Ok(())
+    }
+
+    /// Takes an object from everybody who shows it.
+    #[cold]
+    fn show_anew(&mut self, ino: Ino) -> Result<(), Errno> {
+        let (_, object, memory) = self.object(ino)?;
+        memory.revoke_object(object)?;
+        self.renew_layout(ino)?;
+        if let Some(stored) = &mut self.file(ino)?.1.stored {
+            stored.until = u64::MAX;
+        }
+        Ok(())
     }
 
     /// Makes the object as large as the file is to be.
@@ -181,12 +205,17 @@ impl<M: Memory> Files<M> {
             *self.file(ino)?.0 = size;
             return Ok(());
         }
+        let shows_too_much = pages(size) > stored.until;
         self.make_object(ino, user)?;
+        if shows_too_much {
+            self.show_anew(ino)?;
+        }
         let (_, object, memory) = self.object(ino)?;
         let is_other = memory.resize_object(object, size, user)?;
         let most = M::most(object);
         if is_other {
             self.renew_layout(ino)?;
+            self.advise_by_grain(ino)?;
         }
         let (place, file) = self.file(ino)?;
         *place = size;
@@ -298,6 +327,16 @@ impl<M: Memory> Files<M> {
         writer: Writer,
     ) -> Result<(), Refusal> {
         let end = offset.checked_add(bytes).ok_or(Errno::EFBIG)?;
+        let grain = self.grain(ino);
+        let (offset, end) = match (how, grain > PAGE) {
+            (Allocation::Punch, _) | (_, false) => (offset, end),
+            (Allocation::Zero, true) => return Err(Errno::EOPNOTSUPP.into()),
+            // Whole ones of its pages.
+            (_, true) => {
+                let end = end.checked_next_multiple_of(grain).ok_or(Errno::EFBIG)?;
+                (offset / grain * grain, end)
+            }
+        };
         if end > SIZE_MAX {
             return Err(Errno::EFBIG.into());
         }
@@ -423,6 +462,15 @@ impl<M: Memory> Files<M> {
         memory.advise_object(object, large)
     }
 
+    /// A file of large pages has a new object.
+    fn advise_by_grain(&mut self, ino: Ino) -> Result<(), Errno> {
+        if self.grain(ino) == PAGE {
+            return Ok(());
+        }
+        let (_, object, memory) = self.object(ino)?;
+        memory.advise_object(object, true)
+    }
+
     /// Are the pages of a file to be large?
     pub fn is_advised(&self, ino: Ino) -> bool {
         let file = self.look(ino).ok().and_then(|(_, file)| file.stored.as_ref());
@@ -436,6 +484,9 @@ impl<M: Memory> Files<M> {
     pub fn clone_contents(&mut self, from: Ino, to: Ino, writer: Writer) -> Result<(), Refusal> {
         let size = self.look(from)?.0;
         let old = self.look(to)?.0;
+        if self.grain(from).max(self.grain(to)) > PAGE {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
         let survives = self.survives(to);
         if self.survives(from) != survives {
             return Err(Errno::EXDEV.into());

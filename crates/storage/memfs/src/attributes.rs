@@ -36,6 +36,7 @@ impl<C: Default> Fs<C> {
 
     /// `chmod`.
     pub fn set_mode(&mut self, ino: Ino, mode: u32, cred: Cred, now: i64) -> Result<(), Errno> {
+        self.get(ino)?.changeable()?;
         let inode = self.get_mut(ino)?;
         if matches!(inode.node, Node::Symlink(_)) {
             return Err(Errno::EOPNOTSUPP);
@@ -56,6 +57,7 @@ impl<C: Default> Fs<C> {
         cred: Cred,
         now: i64,
     ) -> Result<(), Errno> {
+        self.get(ino)?.changeable()?;
         let inode = self.get_mut(ino)?;
         // To change nothing is for everybody, so it leaves no trace.
         if uid.is_none() && gid.is_none() && inode.owned_by(cred).is_err() {

@@ -66,7 +66,10 @@ impl Dir {
             place.ino = ino;
             return;
         }
-        let name: Rc<[u8]> = name.into();
+        self.add(name.into(), ino);
+    }
+    /// Adds a name that is not there, for which there is room.
+    pub(crate) fn add(&mut self, name: Rc<[u8]>, ino: Ino) {
         self.order.insert(self.next, name.clone());
         self.names.insert(name, Place { cookie: self.next, ino });
         self.next += 1;
@@ -83,6 +86,10 @@ impl Dir {
             let ino = self.get(name)?;
             Some(DirEntry { name, ino, next: cookie + 1 })
         })
+    }
+    /// The names and their inodes, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&Rc<[u8]>, Ino)> {
+        self.order.values().filter_map(|name| Some((name, self.get(name)?)))
     }
     /// The name of an inode here.
     pub fn name_of(&self, ino: Ino) -> Option<&[u8]> {

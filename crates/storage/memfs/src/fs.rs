@@ -3,6 +3,7 @@
 use crate::dir::Dir;
 use crate::keep::{Keeping, Kept};
 use crate::perm::Cred;
+use crate::snapshot::Part;
 use alloc::vec::Vec;
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
@@ -71,6 +72,8 @@ pub struct Inode<C> {
     holds: u32,
     /// Its number where it is kept, if it is.
     pub(crate) kept: Option<Kept>,
+    /// What it has to do with snapshots.
+    pub(crate) part: Part,
 }
 
 impl<C> Inode<C> {
@@ -166,7 +169,8 @@ impl<C: Default> Fs<C> {
     /// The same, to be changed; its owner by [`Fs::give`].
     pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
         let inode = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)?;
-        if inode.kept.is_some() {
+        // What is in a snapshot does not change.
+        if inode.kept.is_some() && inode.part != Part::Frozen {
             self.keeping.note(ino);
         }
         Ok(inode)
@@ -193,6 +197,7 @@ impl<C: Default> Fs<C> {
             ctime: now,
             holds: 0,
             kept: None,
+            part: Part::Live,
         }
     }
     /// A new inode without name, held once. `ENOSPC`: too many, or no memory.
@@ -238,7 +243,7 @@ impl<C: Default> Fs<C> {
         let dead = self.get(ino).is_ok_and(|inode| inode.nlink == 0 && inode.holds == 0);
         if dead && ino != ROOT {
             let Some(inode) = self.inodes.remove(ino.0 as usize - 1) else { return };
-            self.owners.give_back(inode.uid, 1);
+            self.owners.give_back(inode.account(), 1);
             let kept = inode.kept;
             // Its contents are let go before whoever keeps them destroys them.
             drop(inode);

@@ -7,6 +7,7 @@
 use crate::dir::Dir;
 use crate::fs::{Attr, Ino, Inode, Node};
 use crate::perm::Cred;
+use crate::snapshot::Part;
 use crate::Fs;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -41,6 +42,8 @@ pub enum What<'a> {
     File,
     /// An empty directory.
     Dir,
+    /// An empty directory for snapshots.
+    Snapshots,
     /// A symbolic link with its text.
     Symlink(&'a [u8]),
     /// A character device with its number.
@@ -71,6 +74,17 @@ pub enum SetXattr {
     Create,
     /// It must (`XATTR_REPLACE`).
     Replace,
+}
+
+/// A copy of an inode, where it is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptCopy {
+    /// What it is a copy of.
+    pub from: Kept,
+    /// Its number.
+    pub to: Kept,
+    /// Which object has the contents, of a file that has any.
+    pub content: Option<u32>,
 }
 
 /// Who keeps a part of the tree. Whatever it is asked to do was checked before; it does it or, with an error, nothing.
@@ -115,12 +129,17 @@ pub trait Keeper {
     ) -> Result<(), Errno>;
     /// Removes an extended attribute.
     fn remove_xattr(&mut self, inode: Kept, name: &[u8], now: i64) -> Result<(), Errno>;
+    /// Makes a directory with copies of everything that is below another, but for what is below the one in which it is made.
+    /// Each copy stays until it is released. All of them are there, also after a power failure, or none.
+    fn snapshot(&mut self, of: Kept, at: KeptName, now: i64) -> Result<Vec<KeptCopy>, Errno>;
+    /// Removes the names of such a directory and of everything below it, all or none.
+    fn remove_snapshot(&mut self, at: KeptName, now: i64) -> Result<(), Errno>;
 }
 
 /// The kept part of a tree, and of which inodes in it attributes have changed.
 #[derive(Default)]
 pub(crate) struct Keeping {
-    keeper: Option<Box<dyn Keeper>>,
+    pub(crate) keeper: Option<Box<dyn Keeper>>,
     changed: Vec<Ino>,
 }
 
@@ -137,9 +156,10 @@ impl Keeping {
     }
 }
 
-impl<C> Node<C> {
+impl<C> Inode<C> {
     fn what(&self) -> What<'_> {
-        match self {
+        match &self.node {
+            Node::Dir(_) if self.part == Part::Snapshots => What::Snapshots,
             Node::File { .. } => What::File,
             Node::Dir(_) => What::Dir,
             Node::Symlink(text) => What::Symlink(text),
@@ -156,11 +176,11 @@ impl<C> Inode<C> {
     pub fn kept(&self) -> Option<Kept> {
         self.kept
     }
-    fn attributes(&self) -> Attributes {
+    pub(crate) fn attributes(&self) -> Attributes {
         let &Inode { mode, uid, gid, atime, mtime, ctime, .. } = self;
         Attributes { mode, uid, gid, atime, mtime, ctime }
     }
-    fn set_attributes(&mut self, attributes: Attributes) {
+    pub(crate) fn set_attributes(&mut self, attributes: Attributes) {
         let Attributes { mode, gid, atime, mtime, ctime, .. } = attributes;
         (self.mode, self.gid) = (mode & 0o7777, gid);
         (self.atime, self.mtime, self.ctime) = (atime, mtime, ctime);
@@ -189,20 +209,10 @@ impl<C: Default> Fs<C> {
 
     /// A directory's contents are kept no more, and nothing is in it.
     pub fn disown(&mut self, dir: Ino) {
-        while let Ok(Some((name, ino))) = self.first_in(dir) {
-            self.disown(ino);
-            if self.forget(dir, &name, 0).is_err() {
-                break;
-            }
-        }
+        self.drop_below(dir);
         if let Ok(inode) = self.get_mut(dir) {
             inode.kept = None;
         }
-    }
-
-    fn first_in(&self, dir: Ino) -> Result<Option<(Vec<u8>, Ino)>, Errno> {
-        let mut entries = self.get(dir)?.dir()?.entries(0);
-        Ok(entries.next().map(|entry| (entry.name.to_vec(), entry.ino)))
     }
 
     /// Adds an inode that is kept already, by one of its names.
@@ -220,10 +230,12 @@ impl<C: Default> Fs<C> {
             node = Node::Dir(Dir::new(dir));
         }
         self.get_mut(dir)?.dir_mut()?.prepare(name)?;
-        let attr = Attr { mode, cred: Cred::user(uid, gid), now: ctime };
+        let part = self.get(dir)?.part.below();
+        let account = if part == Part::Frozen { Cred::ROOT.uid } else { uid };
+        let attr = Attr { mode, cred: Cred::user(account, gid), now: ctime };
         let ino = self.allocate(node, attr)?;
         let inode = self.get_mut(ino)?;
-        inode.kept = Some(kept);
+        (inode.kept, inode.part, inode.uid) = (Some(kept), part, uid);
         inode.set_attributes(attributes);
         inode.nlink = if is_dir { 2 } else { 1 };
         let parent = self.get_mut(dir)?;
@@ -276,13 +288,16 @@ impl<C: Default> Fs<C> {
         let Some(keeper) = &mut self.keeping.keeper else { return Err(Errno::EROFS) };
         let inode = self.inodes.get_mut(index).ok_or(Errno::ENOENT)?;
         let at = name.map(|name| KeptName { dir, name });
-        inode.kept = Some(keeper.create(at, inode.node.what(), inode.attributes())?);
+        inode.kept = Some(keeper.create(at, inode.what(), inode.attributes())?);
         Ok(())
     }
 
     /// A directory and an inode that are to be in one another: `EXDEV` if only one of them is kept.
     pub(crate) fn same_part(&self, dir: Ino, ino: Ino) -> Result<(), Errno> {
-        match self.get(dir)?.kept.is_some() == self.get(ino)?.kept.is_some() {
+        let (dir, inode) = (self.get(dir)?, self.get(ino)?);
+        let is_frozen = |inode: &Inode<C>| inode.part == Part::Frozen;
+        let is_same = dir.kept.is_some() == inode.kept.is_some();
+        match is_same && is_frozen(dir) == is_frozen(inode) {
             true => Ok(()),
             false => Err(Errno::EXDEV),
         }

@@ -7,6 +7,7 @@
 //! look a name up, so that a server can join other trees (`/proc`) to this one.
 //!
 //! A part of the tree can be one of which the names and attributes are kept elsewhere, too, where they survive ([`Keeper`]).
+//! Of each part there can be [snapshots](Copies), in which nobody changes anything.
 //!
 //! Errors are those of Linux, in the order in which Linux finds them.
 #![no_std]
@@ -23,13 +24,15 @@ mod modify;
 mod names;
 mod perm;
 mod rename;
+mod snapshot;
 mod walk;
 
 pub use dir::{Dir, DirEntry, FIRST_COOKIE};
 pub use extents::{Extent, Extents};
 pub use fs::{Attr, Fs, Ino, Inode, Node};
-pub use keep::{Attributes, Keeper, Kept, KeptName, SetXattr, What};
+pub use keep::{Attributes, Keeper, Kept, KeptCopy, KeptName, SetXattr, What};
 pub use perm::{Cred, Guard, EXEC, READ, WRITE};
+pub use snapshot::{Copies, Part, SNAPSHOTS};
 pub use walk::{walk, Found, Names, Step, Walk, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
 
 /// The largest size of a file.

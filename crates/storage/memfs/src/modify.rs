@@ -22,7 +22,7 @@ fn check_name(name: &[u8]) -> Result<(), Errno> {
 
 impl<C: Default> Fs<C> {
     /// A live directory in which a name can be made, by who may.
-    fn check_new(&self, dir: Ino, name: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn check_new(&self, dir: Ino, name: &[u8]) -> Result<(), Errno> {
         let inode = self.get(dir)?;
         if inode.dir()?.get(name).is_some() {
             return Err(Errno::EEXIST);
@@ -45,12 +45,14 @@ impl<C: Default> Fs<C> {
         self.check_new(dir, name)?;
         self.may_change(dir, attr.cred)?;
         let is_dir = matches!(node, Node::Dir(_));
+        let part = self.part_of_new(dir, name, is_dir.then_some(attr.cred))?;
         let attr = self.inherited(dir, attr, is_dir)?;
         if is_dir && self.get(dir)?.nlink >= LINKS_MAX {
             return Err(Errno::EMLINK);
         }
         self.get_mut(dir)?.dir_mut()?.prepare(name)?;
         let ino = self.allocate(node, attr)?;
+        self.get_mut(ino)?.part = part;
         self.keep_new(dir, Some(name), ino).inspect_err(|_| self.reap(ino))?;
         self.get_mut(ino)?.nlink = if is_dir { 2 } else { 1 };
         let parent = self.get_mut(dir)?;
@@ -78,6 +80,7 @@ impl<C: Default> Fs<C> {
         self.same_part(dir, ino)?;
         self.may_link(ino, cred)?;
         self.may_change(dir, cred)?;
+        self.part_of_new(dir, name, None)?;
         let inode = self.get_mut(ino)?;
         if inode.is_dir() {
             return Err(Errno::EPERM);

@@ -85,9 +85,20 @@ impl Guard {
 
 impl<C> Inode<C> {
     /// `EACCES` unless `cred` has all the wanted permissions.
+    ///
+    /// # Errors
+    ///
+    /// `EROFS`: something in a snapshot is to be written.
     pub fn permits(&self, cred: Cred, wanted: u32) -> Result<(), Errno> {
+        if wanted & WRITE != 0 && self.has_bytes() {
+            self.changeable()?;
+        }
         let guard = Guard { uid: self.uid, gid: self.gid, mode: self.mode, is_dir: self.is_dir() };
         guard.permits(cred, wanted)
+    }
+    /// Is it something of which the bytes are here, and not with a driver or another process?
+    fn has_bytes(&self) -> bool {
+        matches!(self.node, Node::File { .. } | Node::Dir(_) | Node::Symlink(_))
     }
     /// `EPERM` unless `cred` owns it or may do what owners may.
     pub fn owned_by(&self, cred: Cred) -> Result<(), Errno> {

@@ -41,6 +41,9 @@ impl<C: Default> Fs<C> {
         if let Some(target) = target {
             self.not_mounted(new_dir, target)?;
         }
+        for ino in [Some(source), target].into_iter().flatten() {
+            self.not_snapshots(ino)?;
+        }
         if new.len() > NAME_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
@@ -61,6 +64,7 @@ impl<C: Default> Fs<C> {
             return Ok(());
         }
         self.may_replace(from, source, to, target, cred)?;
+        self.part_of_new(new_dir, new, None)?;
         self.replace(from, source, to, target, now)
     }
 

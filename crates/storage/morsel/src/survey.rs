@@ -23,6 +23,8 @@ pub struct Survey {
     pub next: u64,
     /// Pages before it that are there.
     pub pages: u64,
+    /// Those of them that are in pages of 2 MiB, of which all was looked at.
+    pub large: u64,
     /// It is the one that was looked for.
     pub found: bool,
 }
@@ -31,6 +33,8 @@ pub struct Survey {
 struct Run {
     pages: u64,
     is_there: bool,
+    /// It is all of a large page.
+    is_large: bool,
 }
 
 impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
@@ -48,7 +52,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         end: u64,
         until: Until,
     ) -> Result<Survey, Refused> {
-        let mut survey = Survey { next: first, pages: 0, found: false };
+        let mut survey = Survey { next: first, pages: 0, large: 0, found: false };
         if first >= end {
             return Ok(survey);
         }
@@ -60,7 +64,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         match looked_at {
             // All that is left is a hole.
             Err(Refused::Beyond) => {
-                survey.pass(Run { pages: end - first, is_there: false }, end, until);
+                let run = Run { pages: end - first, is_there: false, is_large: false };
+                survey.pass(run, end, until);
                 Ok(survey)
             }
             looked_at => looked_at.map(|()| survey),
@@ -71,7 +76,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     fn runs(&self, found: Found, first: u64, mut pass: impl FnMut(Run) -> bool) {
         let (at, level) = match found {
             Found::Table(_) => {
-                pass(Run { pages: 1, is_there: true });
+                pass(Run { pages: 1, is_there: true, is_large: false });
                 return;
             }
             Found::Hole { at, level } | Found::Entry { at, level, .. } => (at, level),
@@ -80,7 +85,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         for index in at.index..paging::ENTRIES {
             let link: Link = self.load(At::new(at.frame, index));
             let is_table = !link.is_hole() && level > 1 && !link.is_huge();
-            let run = Run { pages: span(level) - inside, is_there: !link.is_hole() };
+            let is_large = level > 1 && link.is_huge() && inside == 0;
+            let run = Run { pages: span(level) - inside, is_there: !link.is_hole(), is_large };
             if is_table || !pass(run) {
                 return;
             }
@@ -104,6 +110,7 @@ impl Survey {
         self.next += pages;
         if run.is_there {
             self.pages += pages;
+            self.large += if run.is_large && pages == run.pages { pages } else { 0 };
         }
         self.next < end
     }

@@ -85,18 +85,19 @@ fn survey(world: &World, random: &mut fastrand::Rng, contents: &Contents) -> Res
     let Some((&id, object)) = contents.iter().nth(random.usize(..IDS as usize)) else {
         return Ok(());
     };
-    let there = common::there(world, id);
+    let (there, large_pages) = common::there_and_large(world, id);
     let morsels = world.morsels();
     let record = morsels.open(id).map_err(|refused| format!("{refused:?}"))?;
     let first = page(random, object.order);
     let end = first + random.u64(1..1500);
     let image = world.image();
     for until in [Until::End, Until::Page, Until::Hole] {
-        let (mut at, mut pages, mut found) = (first, 0, false);
+        let (mut at, mut pages, mut large, mut found) = (first, 0, 0, false);
         let mut steps = 0;
         while at < end && !found {
             let step = morsels.survey(record, at, end, until).map_err(|r| format!("{r:?}"))?;
             (at, pages, found, steps) = (step.next, pages + step.pages, step.found, steps + 1);
+            large += step.large;
         }
         let stop = (first..end).find(|page| match until {
             Until::End => false,
@@ -109,6 +110,17 @@ fn survey(world: &World, random: &mut fastrand::Rng, contents: &Contents) -> Res
             return Err(format!(
                 "{id}, pages {first} to {end}, {until:?}: {:?}, not {expected:?}",
                 (at, pages)
+            ));
+        }
+        // Of large pages only those count of which nothing was left out.
+        let end_of_all = stop.unwrap_or(end);
+        let all_of = |&&page: &&u64| {
+            first <= page && page + 512 <= end_of_all && there.contains(&(page + 511))
+        };
+        let expected = large_pages.iter().filter(all_of).count() as u64 * 512;
+        if large != expected {
+            return Err(format!(
+                "{id}, pages {first} to {end}: {large} in large ones, not {expected}"
             ));
         }
         // A table in a step, and what is behind the limit.

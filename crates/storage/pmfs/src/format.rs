@@ -4,7 +4,7 @@ use crate::area::Area;
 use crate::fs::{clear_heads, Attr, Kind, What};
 use crate::layout::{
     check, high_water, word, InodeHead, Line, EXTENT, HEAD, HIGH_WATER, MAGIC, ROOT, SUPER_CHECK,
-    SUPER_MAGIC, SUPER_VERSION, VERSION, WORDS,
+    SUPER_MAGIC, SUPER_VERSION, UNFINISHED, VERSION, WORDS,
 };
 use crate::log;
 use crate::mount::Refused;
@@ -40,6 +40,7 @@ pub fn format<A: Area>(area: &A, root: Attr) -> Result<(), Refused> {
     clear_heads(area, ROOT + 1..high);
     log::clear(area);
     area.store(HIGH_WATER, high_water(high));
+    area.store(UNFINISHED, 0);
     area.write_back(HIGH_WATER / WORDS);
     area.fence();
     area.store(SUPER_VERSION, VERSION);

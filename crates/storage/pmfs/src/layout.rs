@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! line  0        superblock:  magic | version | checksum
-//!       1        how many lines were ever used
+//!       1        how many lines were ever used | the directory that is being made or removed
 //!       2 … 63   the record of the last operation
 //!      64        the root directory
 //!      65 …      heads, chains and free lines, in any order
@@ -34,6 +34,8 @@ pub(crate) const SUPER_VERSION: u64 = 1;
 pub(crate) const SUPER_CHECK: u64 = 2;
 /// How many lines were ever used, with a check.
 pub(crate) const HIGH_WATER: u64 = WORDS;
+/// The directory that is being made or removed with everything below it, with a check; or 0.
+pub(crate) const UNFINISHED: u64 = HIGH_WATER + 1;
 /// The record of the last operation.
 pub(crate) const LOG_FIRST: u64 = 2;
 pub(crate) const LOG_LINES: u64 = 62;
@@ -100,6 +102,16 @@ pub(crate) fn mix(mut x: u64) -> u64 {
 /// What is in [`HIGH_WATER`].
 pub(crate) fn high_water(lines: u32) -> u64 {
     pair(lines, check(&[lines as u64]))
+}
+
+/// What is in [`UNFINISHED`].
+pub(crate) fn marked(dir: Option<Line>) -> u64 {
+    dir.map_or(0, |line| pair(line, check(&[line as u64, UNFINISHED])))
+}
+/// The directory that it names; `None` if it is not such a word.
+pub(crate) fn marked_dir(word: u64) -> Option<Option<Line>> {
+    let dir = (word != 0).then_some(low(word));
+    (marked(dir) == word).then_some(dir)
 }
 
 const INODE: u64 = 1;

@@ -9,6 +9,7 @@
 //! | [`format`], [`Mount`] | `format`, `mount` |
 //! | [`create`](Fs::create), [`create_unnamed`](Fs::create_unnamed), [`link`](Fs::link), [`unlink`](Fs::unlink), [`rmdir`](Fs::rmdir), [`hold`](Fs::hold), [`release`](Fs::release) | `modify` |
 //! | [`rename`](Fs::rename) | `rename` |
+//! | [`snapshot`](Fs::snapshot), [`remove_tree`](Fs::remove_tree) | `tree` |
 //! | [`stat`](Fs::stat), [`set_attr`](Fs::set_attr), [`set_content`](Fs::set_content), [`exchange_contents`](Fs::exchange_contents), [`read_link`](Fs::read_link) | `attributes` |
 //! | [`lookup`](Fs::lookup), [`read_dir`](Fs::read_dir), [`parent`](Fs::parent), [`name_of`](Fs::name_of) | `names` |
 //! | [`xattr`](Fs::xattr), [`xattrs`](Fs::xattrs), [`set_xattr`](Fs::set_xattr), [`remove_xattr`](Fs::remove_xattr) | `xattr` |
@@ -99,6 +100,7 @@ mod mount;
 mod names;
 mod rename;
 mod space;
+mod tree;
 mod xattr;
 
 pub use area::Area;
@@ -107,6 +109,7 @@ pub use fs::{Attr, Error, Fs, Gone, Ino, Kind, Space, Stat, What};
 pub use mount::{Mount, Refused};
 pub use names::DirEntry;
 pub use rename::How;
+pub use tree::{Contents, Copied};
 pub use xattr::SetXattr;
 
 /// Bytes of a name of a file or of an extended attribute.

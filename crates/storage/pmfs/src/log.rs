@@ -11,7 +11,9 @@
 //! the next one is begun, what this one lists has been written back, so half a record means that nothing is to be done.
 
 use crate::area::Area;
-use crate::layout::{check, pair, word, HIGH_WATER, LOG_FIRST, LOG_LINES, WORDS};
+use crate::layout::{
+    check, marked, pair, word, HIGH_WATER, LOG_FIRST, LOG_LINES, UNFINISHED, WORDS,
+};
 use alloc::vec::Vec;
 
 /// Pairs in a line.
@@ -38,6 +40,13 @@ impl Change {
     }
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
+    }
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+    /// Which directory is being made or removed with everything below it.
+    pub fn mark(&mut self, dir: Option<u32>) {
+        self.pairs.push((UNFINISHED, marked(dir)));
     }
     pub fn high_water(&mut self, value: u64) {
         self.pairs.push((HIGH_WATER, value));

@@ -185,7 +185,13 @@ impl<A: Area> Fs<A> {
     }
 
     /// Writes an inode to its lines; it is there with the change.
-    fn new_inode(&mut self, change: &mut Change, lines: &[Line], what: What, attr: &Attr) -> Line {
+    pub(crate) fn new_inode(
+        &mut self,
+        change: &mut Change,
+        lines: &[Line],
+        what: What,
+        attr: &Attr,
+    ) -> Line {
         let (ino, mut length, mut text) = (lines[0], 0, 0);
         if let What::Symlink(bytes) = what {
             length = bytes.len() as u16;
@@ -273,7 +279,7 @@ impl<A: Area> Fs<A> {
     }
 
     /// An inode is gone with the change, and its attributes.
-    fn forget(&mut self, change: &mut Change, ino: Line, freed: &mut Vec<Line>) -> Gone {
+    pub(crate) fn forget(&mut self, change: &mut Change, ino: Line, freed: &mut Vec<Line>) -> Gone {
         let mut content = None;
         if let Ok(head) = self.inode(ino) {
             let word = self.load(ino, CONTENT);

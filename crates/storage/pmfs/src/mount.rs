@@ -8,6 +8,7 @@
 //! | contents | they exist |
 //! | | *here the area is written to for the first time* |
 //! | apply | the record of the last operation |
+//! | clear | what was being made or removed with everything below it |
 //! | free | inodes that have no name |
 
 use crate::area::Area;
@@ -16,11 +17,11 @@ use crate::format::{capacity, super_check};
 use crate::fs::{Fs, Kind};
 use crate::index::{self, Index};
 use crate::layout::{
-    chain_lines, high, high_water, low, more_lines, word, Head, InodeHead, Line, NameHead,
-    XattrHead, CONTENT, HEAD, HIGH_WATER, MAGIC, PLACE, ROOT, SUPER_CHECK, SUPER_MAGIC,
-    SUPER_VERSION, VERSION, WORDS,
+    chain_lines, high, high_water, low, marked_dir, more_lines, word, Head, InodeHead, Line,
+    NameHead, XattrHead, CONTENT, HEAD, HIGH_WATER, MAGIC, PLACE, ROOT, SUPER_CHECK, SUPER_MAGIC,
+    SUPER_VERSION, UNFINISHED, VERSION, WORDS,
 };
-use crate::log;
+use crate::log::{self, Change};
 use crate::modify::content_of;
 use crate::names::check_name;
 use crate::space::Lines;
@@ -77,6 +78,7 @@ enum Phase {
         last: Option<u32>,
     },
     Apply,
+    Clear,
     Free {
         last: Line,
     },
@@ -90,15 +92,17 @@ pub struct Mount<A> {
     fs: Fs<A>,
     /// What the last operation may not have stored.
     pending: BTreeMap<u64, u64>,
+    /// The directory that was being made or removed.
+    unfinished: Option<Line>,
     phase: Phase,
 }
 
 impl Mount<()> {
     /// Goes on with the words in this area, which are those that were looked at.
     pub fn attach<A: Area>(self, area: A) -> Mount<A> {
-        let Fs { log, lines, index, .. } = self.fs;
+        let Mount { fs: Fs { log, lines, index, .. }, pending, unfinished, phase } = self;
         let fs = Fs { area, log, lines, index };
-        Mount { fs, pending: self.pending, phase: self.phase }
+        Mount { fs, pending, unfinished, phase }
     }
 }
 
@@ -121,15 +125,18 @@ impl<A: Area> Mount<A> {
         let (log, pairs) = log::read(&area).ok_or(damaged(2, "number of an operation"))?;
         let pending: BTreeMap<u64, u64> = pairs.into_iter().collect();
         let room = word(ROOT, 0)..word(capacity, 0);
-        let fits = |address: &u64| *address == HIGH_WATER || room.contains(address);
+        let words = [HIGH_WATER, UNFINISHED];
+        let fits = |address: &u64| words.contains(address) || room.contains(address);
         ensure(pending.keys().all(fits), 2, "record")?;
         let high_word = pending.get(&HIGH_WATER).copied().unwrap_or(area.load(HIGH_WATER));
         let high = low(high_word);
         let fits = high_word == high_water(high) && high > ROOT && high <= capacity;
         ensure(fits, 1, "lines in use")?;
+        let mark = pending.get(&UNFINISHED).copied().unwrap_or(area.load(UNFINISHED));
+        let unfinished = marked_dir(mark).ok_or(damaged(1, "directory that is unfinished"))?;
         let lines = Lines::new(ROOT, high, capacity);
         let fs = Fs { area, log, lines, index: Index::new(seed) };
-        Ok(Mount { fs, pending, phase: Phase::Scan { next: ROOT } })
+        Ok(Mount { fs, pending, unfinished, phase: Phase::Scan { next: ROOT } })
     }
 
     /// Goes on for a while. Returns `true` when there is nothing more to do. Contents of a number that `is_there` denies
@@ -144,6 +151,7 @@ impl<A: Area> Mount<A> {
             Phase::Tree { path, seen } => self.tree(path, seen)?,
             Phase::Contents { last } => self.contents(last, is_there)?,
             Phase::Apply => self.apply(),
+            Phase::Clear => self.clear(),
             Phase::Free { last } => self.free(last),
             Phase::Done => Phase::Done,
             Phase::Failed => return Err(Refused::Unfinished),
@@ -153,14 +161,14 @@ impl<A: Area> Mount<A> {
 
     /// Has everything been looked at, and is nothing wrong with it? The next [`step`](Mount::step) is the first that stores.
     pub fn is_checked(&self) -> bool {
-        matches!(self.phase, Phase::Apply | Phase::Free { .. } | Phase::Done)
+        matches!(self.phase, Phase::Apply | Phase::Clear | Phase::Free { .. } | Phase::Done)
     }
 
     /// The same without the area: the words are to be stored to in another place than where they were looked at.
     pub fn detach(self) -> Mount<()> {
-        let Fs { log, lines, index, .. } = self.fs;
+        let Mount { fs: Fs { log, lines, index, .. }, pending, unfinished, phase } = self;
         let fs = Fs { area: (), log, lines, index };
-        Mount { fs, pending: self.pending, phase: self.phase }
+        Mount { fs, pending, unfinished, phase }
     }
 
     /// The file system, when [`step`](Mount::step) has returned `true`.
@@ -304,6 +312,7 @@ impl<A: Area> Mount<A> {
             let Some((dir, next)) = path.last_mut() else {
                 let all = self.fs.index.all_names();
                 ensure(seen == all, ROOT, "names below no directory that has one")?;
+                self.check_unfinished()?;
                 return Ok(Phase::Contents { last: None });
             };
             let found = self.fs.index.names_in(*dir, *next).next();
@@ -325,6 +334,13 @@ impl<A: Area> Mount<A> {
         Ok(Phase::Tree { path, seen })
     }
 
+    /// What is to be removed with everything below it is a directory with a name.
+    fn check_unfinished(&self) -> Result<(), Refused> {
+        let Some(line) = self.unfinished else { return Ok(()) };
+        let has_name = self.fs.index.inodes.get(&line).is_some_and(|known| known.name != 0);
+        ensure(has_name, line, "no directory is unfinished")
+    }
+
     fn contents(
         &mut self,
         mut last: Option<u32>,
@@ -344,7 +360,18 @@ impl<A: Area> Mount<A> {
     fn apply(&mut self) -> Phase {
         let pending = core::mem::take(&mut self.pending);
         log::apply(&self.fs.area, pending.into_iter());
-        Phase::Free { last: 0 }
+        Phase::Clear
+    }
+
+    /// A part of what was being made or removed is gone, or all of it.
+    fn clear(&mut self) -> Phase {
+        let Some(top) = self.unfinished else { return Phase::Free { last: 0 } };
+        // Contents that nobody names are destroyed by the caller.
+        let (is_gone, _) = self.fs.clear_some(Change::new(), top);
+        if is_gone {
+            self.unfinished = None;
+        }
+        Phase::Clear
     }
 
     fn free(&mut self, mut last: Line) -> Phase {

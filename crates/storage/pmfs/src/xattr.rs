@@ -108,7 +108,7 @@ impl<A: Area> Fs<A> {
     }
 
     /// Writes an attribute to its lines; it is there with the change.
-    fn new_xattr(
+    pub(crate) fn new_xattr(
         &mut self,
         change: &mut Change,
         lines: &[Line],
@@ -153,11 +153,11 @@ impl<A: Area> Fs<A> {
         })
     }
 
-    fn xattr_bytes(&self, line: Line, head: XattrHead, count: usize) -> Vec<u8> {
+    pub(crate) fn xattr_bytes(&self, line: Line, head: XattrHead, count: usize) -> Vec<u8> {
         chain::read_behind_head(|at| self.area.load(at), line, head.rest, count)
     }
 
-    fn xattr_head(&self, line: Line) -> XattrHead {
+    pub(crate) fn xattr_head(&self, line: Line) -> XattrHead {
         match Head::of(self.load(line, HEAD)) {
             Some(Head::Xattr(head)) => head,
             _ => XattrHead { name: 0, value: 0, rest: 0 },

@@ -96,6 +96,13 @@ fn operations() -> Vec<Op> {
         Op::SetContent { file: at(&[C]), content: Some(7) },
         Op::SetContent { file: at(&[A, C]), content: None },
         Op::Exchange { one: at(&[C]), other: at(&[A, C]) },
+        Op::Snapshot { of: at(&[]), to: (at(&[B]), A), copies: 9 },
+        Op::Snapshot { of: at(&[A]), to: (at(&[]), LONGEST), copies: 9 },
+        Op::Snapshot { of: at(&[]), to: (at(&[]), LONG + 12), copies: 1 },
+        Op::Snapshot { of: at(&[B]), to: (at(&[A, B]), A), copies: 0 },
+        Op::RemoveTree { dir: at(&[]), name: A },
+        Op::RemoveTree { dir: at(&[B]), name: A },
+        Op::RemoveTree { dir: at(&[]), name: LONGEST },
         Op::Hold { file: at(&[C]), handle: 4 },
         Op::Hold { file: at(&[B]), handle: 1 },
         Op::Release { handle: 1 },
@@ -202,8 +209,11 @@ struct Start {
 
 impl Start {
     fn new() -> Start {
-        let mut world = World::mount(formatted(PAGES), None, false).expect("formatted");
-        let mut model = Model::new(PAGES);
+        Start::with(PAGES)
+    }
+    fn with(pages: usize) -> Start {
+        let mut world = World::mount(formatted(pages), None, false).expect("formatted");
+        let mut model = Model::new(pages);
         let mut ops = before_ops();
         let held = ops.split_off(ops.len() - 4);
         for op in &ops {
@@ -288,6 +298,33 @@ fn each_operation_in_depth() {
     for op in &operations() {
         let result = sequence(&mut failures, &start, &[op]);
         result.unwrap_or_else(|wrong| panic!("{op:?}: {wrong}"));
+    }
+    report(&failures);
+}
+
+/// Values as long as they can be, set, replaced, copied and removed, each after each.
+#[test]
+fn long_values() {
+    let start = Start::with(64);
+    let file = || at(&[C]);
+    let set = |name, length, seed| Op::SetXattr { file: file(), name, length, seed, how: 0 };
+    let ops = [
+        set(C, 65536, 3),
+        set(B, 65536, 4),
+        set(B, 12288, 5),
+        set(LONGEST, 40_000, 6),
+        Op::RemoveXattr { file: file(), name: B },
+        Op::Snapshot { of: at(&[]), to: (at(&[B]), A), copies: 9 },
+        Op::RemoveTree { dir: at(&[]), name: A },
+        Op::Unlink { dir: at(&[]), name: C },
+    ];
+    let mut failures = self::failures(5, Depth { images: 4, again: 16 }, None);
+    failures.subject.operations = ops.to_vec();
+    for first in &ops {
+        for second in &ops {
+            let result = sequence(&mut failures, &start, &[first, second]);
+            result.unwrap_or_else(|wrong| panic!("{first:?}, {second:?}: {wrong}"));
+        }
     }
     report(&failures);
 }

@@ -83,8 +83,8 @@ impl Choice<'_> {
         let attr = self.random.u8(..);
         // Many inodes are for the model to look through: then more of them are removed.
         let kind = match self.model.inodes() > INODES && self.random.u8(..8) > 0 {
-            true => self.random.u8(13..28),
-            false => self.random.u8(..40),
+            true => self.random.u8(13..29),
+            false => self.random.u8(..42),
         };
         match kind {
             0..=8 => {
@@ -108,6 +108,10 @@ impl Choice<'_> {
                 let (from, to) = (self.place(14), self.place(7));
                 Op::Rename { from, to, how: self.random.u8(..3) }
             }
+            28 if self.random.bool() => {
+                let (dir, name) = self.place(14);
+                Op::RemoveTree { dir, name }
+            }
             28..=29 => Op::SetAttr { file: self.file(), attr },
             30..=32 => {
                 let (file, name) = (self.file(), self.random.u8(..) & 0x8f);
@@ -120,6 +124,10 @@ impl Choice<'_> {
                 Op::SetContent { file: self.file(), content }
             }
             36 => Op::Exchange { one: self.file(), other: self.file() },
+            40 => {
+                let (of, to) = (self.dir().0, self.place(2));
+                Op::Snapshot { of, to, copies: self.random.usize(..40) }
+            }
             37..=38 => Op::Hold { file: self.file(), handle: self.random.u8(..4) },
             _ => Op::Release { handle: self.random.u8(..4) },
         }

@@ -55,6 +55,15 @@ pub struct Extent {
     pub pages: u64,
 }
 
+/// How much of a range of an object is in memory, in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct There {
+    /// All.
+    pub pages: u64,
+    /// Those of them that are in pages of 2 MiB.
+    pub large: u64,
+}
+
 /// Why an object has no page to give.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ObjectError {
@@ -205,7 +214,8 @@ pub trait Backend {
     ) -> Result<(), Refused>;
 
     /// Maps a region, where no table is, or a giant, where at most an empty directory is, by one entry to the pages of an object from
-    /// page `page` on, a multiple of its pages. Only of objects that can be [mapped so](Self::object_whole).
+    /// page `page` on, a multiple of its pages. Only of objects that can be [mapped so](Self::object_whole). [`NoPage`](ObjectError::NoPage): what is
+    /// there is no table.
     fn whole_new(
         &mut self,
         _shown: Shown,
@@ -220,7 +230,7 @@ pub trait Backend {
         Err(Refused)
     }
     /// Is such an entry gone, as what it showed was taken away?
-    fn whole_is_lost(&mut self, _entry: Table) -> bool {
+    fn whole_is_lost(&self, _entry: Table) -> bool {
         false
     }
     /// Uses a byte that such an entry shows, as a program would. `false`: that is a fault.
@@ -238,17 +248,29 @@ pub trait Backend {
     /// The part of an object around page `page` that lies in one Frame.
     fn object_extent(&mut self, object: ObjectId, page: u64) -> Result<Extent, ObjectError>;
     /// The object as an extent, if it consists of page tables, so that [`whole_new`](Self::whole_new) maps parts of it; `None` if it
-    /// does not. As [`object_extent`](Self::object_extent) otherwise.
+    /// does not. As [`object_extent`](Self::object_extent) otherwise. Whatever shows it as `whole_new` does is lost before the object
+    /// gets pages behind `until`, if it has none there now.
     fn object_whole(
         &mut self,
         _object: ObjectId,
         _page: u64,
+        _until: u64,
     ) -> Result<Option<Extent>, ObjectError> {
         Ok(None)
     }
     /// Pages that an object, of which an extent was asked for, has, as far as is known.
     fn object_pages(&self, _object: ObjectId) -> u64 {
         u64::MAX
+    }
+    /// How much of some pages of an object is in memory, whoever has it mapped. Of an object that was never asked for, nothing.
+    fn object_there(&self, _object: ObjectId, _page: u64, _pages: u64) -> There {
+        There::default()
+    }
+    /// How many pages of an object from a page on are like the first of them, and whether they are in memory. At least one.
+    fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool);
+    /// Is it memory and nothing else, as `memfd`, shared anonymous memory and files that do not survive are?
+    fn object_is_memory(&self, _object: ObjectId) -> bool {
+        false
     }
     /// Such an entry shows no memory for this page. Makes some, if the object has the page; `true`: it is to be tried again.
     fn object_make(&mut self, _object: ObjectId, _page: u64) -> bool {

@@ -19,6 +19,7 @@ use crate::map::{Entry, Flags, GUARD_PAGES};
 use crate::pmap::{locate, AROUND};
 use crate::space::Space;
 use crate::types::{Access, FaultError, NoMemory, Prot, PAGE, REGION_PAGES};
+use crate::whole::giant_limit;
 
 /// How often an object is asked again for an extent that others have taken away meanwhile.
 const TRIES: u32 = 100;
@@ -282,10 +283,11 @@ impl Space {
                 return Err(FaultError::NoPage);
             }
         }
+        let until = giant_limit(entry, key);
         let mut tries = TRIES;
         'again: while tries > 0 {
             tries -= 1;
-            let extent = match b.object_whole(object, entry.object_page(page)) {
+            let extent = match b.object_whole(object, entry.object_page(page), until) {
                 Err(ObjectError::Gone) => {
                     b.object_forget(object, entry.object_page(page));
                     continue;
@@ -297,6 +299,8 @@ impl Space {
                 match self.pmap.enter_whole(b, shown, &extent, first, entry.prot) {
                     // The object is smaller, or there is something else in the directory: a region is to be had.
                     Err(ObjectError::NoMemory) if matches!(shown, Shown::Giant(_)) => {}
+                    // It is not a table, but perhaps a page of 2 MiB: its pages are to be had.
+                    Err(ObjectError::NoPage) => {}
                     Err(ObjectError::Gone) => {
                         b.object_forget(object, first);
                         continue 'again;

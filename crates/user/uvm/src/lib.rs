@@ -48,11 +48,11 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
-pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Shown, Table};
+pub use backend::{Backend, CNode, Extent, ObjectError, ObjectId, Shown, Table, There};
 pub use fork::MixedRegions;
 pub use madvise::Advice;
 pub use map::{Entry, Flags};
-pub use maps::{Detail, ObjectName, Span};
+pub use maps::{Detail, ObjectName, Span, SHARED_MEMORY};
 pub use mmap::{MapRequest, Placement};
 pub use remap::RemapFlags;
 pub use space::{Limits, Space};

@@ -3,13 +3,17 @@
 use crate::backend::Backend;
 use crate::map::{Entry, Flags};
 use crate::space::Space;
-use crate::types::{Access, Error, Prot, PAGE};
+use crate::types::{Access, Error, Prot, PAGE, REGION_PAGES};
 
 /// Advice that does something or is at least accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advice {
     /// Accepted, without effect.
     Nothing,
+    /// The same, but noted for the entries on Linux: `MADV_RANDOM`, `MADV_SEQUENTIAL`, `MADV_DONTDUMP`.
+    Note,
+    /// The same, for pages that may go elsewhere on Linux: `MADV_COLD`, `MADV_PAGEOUT`.
+    Age,
     /// `MADV_DONTNEED`, `MADV_DONTNEED_LOCKED`.
     DontNeed {
         /// Locked pages too.
@@ -33,8 +37,10 @@ impl Advice {
     /// The advice with this number on Linux; `None` for `EINVAL`.
     pub const fn from_number(number: u64) -> Option<Advice> {
         Some(match number {
-            // NORMAL, RANDOM, SEQUENTIAL, WILLNEED, DONTDUMP, DODUMP, COLD, PAGEOUT
-            0..=3 | 16 | 17 | 20 | 21 => Advice::Nothing,
+            // NORMAL, WILLNEED, DODUMP
+            0 | 3 | 17 => Advice::Nothing,
+            1 | 2 | 16 => Advice::Note,
+            20 | 21 => Advice::Age,
             14 => Advice::Large(true),
             15 => Advice::Large(false),
             4 => Advice::DontNeed { locked: false },
@@ -87,13 +93,20 @@ impl Space {
     }
 
     fn advise(&mut self, b: &mut impl Backend, entry: &Entry, advice: Advice) -> Result<(), Error> {
+        if entry.flags.has(Flags::LARGE_PAGES) {
+            return self.advise_large(b, entry, advice);
+        }
         let private_anonymous = entry.object.is_none() && !entry.flags.has(Flags::SHARED);
         let set = |entry: &mut Entry, flag: Flags, on: bool| {
             entry.flags = if on { entry.flags.or(flag) } else { entry.flags.without(flag) };
         };
         match advice {
-            Advice::Nothing | Advice::Populate(_) => {}
+            Advice::Nothing | Advice::Note | Advice::Age | Advice::Populate(_) => {}
             Advice::Large(large) => {
+                self.map.change(entry.start, entry.end, |e| {
+                    set(e, Flags::WANTS_LARGE, large);
+                    set(e, Flags::WANTS_SMALL, !large);
+                })?;
                 if let (Some(object), true) = (entry.object, entry.flags.has(Flags::SHARED)) {
                     b.object_advise(object, large);
                 }
@@ -116,6 +129,41 @@ impl Space {
             }
         }
         Ok(())
+    }
+
+    /// Advice about memory that was asked for in large pages.
+    fn advise_large(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        advice: Advice,
+    ) -> Result<(), Error> {
+        match advice {
+            Advice::Nothing | Advice::Large(_) | Advice::Populate(_) => Ok(()),
+            Advice::Free | Advice::Age | Advice::Wipe(true) => Err(Error::Invalid),
+            // Up to a page that is not meant as a whole.
+            Advice::DontNeed { .. } if !entry.start.is_multiple_of(REGION_PAGES) => {
+                Err(Error::Invalid)
+            }
+            Advice::DontNeed { .. } => {
+                let end = entry.end / REGION_PAGES * REGION_PAGES;
+                Ok(self.discard(b, entry.start, end, entry.is_pure_anonymous())?)
+            }
+            Advice::Remove if entry.flags.has(Flags::SHARED) => self.remove_of_object(b, entry),
+            Advice::Remove => Err(Error::Access),
+            Advice::Note | Advice::Fork(_) | Advice::Wipe(false) if entry.cuts_large() => {
+                Err(Error::Invalid)
+            }
+            Advice::Note | Advice::Wipe(false) => Ok(()),
+            Advice::Fork(fork) => {
+                let set = |flags: Flags| match fork {
+                    true => flags.without(Flags::DONT_FORK),
+                    false => flags.or(Flags::DONT_FORK),
+                };
+                self.map.change(entry.start, entry.end, |e| e.flags = set(e.flags))?;
+                Ok(())
+            }
+        }
     }
 
     /// A part of an object becomes a hole, for all that have it mapped.
@@ -144,10 +192,18 @@ impl Space {
         if !self.map.is_covered(start, end) {
             return Err(Error::NoMemory);
         }
-        self.map.change(start, end, |entry| {
-            let flags = entry.flags.without(Flags::LOCKED);
-            entry.flags = if on { flags.or(Flags::LOCKED) } else { flags };
-        })?;
+        let mut at = start;
+        while at < end {
+            let Some(entry) = self.map.within(at, end).next() else { break };
+            at = entry.end;
+            // Large pages stay where they are anyway, and it is not noted of them.
+            if !entry.flags.has(Flags::LARGE_PAGES) {
+                self.map.change(entry.start, entry.end, |entry| {
+                    let flags = entry.flags.without(Flags::LOCKED);
+                    entry.flags = if on { flags.or(Flags::LOCKED) } else { flags };
+                })?;
+            }
+        }
         if on {
             self.populate_lenient(b, start, end);
         }

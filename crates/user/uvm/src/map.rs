@@ -4,7 +4,7 @@
 //! O(log n) steps, and one for each entry that it changes.
 
 use crate::backend::ObjectId;
-use crate::types::{NoMemory, Prot};
+use crate::types::{NoMemory, Prot, REGION_PAGES};
 use alloc::vec::Vec;
 use tables::{Item, Iter, Place, Ranges};
 
@@ -29,6 +29,12 @@ impl Flags {
     pub const NEVER_WRITE: Flags = Flags(64);
     /// The main stack (it is named so in `maps`).
     pub const STACK: Flags = Flags(128);
+    /// `MAP_HUGETLB`: begins, ends and is cut only where pages of 2 MiB do.
+    pub const LARGE_PAGES: Flags = Flags(256);
+    /// `MADV_HUGEPAGE`.
+    pub const WANTS_LARGE: Flags = Flags(512);
+    /// `MADV_NOHUGEPAGE`.
+    pub const WANTS_SMALL: Flags = Flags(1024);
 
     /// The flags in either.
     pub const fn or(self, other: Flags) -> Flags {
@@ -74,6 +80,11 @@ impl Entry {
     /// Page of the object that is at `page`.
     pub fn object_page(&self, page: u64) -> u64 {
         self.offset + (page - self.start)
+    }
+    /// Has it ends inside pages that it has as large ones?
+    #[inline]
+    pub fn cuts_large(&self) -> bool {
+        self.flags.has(Flags::LARGE_PAGES) && !(self.start | self.end).is_multiple_of(REGION_PAGES)
     }
     /// Private and without an object: only anons are ever mapped in it.
     pub fn is_pure_anonymous(&self) -> bool {
@@ -219,6 +230,11 @@ impl Map {
             at = entry.end;
         }
         at >= end
+    }
+    /// Would `start..end` cut a large page in two?
+    #[inline]
+    pub fn cuts_large(&self, start: u64, end: u64) -> bool {
+        self.may_have(Flags::LARGE_PAGES) && self.within(start, end).any(|part| part.cuts_large())
     }
     /// How many entries map `object`.
     #[inline]

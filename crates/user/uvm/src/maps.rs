@@ -1,9 +1,9 @@
 //! The texts of `/proc/self/maps` and `smaps`.
 
-use crate::backend::ObjectId;
+use crate::backend::{Backend, ObjectId};
 use crate::map::{Entry, Flags};
 use crate::space::Space;
-use crate::types::{NoMemory, Prot, PAGE};
+use crate::types::{NoMemory, Prot, PAGE, REGION_PAGES};
 use crate::usage::Residency;
 use alloc::string::String;
 use core::fmt::Write;
@@ -42,6 +42,9 @@ pub struct Span {
     /// Name.
     pub name: &'static str,
 }
+
+/// The name of shared anonymous memory.
+pub const SHARED_MEMORY: &str = "/dev/zero (deleted)";
 
 /// Where the name starts in a line.
 const NAME_COLUMN: usize = 73;
@@ -101,8 +104,9 @@ impl Space {
     /// # Errors
     ///
     /// There is no memory for so long a text.
-    pub fn maps_text(
+    pub fn maps_text<B: Backend>(
         &self,
+        b: &B,
         detail: Detail,
         mut name: impl FnMut(ObjectId) -> ObjectName,
         more: &[Span],
@@ -117,7 +121,7 @@ impl Space {
         let each = if detail == Detail::Lines { USUAL } else { USUAL + OF_AMOUNTS };
         text.try_reserve(lines * each).map_err(|_| NoMemory)?;
         if detail == Detail::Sum {
-            self.push_sum(&mut text, more);
+            self.push_sum(&mut text, b, more);
             return Ok(text);
         }
         let nothing = ObjectName::default();
@@ -130,7 +134,9 @@ impl Space {
                 Some(_) => (&last.1, entry.offset * PAGE),
                 None => (&nothing, 0),
             };
+            let is_large = entry.flags.has(Flags::LARGE_PAGES);
             let label = match object.path.as_str() {
+                "" | SHARED_MEMORY if is_large => "/anon_hugepage (deleted)",
                 "" => self.label(entry),
                 path => path,
             };
@@ -145,11 +151,8 @@ impl Space {
             let range = (entry.start * PAGE, entry.end * PAGE);
             push_line(&mut text, range, rights, offset, object, label);
             if detail == Detail::Each {
-                let resident = self.residency(entry.start, entry.end);
-                let is_shared = entry.flags.has(Flags::SHARED);
-                push_size(&mut text, entry.end - entry.start);
-                let locked = Self::locked(entry.flags, &resident);
-                push_amounts(&mut text, &Amounts::of(&resident, is_shared, locked));
+                push_size(&mut text, entry.pages(), entry.flags);
+                push_amounts(&mut text, &self.amounts(b, entry));
                 push_flags(&mut text, entry);
             }
         }
@@ -157,7 +160,7 @@ impl Space {
             let range = (span.start, span.end);
             push_line(&mut text, range, span.rights, 0, &nothing, span.name);
             if detail == Detail::Each {
-                push_size(&mut text, (span.end - span.start) / PAGE);
+                push_size(&mut text, (span.end - span.start) / PAGE, Flags(0));
                 push_amounts(&mut text, &Amounts::default());
                 text.push_str("THPeligible:    0\nVmFlags: rd mr de \n");
             }
@@ -166,18 +169,44 @@ impl Space {
     }
 
     /// The text of `smaps_rollup`.
-    fn push_sum(&self, text: &mut String, more: &[Span]) {
+    fn push_sum(&self, text: &mut String, b: &impl Backend, more: &[Span]) {
         let mut sum = Amounts::default();
         for entry in self.map.entries() {
-            let resident = self.residency(entry.start, entry.end);
-            let locked = Self::locked(entry.flags, &resident);
-            sum = sum.plus(&Amounts::of(&resident, entry.flags.has(Flags::SHARED), locked));
+            sum = sum.plus(&self.amounts(b, entry));
         }
         let start = self.map.entries().next().map_or(0, |entry| entry.start * PAGE);
         let above = more.iter().map(|span| span.end);
         let end = above.chain(self.map.entries().map(|entry| entry.end * PAGE)).max().unwrap_or(0);
         push_line(text, (start, end), "---p", 0, &ObjectName::default(), "[rollup]");
         push_amounts(text, &sum);
+    }
+
+    /// What is in memory of an entry.
+    fn amounts(&self, b: &impl Backend, entry: &Entry) -> Amounts {
+        let resident = self.residency(b, entry);
+        let is_shared = entry.flags.has(Flags::SHARED);
+        if entry.flags.has(Flags::LARGE_PAGES) {
+            // As on Linux these count apart, and not as resident.
+            let all = resident.all();
+            return match is_shared {
+                true => Amounts { shared_apart: all, ..Amounts::default() },
+                false => Amounts { private_apart: all, ..Amounts::default() },
+            };
+        }
+        let is_memory = entry.object.is_some_and(|object| b.object_is_memory(object));
+        let Residency { own, shared, objects, large } = resident;
+        let (clean, shared_memory) = if is_shared { (0, objects) } else { (objects, 0) };
+        let (large_memory, large_file) = if is_memory { (large, 0) } else { (0, large) };
+        Amounts {
+            private: own,
+            shared_anons: shared,
+            clean,
+            shared_memory,
+            large_memory,
+            large_file,
+            locked: Self::locked(entry.flags, &resident),
+            ..Amounts::default()
+        }
     }
 
     fn label(&self, entry: &Entry) -> &'static str {
@@ -203,21 +232,26 @@ struct Amounts {
     clean: u64,
     /// Pages of shared memory.
     shared_memory: u64,
+    /// Pages of memory and of files that pages of 2 MiB show.
+    large_memory: u64,
+    large_file: u64,
+    /// What was asked for in pages of 2 MiB.
+    shared_apart: u64,
+    private_apart: u64,
     locked: u64,
 }
 
 impl Amounts {
-    fn of(resident: &Residency, is_shared: bool, locked: u64) -> Amounts {
-        let &Residency { own, shared, objects } = resident;
-        let (clean, shared_memory) = if is_shared { (0, objects) } else { (objects, 0) };
-        Amounts { private: own, shared_anons: shared, clean, shared_memory, locked }
-    }
     fn plus(&self, other: &Amounts) -> Amounts {
         Amounts {
             private: self.private + other.private,
             shared_anons: self.shared_anons + other.shared_anons,
             clean: self.clean + other.clean,
             shared_memory: self.shared_memory + other.shared_memory,
+            large_memory: self.large_memory + other.large_memory,
+            large_file: self.large_file + other.large_file,
+            shared_apart: self.shared_apart + other.shared_apart,
+            private_apart: self.private_apart + other.private_apart,
             locked: self.locked + other.locked,
         }
     }
@@ -231,14 +265,20 @@ fn push_kib(text: &mut String, name: &str, kib: u64) {
     let _ = writeln!(text, "{name:<15} {kib:>8} kB");
 }
 
-fn push_size(text: &mut String, pages: u64) {
+fn push_size(text: &mut String, pages: u64, flags: Flags) {
+    let is_large = flags.has(Flags::LARGE_PAGES);
+    // Private ones are so many small ones.
+    let is_shown_so = is_large && flags.has(Flags::SHARED);
+    let kib = |large: bool| if large { REGION_PAGES * PAGE_KIB } else { PAGE_KIB };
     push_kib(text, "Size:", pages * PAGE_KIB);
-    push_kib(text, "KernelPageSize:", PAGE_KIB);
-    push_kib(text, "MMUPageSize:", PAGE_KIB);
+    push_kib(text, "KernelPageSize:", kib(is_large));
+    push_kib(text, "MMUPageSize:", kib(is_shown_so));
 }
 
 fn push_amounts(text: &mut String, amounts: &Amounts) {
-    let &Amounts { private, shared_anons, clean, shared_memory, locked } = amounts;
+    let &Amounts { private, shared_anons, clean, shared_memory, large_memory, large_file, .. } =
+        amounts;
+    let &Amounts { shared_apart, private_apart, locked, .. } = amounts;
     let anonymous = private + shared_anons;
     let resident = anonymous + clean + shared_memory;
     let written = anonymous + shared_memory;
@@ -255,10 +295,10 @@ fn push_amounts(text: &mut String, amounts: &Amounts) {
         ("Anonymous:", anonymous * PAGE_KIB),
         ("LazyFree:", 0),
         ("AnonHugePages:", 0),
-        ("ShmemPmdMapped:", 0),
-        ("FilePmdMapped:", 0),
-        ("Shared_Hugetlb:", 0),
-        ("Private_Hugetlb:", 0),
+        ("ShmemPmdMapped:", large_memory * PAGE_KIB),
+        ("FilePmdMapped:", large_file * PAGE_KIB),
+        ("Shared_Hugetlb:", shared_apart * PAGE_KIB),
+        ("Private_Hugetlb:", private_apart * PAGE_KIB),
         ("Swap:", 0),
         ("SwapPss:", 0),
         ("Locked:", locked * PAGE_KIB),
@@ -270,7 +310,7 @@ fn push_amounts(text: &mut String, amounts: &Amounts) {
 /// The last two lines of an entry of `smaps`.
 fn push_flags(text: &mut String, entry: &Entry) {
     let (prot, flags) = (entry.prot, entry.flags);
-    let is_shared = flags.has(Flags::SHARED);
+    let (is_shared, is_large) = (flags.has(Flags::SHARED), flags.has(Flags::LARGE_PAGES));
     let may_write = !flags.has(Flags::NEVER_WRITE);
     text.push_str("THPeligible:    0\nVmFlags: ");
     for (is_so, name) in [
@@ -285,9 +325,13 @@ fn push_flags(text: &mut String, entry: &Entry) {
         (flags.has(Flags::GROWS_DOWN), "gd "),
         (flags.has(Flags::LOCKED), "lo "),
         (flags.has(Flags::DONT_FORK), "dc "),
-        (!is_shared && prot.has(Prot::WRITE), "ac "),
+        (is_large, "de "),
+        (!is_shared && prot.has(Prot::WRITE) && !is_large, "ac "),
         (flags.has(Flags::NO_RESERVE), "nr "),
+        (is_large, "ht "),
         (flags.has(Flags::WIPE_ON_FORK), "wf "),
+        (flags.has(Flags::WANTS_LARGE), "hg "),
+        (flags.has(Flags::WANTS_SMALL), "nh "),
     ] {
         if is_so {
             text.push_str(name);

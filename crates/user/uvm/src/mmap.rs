@@ -70,6 +70,9 @@ impl Space {
         if !self.may_add(pages - replaced) || self.overcommits(request, pages) {
             return Err(Error::NoMemory);
         }
+        if replaced != 0 && self.map.cuts_large(start, end) {
+            return Err(Error::NoMemory);
+        }
         let entry = Entry { start, end, offset, object, prot: request.prot, flags };
         let lowest = start.saturating_sub(self.may_grow_down(&entry));
         self.make_way(b, lowest, end)?;
@@ -129,6 +132,10 @@ impl Space {
                     return Ok(start);
                 }
             }
+        }
+        if request.flags.has(Flags::LARGE_PAGES) {
+            let found = self.find_space(pages + REGION_PAGES - 1).ok_or(Error::NoMemory)?;
+            return Ok(found.next_multiple_of(REGION_PAGES));
         }
         self.find_space(pages).ok_or(Error::NoMemory)
     }

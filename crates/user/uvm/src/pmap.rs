@@ -35,6 +35,8 @@ pub struct Pmap {
     pub(crate) has_wholes: bool,
     /// Some region may be condemned.
     condemned: bool,
+    /// Some region or giant that one entry maps could not be taken away: it may show what is not mapped.
+    pub(crate) keeps_wholes: bool,
 }
 
 /// Region and entry of a page.
@@ -46,7 +48,13 @@ pub fn locate(page: u64) -> (u64, u32) {
 impl Pmap {
     /// No tables.
     pub const fn new() -> Self {
-        Pmap { regions: Sparse::new(), wholes: Sparse::new(), has_wholes: false, condemned: false }
+        Pmap {
+            regions: Sparse::new(),
+            wholes: Sparse::new(),
+            has_wholes: false,
+            condemned: false,
+            keeps_wholes: false,
+        }
     }
     /// All regions, by number.
     pub fn regions(&self) -> impl Iterator<Item = (u64, &Region)> {
@@ -157,7 +165,7 @@ impl Pmap {
     /// The backend refuses: some are left.
     #[inline]
     pub fn drop_condemned(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
-        match self.condemned {
+        match self.condemned || self.keeps_wholes {
             true => self.find_condemned(b),
             false => Ok(()),
         }
@@ -165,6 +173,11 @@ impl Pmap {
 
     #[cold]
     fn find_condemned(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        if self.keeps_wholes {
+            // Those that are right are mapped again by a fault.
+            self.drop_wholes(b)?;
+            self.keeps_wholes = false;
+        }
         let mut at = 0;
         while let Some(key) = self.regions.next_key(at) {
             at = key + 1;
@@ -511,7 +524,7 @@ impl Pmap {
     pub fn abandon(&mut self) {
         self.regions.clear();
         self.wholes.clear();
-        self.has_wholes = false;
+        (self.has_wholes, self.keeps_wholes) = (false, false);
         self.condemned = false;
     }
 

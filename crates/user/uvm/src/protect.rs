@@ -44,6 +44,9 @@ impl Space {
                 return Err(Error::Access);
             }
             if before != prot {
+                if self.map.cuts_large(at, behind) {
+                    return Err(Error::Invalid);
+                }
                 if !self.map.has_room(2) && !self.map.has_room(self.map.splits(at, behind)) {
                     return Err(Error::NoMemory);
                 }

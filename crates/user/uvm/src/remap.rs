@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::map::{Entry, Flags};
 use crate::mmap::{MapRequest, Placement};
 use crate::space::{pages_of, Space};
-use crate::types::{Error, NoMemory, Prot, PAGE};
+use crate::types::{Error, NoMemory, Prot, PAGE, REGION_PAGES};
 
 /// `MREMAP_MAYMOVE`, `MREMAP_FIXED`, `MREMAP_DONTUNMAP`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,6 +16,18 @@ pub struct RemapFlags {
     pub fixed: Option<u64>,
     /// The old range stays mapped, empty.
     pub dont_unmap: bool,
+}
+
+/// How much of memory in large pages goes where: as many of them, and never more than there were.
+fn remap_of_large(start: u64, old: u64, new: u64, flags: RemapFlags) -> Result<(u64, u64), Error> {
+    let whole = |pages: u64| pages.checked_next_multiple_of(REGION_PAGES).ok_or(Error::Invalid);
+    let (old, new) = (whole(old)?, whole(new)?);
+    let is_aligned = |page: u64| page.is_multiple_of(REGION_PAGES);
+    let goes_well = is_aligned(start) && flags.fixed.is_none_or(|addr| is_aligned(addr / PAGE));
+    match goes_well && !flags.dont_unmap && new <= old {
+        true => Ok((old, new)),
+        false => Err(Error::Invalid),
+    }
 }
 
 impl Space {
@@ -41,6 +53,10 @@ impl Space {
         self.pmap.drop_condemned(b)?;
         let start = addr / PAGE;
         let entry = *self.map.find(start).ok_or(Error::Fault)?;
+        let (old, new) = match entry.flags.has(Flags::LARGE_PAGES) {
+            true => remap_of_large(start, old, new, flags)?,
+            false => (old, new),
+        };
         if flags.fixed.is_some() || flags.dont_unmap {
             return self.remap_to(b, start, old, new, flags);
         }
@@ -87,7 +103,8 @@ impl Space {
             None => self.find_space(new).ok_or(Error::NoMemory)?,
         };
         let overlaps = start + old > to && to + new > start;
-        if new > self.high || to > self.high - new || overlaps {
+        let is_cut = flags.fixed.is_some() && self.map.cuts_large(to, to.saturating_add(new));
+        if new > self.high || to > self.high - new || overlaps || is_cut {
             return Err(Error::Invalid);
         }
         if to < self.low {

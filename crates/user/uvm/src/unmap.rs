@@ -12,6 +12,9 @@ impl Space {
         if end == start || end > self.high || len > self.high * PAGE {
             return Err(Error::Invalid);
         }
+        if self.map.cuts_large(start, end) {
+            return Err(Error::Invalid);
+        }
         if !self.map.has_room(2) && self.map.splits(start, end) == 2 {
             return Err(Error::NoMemory);
         }

@@ -1,6 +1,7 @@
 //! How much of the address space is in memory.
 
-use crate::map::Flags;
+use crate::backend::{Backend, There};
+use crate::map::{Entry, Flags};
 use crate::space::Space;
 
 /// How much of a range is in memory, in pages.
@@ -12,6 +13,8 @@ pub struct Residency {
     pub shared: u64,
     /// Pages of objects that the page tables show.
     pub objects: u64,
+    /// Those of them that are parts of pages of 2 MiB, shown as a whole.
+    pub large: u64,
 }
 
 impl Residency {
@@ -26,6 +29,8 @@ impl Residency {
 pub struct Usage {
     /// Pages of objects that the page tables show.
     pub files: u64,
+    /// Those of them that are of objects which are [memory](Backend::object_is_memory) and nothing else.
+    pub shared_memory: u64,
     /// Last-level tables.
     pub tables: u64,
     /// Those of them that perhaps another process has, too.
@@ -33,8 +38,8 @@ pub struct Usage {
 }
 
 impl Space {
-    /// Counts. Takes as long as to look at each region.
-    pub fn usage(&self) -> Usage {
+    /// Counts what page tables of its own show. Takes as long as to look at each region.
+    pub fn usage(&self, b: &impl Backend) -> Usage {
         let mut usage = Usage::default();
         // Both are in order, so none is searched.
         let mut chunks = self.amap.chunks().peekable();
@@ -53,11 +58,82 @@ impl Space {
                 }
             }
         }
+        let is_memory = |entry: &&Entry| entry.object.is_some_and(|it| b.object_is_memory(it));
+        for entry in self.map.entries().filter(is_memory) {
+            usage.shared_memory += self.in_own_tables(entry.start, entry.end).objects;
+        }
         usage
     }
 
-    /// What is in memory of pages `start..end`.
-    pub fn residency(&self, start: u64, end: u64) -> Residency {
+    /// Adds what page tables show that are parts of objects. Takes as long as to look at all tables of these.
+    pub fn add_wholes(&self, b: &impl Backend, usage: &mut Usage) {
+        for entry in self.map.entries() {
+            let Some(object) = entry.object else { continue };
+            let pages = self.in_wholes(b, entry).pages;
+            usage.files += pages;
+            usage.shared_memory += if b.object_is_memory(object) { pages } else { 0 };
+        }
+    }
+
+    /// What is in memory of an entry.
+    pub fn residency(&self, b: &impl Backend, entry: &Entry) -> Residency {
+        let mut all = self.in_own_tables(entry.start, entry.end);
+        let There { pages, large } = self.in_wholes(b, entry);
+        all.objects += pages;
+        all.large = large;
+        all
+    }
+
+    /// What tables show of an entry that are parts of its object: what is there of these.
+    fn in_wholes(&self, b: &impl Backend, entry: &Entry) -> There {
+        let mut all = There::default();
+        let Some(object) = entry.object else { return all };
+        let wholes = self.pmap.wholes_within(entry.start, entry.end);
+        for (pages, _) in wholes.filter(|&(_, whole)| !b.whole_is_lost(whole)) {
+            let (start, end) = (pages.start.max(entry.start), pages.end.min(entry.end));
+            let there = b.object_there(object, entry.object_page(start), end - start);
+            all.pages += there.pages;
+            all.large += there.large;
+        }
+        all
+    }
+
+    /// Tells of each of the pages `start..end` whether it is in memory: of an object, whoever has it mapped. `false`: one is not
+    /// mapped, and those in front of it were told of.
+    pub fn tell_residency(
+        &self,
+        b: &mut impl Backend,
+        (start, end): (u64, u64),
+        mut tell: impl FnMut(bool),
+    ) -> bool {
+        let mut at = start;
+        for entry in self.map.within(start, end) {
+            if entry.start != at {
+                break;
+            }
+            // Pages of the object up to here are alike.
+            let mut run = (at, false);
+            while at < entry.end {
+                if let Some(object) = entry.object.filter(|_| run.0 <= at) {
+                    let (pages, is_there) =
+                        b.object_run(object, entry.object_page(at), entry.end - at);
+                    run = (at + pages.max(1), is_there);
+                }
+                let is_there = match entry.object {
+                    Some(_) => run.1,
+                    None => self.pmap.is_readable(at),
+                };
+                let chunk = self.amap.chunk(at >> 8);
+                let is_anon = chunk.is_some_and(|chunk| chunk.filled.get((at & 255) as u32));
+                tell(is_there || is_anon);
+                at += 1;
+            }
+        }
+        at >= end
+    }
+
+    /// What is in memory of pages `start..end`, without what tables show that are parts of objects.
+    fn in_own_tables(&self, start: u64, end: u64) -> Residency {
         let mut all = Residency::default();
         let mut half = self.next_half(start >> 8);
         while half < end.div_ceil(256) {

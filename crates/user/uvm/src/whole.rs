@@ -5,8 +5,8 @@
 //! takes it away: the next fault maps what is right then.
 //!
 //! A giant may belong to a mapping of less than 1 GiB: of all that the object has, which ends inside. Then nothing else is mapped in the
-//! rest of it: whoever enters something there [takes it away](Space::make_way) first. (What the object gains later is seen
-//! behind the end of the mapping, until there is something else.)
+//! rest of it: whoever enters something there [takes it away](Space::make_way) first. And before the object gets pages that would
+//! be seen there, such entries [are lost](Backend::object_whole).
 
 use crate::backend::{Backend, Extent, ObjectError, ObjectId, Shown, Table};
 use crate::map::{Entry, Flags};
@@ -78,6 +78,24 @@ impl Pmap {
         self.wholes.len()
     }
 
+    /// The pages of each region and giant mapped so that has some of `start..end`, and its entry.
+    pub(crate) fn wholes_within(
+        &self,
+        start: u64,
+        end: u64,
+    ) -> impl Iterator<Item = (core::ops::Range<u64>, Table)> + '_ {
+        let region = start / REGION_PAGES;
+        let of = move |first: Shown, is_kind: fn(u64) -> bool| {
+            let next = move |key: u64| self.wholes.next_key(key).filter(|&key| is_kind(key));
+            let keys = core::iter::successors(next(first.key()), move |&key| next(key + 1));
+            let all =
+                keys.filter_map(|key| Some((Shown::of_key(key).pages(), *self.wholes.get(key)?)));
+            all.take_while(move |(pages, _)| pages.start < end)
+        };
+        of(Shown::Region(region), |key| key < GIANTS)
+            .chain(of(Shown::around(region), |key| key >= GIANTS))
+    }
+
     /// A giant that has some of the pages `start..end`.
     pub(crate) fn giant_within(&self, start: u64, end: u64) -> Option<Shown> {
         let key = self.wholes.next_key(Shown::around(start / REGION_PAGES).key())?;
@@ -132,7 +150,10 @@ impl Pmap {
     #[cold]
     fn drop_whole(&mut self, b: &mut impl Backend, shown: Shown) -> Result<(), NoMemory> {
         if let Some(&entry) = self.wholes.get(shown.key()) {
-            b.whole_drop(shown, entry)?;
+            if let Err(refused) = b.whole_drop(shown, entry) {
+                self.keeps_wholes = true;
+                return Err(refused.into());
+            }
             self.wholes.remove(shown.key());
             self.has_wholes = !self.wholes.is_empty();
         }
@@ -168,8 +189,17 @@ impl Pmap {
     pub(crate) fn forget_wholes(&mut self, b: &mut impl Backend) {
         self.wholes.iter().for_each(|(_, &entry): (u64, &Table)| b.not_inherited(entry, [None; 2]));
         self.wholes.clear();
-        self.has_wholes = false;
+        (self.has_wholes, self.keeps_wholes) = (false, false);
     }
+}
+
+/// Behind which page of its object nothing may be seen by a giant around a region, if that belongs to an entry.
+pub(crate) fn giant_limit(entry: &Entry, key: u64) -> u64 {
+    let is_exact = entry.end >= Shown::around(key).pages().end;
+    if is_exact || entry.pages() < LEAST_REGIONS * REGION_PAGES {
+        return u64::MAX;
+    }
+    entry.object_page(entry.end)
 }
 
 impl Space {
@@ -216,13 +246,14 @@ impl Space {
     /// enters anything there first.
     pub(crate) fn enter_giant(&mut self, b: &mut impl Backend, entry: &Entry) {
         let (Some(object), true) = (entry.object, entry.flags.has(Flags::SHARED)) else { return };
-        if entry.pages() < LEAST_REGIONS * REGION_PAGES {
+        // What is mapped can be read.
+        if entry.pages() < LEAST_REGIONS * REGION_PAGES || entry.prot == Prot::NONE {
             return;
         }
-        let Ok(Some(extent)) = b.object_whole(object, entry.object_page(entry.start)) else {
-            return;
-        };
-        let giant = Shown::around(entry.start / REGION_PAGES);
+        let key = entry.start / REGION_PAGES;
+        let (first, until) = (entry.object_page(entry.start), giant_limit(entry, key));
+        let Ok(Some(extent)) = b.object_whole(object, first, until) else { return };
+        let giant = Shown::around(key);
         if self.fits_giant(b, entry, object, giant) {
             let first = entry.object_page(giant.pages().start);
             // Whatever is not mapped now is mapped by a fault.

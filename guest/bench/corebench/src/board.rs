@@ -19,6 +19,8 @@ pub enum Work {
     KeepTen,
     /// Keeps it, and makes RAM of a page of it, behind its first 2 MiB, by the number of the core.
     Divide,
+    /// Keeps it, a Morsel, and shows its first page alone.
+    Show,
     /// Deletes it and all that it has kept.
     Drop,
     /// Deletes it, and sends core 0 a copy of new RAM that it keeps.
@@ -46,7 +48,8 @@ impl Board {
 
     /// What is to be done; `None` if that is nothing.
     pub fn work(&self) -> Option<Work> {
-        let all = [Work::Keep, Work::KeepTen, Work::Divide, Work::Drop, Work::Make, Work::End];
+        use Work::*;
+        let all = [Keep, KeepTen, Divide, Show, Drop, Make, End];
         let work = self.work.load(Ordering::Acquire);
         all.into_iter().find(|own| *own as u32 == work)
     }

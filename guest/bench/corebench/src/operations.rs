@@ -27,6 +27,7 @@ pub fn measure(mut lab: Lab) -> Result<(), Status> {
         revokes(&mut lab, concerned)?;
         retypes(&mut lab, concerned)?;
         objects(&mut lab, concerned)?;
+        sharing::takes(&mut lab, &shared, concerned)?;
         sharing::revokes(&mut lab, &shared, concerned)?;
     }
     lab.end()

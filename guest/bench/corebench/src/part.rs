@@ -2,9 +2,12 @@
 
 use crate::board::{key, Board, Work};
 use crate::lab::stay_at_home;
+use crate::sharing::Table;
 use crate::PAGE;
 use alloc::vec::Vec;
 use libos::interface::OwnedCap;
+use libos::local::Local;
+use libos::vspace::RW;
 use libos::{cores, domain, log, Cap, CapType, Status};
 
 /// Runs it. Answers the exit status.
@@ -39,6 +42,21 @@ fn serve(core: u32) -> Result<(), Status> {
     }
 }
 
+/// Shows the first page of a Morsel by an entry of its own.
+fn single(morsel: &OwnedCap) -> Result<OwnedCap, Status> {
+    static TABLE: Local<Option<Table>> = Local::new(None);
+    let slot = domain::with(|domain| domain.slot())?;
+    let mapping = OwnedCap::own(slot);
+    let shown = TABLE.try_with(|table| {
+        let table = match table {
+            Some(table) => table,
+            None => table.insert(Table::new()?),
+        };
+        table.last().map(0, 1, morsel.cap(), 0, RW, slot)
+    });
+    shown.unwrap_or(Err(Status::WrongState)).map(|()| mapping)
+}
+
 fn carry_out(work: Work, core: u32, cap: OwnedCap, kept: &mut Vec<OwnedCap>) -> Result<(), Status> {
     match work {
         Work::Keep => kept.push(cap),
@@ -53,6 +71,10 @@ fn carry_out(work: Work, core: u32, cap: OwnedCap, kept: &mut Vec<OwnedCap>) -> 
             let offset = (2 << 20) + u64::from(core) * PAGE;
             cap.cap().retype(CapType::Ram, offset, PAGE, 1, slot)?;
             kept.push(OwnedCap::own(slot));
+            kept.push(cap);
+        }
+        Work::Show => {
+            kept.push(single(&cap)?);
             kept.push(cap);
         }
         Work::Drop => kept.clear(),

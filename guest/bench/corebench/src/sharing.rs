@@ -6,9 +6,9 @@ use crate::lab::{make, ram, time, Lab};
 use crate::PAGE;
 use libos::abi::slots::VSPACE;
 use libos::interface::OwnedCap;
-use libos::morsel::{Persistence, PoolCap};
+use libos::morsel::{MorselCap, Persistence, PoolCap};
 use libos::vspace::{entry_of, RW, RWX};
-use libos::{domain, Cap, CapType, Status};
+use libos::{domain, Cap, CapAddr, CapType, Status};
 
 const MIB2: u64 = 2 << 20;
 /// An address below an upper-level entry that nothing else uses.
@@ -17,7 +17,7 @@ const VA: u64 = 4 << 39;
 /// A pool with an object of 1 GiB.
 pub struct Object {
     object: OwnedCap,
-    _pool: OwnedCap,
+    pool: OwnedCap,
     _ram: OwnedCap,
 }
 
@@ -29,7 +29,7 @@ impl Object {
         let pool = OwnedCap::own(pool);
         pool.cap().format_pool(Persistence::Caches)?;
         pool.cap().create_morsel(2, object)?;
-        Ok(Object { object: OwnedCap::own(object), _pool: pool, _ram: ram })
+        Ok(Object { object: OwnedCap::own(object), pool, _ram: ram })
     }
 }
 
@@ -43,13 +43,65 @@ pub fn revokes(lab: &mut Lab, all: &Object, concerned: u32) -> Result<(), Status
     })?;
     lab.report("delete_the_last_of_a_part_here", concerned, |lab, _| {
         let slot = domain::with(|domain| domain.slot())?;
-        libos::morsel::MorselCap::part(all.object.cap(), 0, 1, slot)?;
+        all.object.cap().part(0, 1, slot)?;
         let part = OwnedCap::own(slot);
         lab.order(concerned, Work::Keep, &part)?;
         let cost = time(|| part.cap().delete())?;
         lab.order_plain(concerned, Work::Drop)?;
         Ok(cost)
     })
+}
+
+/// What takes pages away, and what ends an object: where nobody else has it, where others have it, and where they show a page of it
+/// alone.
+pub fn takes(lab: &mut Lab, all: &Object, concerned: u32) -> Result<(), Status> {
+    let object = all.object.cap();
+    for (case, work) in
+        [("discard_a_page", Work::Keep), ("discard_a_page_that_each_shows_alone", Work::Show)]
+    {
+        lab.report(case, concerned, |lab, _| {
+            object.populate(0, 1, false)?;
+            lab.order(concerned, work, &all.object)?;
+            let cost = time(|| object.discard_pages(0, 1))?;
+            lab.order_plain(concerned, Work::Drop)?;
+            Ok(cost)
+        })?;
+    }
+    let slot = domain::with(|domain| domain.slot())?;
+    lab.report("snapshot", concerned, |_, _| {
+        let cost = time(|| object.snapshot(slot).map(drop))?;
+        slot.destroy()?;
+        Ok(cost)
+    })?;
+    lab.report("destroy_what_others_had", concerned, |lab, _| {
+        all.pool.cap().create_morsel(2, slot)?;
+        let made = OwnedCap::own(slot);
+        lab.order(concerned, Work::Keep, &made)?;
+        lab.order_plain(concerned, Work::Drop)?;
+        core::mem::forget(made);
+        time(|| slot.destroy())
+    })?;
+    domain::free_slot(slot)
+}
+
+/// A last-level table, and those above it.
+pub struct Table([OwnedCap; 3]);
+
+impl Table {
+    /// Where nothing else is.
+    pub fn new() -> Result<Table, Status> {
+        let slots = domain::with(|domain| domain.slot_range(3))?;
+        let (pdpt, pd) = (make(CapType::Pdpt, PAGE)?, make(CapType::Pd, PAGE)?);
+        let pt = make(CapType::Pt, PAGE)?;
+        VSPACE.map(entry_of(4, VA), 1, pdpt.cap(), 0, RWX, slots)?;
+        pdpt.cap().map(0, 1, pd.cap(), 0, RWX, slots.plus(1))?;
+        pd.cap().map(0, 1, pt.cap(), 0, RWX, slots.plus(2))?;
+        Ok(Table([pdpt, pd, pt]))
+    }
+
+    pub fn last(&self) -> CapAddr {
+        self.0[2].cap()
+    }
 }
 
 /// By one entry, and a Frame by pages.

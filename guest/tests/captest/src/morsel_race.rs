@@ -41,7 +41,7 @@ const BASE: u64 = VA + ((ENTRY as u64) << 30);
 const BESIDE_BASE: u64 = VA + ((BESIDE_ENTRY as u64) << 30);
 const TABLE_PAGES: u64 = 512;
 /// Ticks until a thread that shows no life is given up.
-const PATIENCE: u64 = 30_000_000_000;
+const PATIENCE: u64 = 150_000_000_000;
 
 const fn page(n: u64) -> u64 {
     BASE + n * PAGE

@@ -322,6 +322,10 @@ fn survey(lab: &mut Lab) -> Outcome {
     check!(good!(slot(0).count_pages(0, all)) == 4 + 512);
     check!(good!(slot(0).count_pages(6, 594)) == 1 && good!(slot(0).count_pages(6, 595)) == 2);
     check!(good!(slot(0).count_pages(1100, 10)) == 10);
+    let large =
+        |first, count| slot(0).survey_pages(first, count).map(|seen| (seen.pages, seen.large));
+    check!(good!(large(0, all)) == (4 + 512, 512) && good!(large(1024, 512)) == (512, 512));
+    check!(good!(large(1025, 511)) == (511, 0) && good!(large(1024, 511)) == (511, 0));
     check!(good!(slot(0).next_page(0, all)) == Some(5) && good!(slot(0).next_page(0, 5)).is_none());
     check!(good!(slot(0).next_hole(5, all - 5)) == Some(7));
     check!(good!(slot(0).next_page(7, all - 7)) == Some(600));

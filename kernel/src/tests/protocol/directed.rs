@@ -22,6 +22,11 @@ impl Test {
         Test { cluster, random: Random(7) }
     }
 
+    /// Of cores that wait for each other, where messages take such times.
+    pub fn apart(cores: usize, seed: u64) -> Test {
+        Test { cluster: Cluster::apart(cores), random: Random(seed) }
+    }
+
     pub fn node(&self, core: usize) -> &Node {
         &self.cluster.sites[core].node
     }
@@ -40,7 +45,12 @@ impl Test {
 
     /// Lets the monitors work, while some invocation has not come to its end.
     pub fn settle_loosely(&mut self) {
-        for _ in 0..100 {
+        self.pump(100);
+    }
+
+    /// So many steps of monitors.
+    pub fn pump(&mut self, steps: usize) {
+        for _ in 0..steps {
             self.cluster.pump(&mut self.random);
         }
     }

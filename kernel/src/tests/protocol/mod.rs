@@ -12,6 +12,7 @@ mod checks;
 mod directed;
 mod node;
 mod objects;
+mod taking;
 mod world;
 
 use self::checks::{check_mappings, check_relations, Free};
@@ -24,7 +25,6 @@ use crate::cores::{Cores, Shared};
 use crate::{arch, check};
 use captypes::{op, CapAddr, CapType, Invocation, Label, ObjectKind, Place, Status};
 use std::alloc::{alloc_zeroed, Layout};
-use std::boxed::Box;
 use std::vec::Vec;
 
 /// A pool, as long as nobody moves or deletes it.
@@ -49,12 +49,25 @@ impl Drop for Cluster {
 
 impl Cluster {
     pub fn new(cores: usize) -> Cluster {
+        // One for all, so that none waits for another: they take turns.
+        Cluster::with(cores, 1)
+    }
+
+    /// Cores that wait for each other: `waiting::others_go_on` says what they do then.
+    pub fn apart(cores: usize) -> Cluster {
+        let mut cluster = Cluster::with(cores, cores);
+        taking::set_cores(&mut cluster.sites);
+        cluster
+    }
+
+    /// `blocks`: how many of what cores show each other.
+    fn with(cores: usize, blocks: usize) -> Cluster {
         let layout = Layout::from_size_align(cores * SHARE as usize, 1 << 21).unwrap();
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
         arch::set_phys_memory(memory, FIRST, cores as u64 * SHARE);
-        // One for all, so that none waits for another: they take turns.
-        let shared = Cores::new(Box::leak(Box::new([Shared::new()])));
+        let shared: Vec<Shared> = (0..blocks).map(|_| Shared::new()).collect();
+        let shared = Cores::new(shared.leak());
         let site = |core| Site::new(core, cores as u8, shared);
         let sites = (0..cores as u8).map(site).collect();
         let (wires, free) = (Wires::default(), Free::all(cores));
@@ -324,10 +337,10 @@ impl Run {
             };
             return self.perform(core, client, label, POOL.into(), args);
         };
-        let (target, label, args) = match random.below(10) {
+        let (target, label, args) = match random.below(13) {
             0 | 1 => (object, Label::PartMorsel, [part, 1, own, 0, 0, 0, 0, 0, 0]),
             2 | 3 => {
-                let (table, entry) = (random.one_of(&[22, 23]) as u32, random.below(200));
+                let (table, entry) = (random.one_of(&[20, 22, 23]) as u32, random.below(200));
                 let from = Place::own(object).0;
                 (CapAddr(table), Label::Map, [entry, 1, from, 0, 3, own, 0, 0, 0])
             }
@@ -335,6 +348,9 @@ impl Run {
             5 => (object, Label::DiscardMorsel, [part, 100, 0, 0, 0, 0, 0, 0, 0]),
             6 => (object, Label::DestroyMorsel, [0; 9]),
             7 => (object, Label::Revoke, [0; 9]),
+            8 => (object, Label::SnapshotMorsel, [own, 0, 0, 0, 0, 0, 0, 0, 0]),
+            9 => (object, Label::LimitMorsel, [random.below(600) * 4096, 0, 0, 0, 0, 0, 0, 0, 0]),
+            10 => (object, Label::CommitMorsel, [0; 9]),
             _ => {
                 let to = random.below(self.cluster.sites.len() as u64) as usize;
                 if let Some(dst) = self.slot(to, false).filter(|_| to != core) {
@@ -419,7 +435,7 @@ impl Run {
 
 fn run(seed: u64, cores: usize, steps: u64) {
     let mut run = Run {
-        cluster: Cluster::new(cores),
+        cluster: Cluster::apart(cores),
         random: Random(seed),
         done: 0,
         sent: 0,

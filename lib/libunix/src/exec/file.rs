@@ -3,6 +3,8 @@
 use super::args::Args;
 use crate::elf::{ElfError, Head, Program, Segment};
 use crate::errno::{Errno, Result};
+use crate::fd::kinds::shared;
+use crate::fd::ops::Contents;
 use crate::fd::File;
 use crate::mm::backend::Caps;
 use crate::mm::Mm;
@@ -13,7 +15,8 @@ use abi::native::{self, NOTE_WITHIN};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
-use unixproto::files::{CWD, OPEN_EXEC, O_RDONLY};
+use unixproto::files::{Kind, CWD, OPEN_EXEC, O_RDONLY};
+use unixproto::ops::Opened;
 use uvm::ObjectId;
 
 /// How many `#!` lines may lead from one to the next.
@@ -71,7 +74,15 @@ fn script_line(line: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
 fn open(mm: &mut Mm, dir: u32, path: &[u8]) -> Result<Executable> {
     const CLOEXEC: u32 = 0x8_0000;
     let request = op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC };
-    let opened = server::call_a(request, path)?;
+    let mut opened = server::call_a(request, path)?;
+    if Kind::from_u8(opened.kind) == Some(Kind::Shared) {
+        // What runs does not change under its own feet.
+        let copied = shared::copied(opened.desc);
+        shared::close(opened.desc);
+        let Contents { desc, inode, .. } = copied?;
+        opened =
+            Opened { desc, inode, kind: Kind::Regular as u8, is_stored: false, is_large: false };
+    }
     let added = mm.caps.objects.add(opened.desc, None, opened.inode, false);
     let Ok((object, _)) = added else {
         // The error behind this is the one to tell.

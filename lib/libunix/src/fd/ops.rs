@@ -77,6 +77,8 @@ pub enum Mapped {
     Zeroes,
     /// The contents of a file.
     Contents(Contents),
+    /// What a file of the host has now, by its description.
+    Copy(u32),
 }
 
 /// The contents of a regular file, which the library copies and maps by itself.
@@ -87,6 +89,8 @@ pub struct Contents {
     pub inode: u64,
     /// They are a Morsel, and survive.
     pub is_stored: bool,
+    /// They are in pages of 2 MiB only.
+    pub is_large: bool,
 }
 
 /// What `splice` moves bytes from and to.

@@ -18,6 +18,7 @@ use abi::layout::PAGE;
 use alloc::boxed::Box;
 use ephemeral::{Counters, Look, Looks, NoLook};
 use libos::guarded::Memory;
+use unixproto::files::NOT_BEHIND;
 use unixproto::ops::Part;
 
 pub use place::WINDOW_BYTES;
@@ -279,7 +280,7 @@ fn open_once(io: &mut Io, desc: u32, part: &mut Part, write: bool) -> Result<Ope
     // What an older layout has shown is not found again.
     windows.forget_pieces(|piece| piece.inode == part.inode && piece.layout != part.layout);
     let (frame, slot) = windows.all().places_mut().spare(&mut mm.caps.arena)?;
-    let request = op::FileExtent { desc, offset: part.offset, write };
+    let request = op::FileExtent { desc, offset: part.offset, write, until: NOT_BEHIND };
     let (extent, received) = server::call_caps(request, 0, 0, Caps::receive(slot))?;
     // One that is a single page is shown like a Frame.
     if extent.bytes >= parts::PART_BYTES && extent.is_morsel && received > 0 {

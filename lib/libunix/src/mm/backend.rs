@@ -15,6 +15,7 @@ use linuxdomain::{own, RWX};
 use tables::Sparse;
 use uvm::{
     Access, Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Refused, Shown, Table,
+    There,
 };
 
 /// Capabilities of the process, as far as program memory is made of them.
@@ -492,6 +493,8 @@ impl Backend for Caps {
         made.map(|()| table).map_err(|status| match status {
             // The pool has none for the tables of this part.
             Status::NoMemory => self.objects.no_page(Place(extent.frame)),
+            // It is a large page.
+            Status::Unsupported => ObjectError::NoPage,
             status => gone_or_no_memory(status),
         })
     }
@@ -503,7 +506,7 @@ impl Backend for Caps {
         }
         Ok(())
     }
-    fn whole_is_lost(&mut self, entry: Table) -> bool {
+    fn whole_is_lost(&self, entry: Table) -> bool {
         table_mapping(entry).identify().is_err()
     }
     fn touch(&mut self, addr: u64, access: Access) -> bool {
@@ -528,12 +531,27 @@ impl Backend for Caps {
         let Caps { arena, nodes, objects, .. } = self;
         objects.extent((arena, nodes), object, page)
     }
-    fn object_whole(&mut self, object: ObjectId, page: u64) -> Result<Option<Extent>, ObjectError> {
+    fn object_whole(
+        &mut self,
+        object: ObjectId,
+        page: u64,
+        until: u64,
+    ) -> Result<Option<Extent>, ObjectError> {
         let Caps { arena, nodes, objects, .. } = self;
-        objects.whole((arena, nodes), object, page)
+        objects.whole((arena, nodes), object, page, until)
     }
     fn object_pages(&self, object: ObjectId) -> u64 {
         self.objects.size(object).div_ceil(PAGE)
+    }
+    fn object_there(&self, object: ObjectId, page: u64, pages: u64) -> There {
+        self.objects.there(object, page, pages)
+    }
+    fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool) {
+        let Caps { arena, nodes, objects, .. } = self;
+        objects.run((arena, nodes), object, page, pages)
+    }
+    fn object_is_memory(&self, object: ObjectId) -> bool {
+        self.objects.is_memory(object)
     }
     fn object_make(&mut self, object: ObjectId, page: u64) -> bool {
         self.objects.make_room(object, page)

@@ -2,7 +2,7 @@
 
 use super::{errno, settle, take_limits, usage, user, Mm};
 use crate::errno::{Errno, Result};
-use crate::fd::kinds::{pidfd, with_kind};
+use crate::fd::kinds::{pidfd, shared, with_kind};
 use crate::fd::ops::{Contents, FileOps, Mapped};
 use crate::process::{Files, Io, Process};
 use crate::server::{self, op};
@@ -70,16 +70,17 @@ pub fn mmap(
         flags: entry_flags(flags, shared),
         object: None,
     };
-    if flags & MAP_ANONYMOUS == 0 || shared {
+    let is_large = flags & MAP_HUGETLB != 0;
+    if flags & MAP_ANONYMOUS == 0 || shared || is_large {
         if flags & MAP_GROWSDOWN != 0 || len == 0 {
             return Err(Errno::EINVAL);
         }
-        if flags & MAP_HUGETLB != 0 {
-            make_large(&mut request, flags)?;
+        if is_large && flags & MAP_ANONYMOUS != 0 {
+            make_large(&mut request, size_of_large(flags)?, offset)?;
         }
+    }
+    if flags & MAP_ANONYMOUS == 0 || shared {
         find_object(p, &mut request, flags, fd, offset)?;
-    } else if flags & MAP_HUGETLB != 0 {
-        return Err(Errno::ENOMEM);
     }
     enter(p, &request, flags)
 }
@@ -127,22 +128,26 @@ fn entry_flags(flags: u32, shared: bool) -> Flags {
     .fold(Flags::default(), |all, (_, flag)| all.or(flag))
 }
 
-/// Shared memory that is to consist of large pages: of 2 MiB, as its length and its address.
-fn make_large(request: &mut MapRequest, flags: u32) -> Result<()> {
-    let size = match flags >> MAP_HUGE_SHIFT {
-        0 => LARGE_PAGE,
-        bits => 1u64.checked_shl(bits).unwrap_or(0),
-    };
-    if flags & MAP_ANONYMOUS == 0 {
+/// The size of large pages that is asked for.
+fn size_of_large(flags: u32) -> Result<u64> {
+    match flags >> MAP_HUGE_SHIFT {
+        0 => Ok(LARGE_PAGE),
+        bits => match 1u64.checked_shl(bits) {
+            Some(LARGE_PAGE) => Ok(LARGE_PAGE),
+            // The processor has them; there are none to be had.
+            Some(GIANT_PAGE) => Err(Errno::ENOMEM),
+            _ => Err(Errno::EINVAL),
+        },
+    }
+}
+
+/// Memory that is to consist of large pages, as its length and its address.
+fn make_large(request: &mut MapRequest, size: u64, offset: u64) -> Result<()> {
+    if !offset.is_multiple_of(size) {
         return Err(Errno::EINVAL);
     }
-    match size {
-        LARGE_PAGE => {}
-        // The processor has them; there are none to be had.
-        GIANT_PAGE => return Err(Errno::ENOMEM),
-        _ => return Err(Errno::EINVAL),
-    }
-    request.len = request.len.checked_next_multiple_of(size).ok_or(Errno::ENOMEM)?;
+    request.flags = request.flags.or(Flags::LARGE_PAGES);
+    request.len = request.len.checked_next_multiple_of(size).ok_or(Errno::EINVAL)?;
     let is_exact = request.placement != Placement::Hint;
     if is_exact && !request.addr.is_multiple_of(size) {
         return Err(Errno::EINVAL);
@@ -189,14 +194,34 @@ fn find_object(
         return Err(Errno::EACCES);
     }
     match with_kind!(&file.kind, kind => kind.map())? {
+        Mapped::Zeroes if flags & MAP_HUGETLB != 0 => return Err(Errno::EINVAL),
         Mapped::Zeroes if shared => {
             request.object = Some((shared_memory(&mut p.mm, request.len)?, 0))
         }
         Mapped::Zeroes => {}
-        Mapped::Contents(Contents { desc, inode, .. }) => {
+        // Nothing that is stored there would come to the file.
+        Mapped::Copy(_) if shared && writable => return Err(Errno::EINVAL),
+        Mapped::Copy(desc) => {
+            request.object = Some((copy_of(&mut p.mm, desc)?, offset));
+            if shared {
+                request.flags = request.flags.or(Flags::NEVER_WRITE);
+            }
+        }
+        Mapped::Contents(Contents { desc, inode, is_stored, is_large }) => {
+            match is_large {
+                true => make_large(request, LARGE_PAGE, offset)?,
+                false if flags & MAP_HUGETLB != 0 => return Err(Errno::EINVAL),
+                false => {}
+            }
             let index = p.fds.index(fd)?;
             let object = object_of(p, desc, index, inode, shared && writable)?;
             request.object = Some((object, offset));
+            if is_large {
+                p.mm.caps.objects.advise(object, true);
+            }
+            if is_stored {
+                p.mm.caps.objects.set_survives(object);
+            }
             if shared {
                 align(request);
             }
@@ -225,10 +250,22 @@ fn object_of(io: &mut Io, desc: u32, index: u32, inode: u64, writable: bool) -> 
     Ok(object)
 }
 
+/// A copy of a file of the host.
+fn copy_of(mm: &mut Mm, desc: u32) -> Result<ObjectId> {
+    let Contents { desc, inode, .. } = shared::copied(desc)?;
+    match mm.caps.objects.add(desc, None, inode, false) {
+        Ok((object, _)) => Ok(object),
+        Err(_) => {
+            shared::close(desc);
+            Err(Errno::ENOMEM)
+        }
+    }
+}
+
 /// Shared anonymous memory is an unnamed file.
 fn shared_memory(mm: &mut Mm, len: u64) -> Result<ObjectId> {
     let size = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
-    let opened = server::call(op::MemFile { size })?;
+    let opened = server::call(op::MemFile { size, large: false })?;
     match mm.caps.objects.add(opened.desc, None, opened.inode, true) {
         Ok((object, _)) => Ok(object),
         Err(_) => {
@@ -378,15 +415,22 @@ pub fn mincore(mm: &mut Mm, addr: u64, len: u64, vector: u64) -> Result<u64> {
     if addr & (PAGE - 1) != 0 {
         return Err(Errno::EINVAL);
     }
-    if !mm.space.is_mapped(addr, len) {
-        return Err(Errno::ENOMEM);
-    }
-    for page in 0..len.div_ceil(PAGE) {
-        let space = &mm.space;
-        let at = addr / PAGE + page;
-        let anon = space.amap().chunk(at >> 8).is_some_and(|c| c.filled.get((at & 255) as u32));
-        let here = anon || space.pmap().is_readable(at);
-        user::copy_out(mm, vector + page, &(here as u8))?;
+    let end = addr.checked_add(len).ok_or(Errno::ENOMEM)?.div_ceil(PAGE);
+    let (mut at, mut vector) = (addr / PAGE, vector);
+    while at < end {
+        // What is told goes out in pieces: where it goes is program memory, and faults there change the address space.
+        let (mut told, mut count) = ([0u8; 512], 0);
+        let to = end.min(at + told.len() as u64);
+        let Mm { space, caps, .. } = mm;
+        let are_mapped = space.tell_residency(caps, (at, to), |is_there| {
+            told[count] = u8::from(is_there);
+            count += 1;
+        });
+        user::bytes_out(mm, vector, &told[..count])?;
+        if !are_mapped {
+            return Err(Errno::ENOMEM);
+        }
+        (at, vector) = (to, vector.wrapping_add(count as u64));
     }
     Ok(0)
 }

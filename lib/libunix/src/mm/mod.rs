@@ -24,7 +24,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use backend::Caps;
 use usage::Counted;
-use uvm::{Detail, NoMemory, ObjectId, ObjectName, Space};
+use uvm::{Detail, NoMemory, ObjectId, ObjectName, Space, SHARED_MEMORY};
 
 /// Distance between the top of the stack and the mmap area: the stack's limit and more.
 pub const STACK_GAP: u64 = 1 << 30;
@@ -147,11 +147,11 @@ pub fn maps_text(mm: &mut Mm, detail: Detail) -> Result<String, Errno> {
             inode: object.inode,
             path: match &object.path {
                 Some(path) => path.clone(),
-                None if object.file.is_none() => String::from("/dev/zero (deleted)"),
+                None if object.file.is_none() => String::from(SHARED_MEMORY),
                 None => exe.clone(),
             },
         },
         None => ObjectName::default(),
     };
-    space.maps_text(detail, name, &vdso::spans()).map_err(|_| Errno::ENOMEM)
+    space.maps_text(caps, detail, name, &vdso::spans()).map_err(|_| Errno::ENOMEM)
 }

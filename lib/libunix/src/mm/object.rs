@@ -20,8 +20,8 @@ use libos::vspace::R;
 use libos::Cap;
 use linuxdomain::{own, NEAR_EXTENTS};
 use tables::{Item, Numbers, Ranges, Slab};
-use unixproto::files::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE};
-use uvm::{Extent, NoMemory, ObjectError, ObjectId};
+use unixproto::files::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, NOT_BEHIND};
+use uvm::{Extent, NoMemory, ObjectError, ObjectId, There};
 
 /// A mapped file.
 pub struct Object {
@@ -32,6 +32,8 @@ pub struct Object {
     pub file: Option<u32>,
     /// Its inode, for `/proc/self/maps`.
     pub inode: u64,
+    /// It survives, if it is a Morsel.
+    survives: bool,
     /// Its path, if known.
     pub path: Option<String>,
     /// Stores go to the file.
@@ -42,6 +44,8 @@ pub struct Object {
     is_morsel: bool,
     /// That has tables.
     has_tables: bool,
+    /// What was given of it is taken back before it gets pages behind this one, as far as was asked for.
+    until: u64,
     /// Frames of extents that others have taken the place of: pages of theirs may still be mapped.
     old: Vec<Place>,
     /// The next object in the same bucket.
@@ -100,6 +104,9 @@ struct Stride {
     /// Where the next page of the object is in the table.
     next: u64,
     pages: u64,
+    /// There was no memory for several pages: only one is asked for next. Those that are there count, too, as they are copied
+    /// if they are shared.
+    is_narrow: bool,
 }
 
 impl Stride {
@@ -148,7 +155,7 @@ impl Objects {
             extents: Ranges::new(),
             near: Numbers::new(),
             far: Spread::new(L2_SLOTS),
-            stride: Stride { next: u64::MAX, pages: 1 },
+            stride: Stride { next: u64::MAX, pages: 1, is_narrow: false },
             zero_page: false,
             released: Vec::new(),
             pages: Pages::new(Area::new(LIBRARY_PEEK, Place::own(own::PT), own::PEEK_MAPPING)),
@@ -164,6 +171,53 @@ impl Objects {
     #[inline]
     fn get_mut(&mut self, id: ObjectId) -> Option<&mut Object> {
         self.objects.get_mut(id.index() as u32)?.as_mut()
+    }
+
+    /// Is it memory and nothing else?
+    pub fn is_memory(&self, id: ObjectId) -> bool {
+        self.get(id).is_some_and(|object| object.is_morsel && !object.survives)
+    }
+
+    /// Says that a file survives.
+    pub fn set_survives(&mut self, id: ObjectId) {
+        if let Some(object) = self.get_mut(id) {
+            object.survives = true;
+        }
+    }
+
+    /// How much of some pages of an object is in memory, if it is known and a Morsel.
+    pub fn there(&self, id: ObjectId, page: u64, pages: u64) -> There {
+        let place = self.extents.seek(at(id, page));
+        let holds = |seen: &&Seen| seen.start <= at(id, page) && seen.is_morsel();
+        let Some(seen) = self.extents.get(place).filter(holds) else { return There::default() };
+        // What was taken away has nothing.
+        let all = seen.frame.survey_pages(page, pages);
+        all.map_or_else(|_| There::default(), |all| There { pages: all.pages, large: all.large })
+    }
+
+    /// How many pages of an object from one on are like that one, and whether they are in memory.
+    pub fn run(
+        &mut self,
+        (ram, nodes): (&mut Arena, &mut Nodes),
+        id: ObjectId,
+        page: u64,
+        pages: u64,
+    ) -> (u64, bool) {
+        let seen = match self.seen((ram, nodes), id, page) {
+            Ok(Some(seen)) if seen.is_morsel() => seen,
+            // A part of the boot archive is in memory.
+            Ok(Some(seen)) => return (pages.min(seen.end() - at(id, page)), true),
+            // It has no such page.
+            _ => return (1, false),
+        };
+        let (there, hole) = match seen.frame.next_hole(page, pages) {
+            Ok(Some(hole)) if hole == page => (false, seen.frame.next_page(page, pages)),
+            found => (true, found),
+        };
+        match hole {
+            Ok(end) => (end.map_or(pages, |end| end - page), there),
+            Err(_) => (1, false),
+        }
     }
 
     /// The object for a description, and whether it is new: it is not if it is mapped already in
@@ -193,8 +247,21 @@ impl Objects {
         self.released.try_reserve(self.objects.len() + 1)?;
         let (is_morsel, has_tables) = (false, false);
         let (path, size, old, next) = (None, 0, Vec::new(), first);
-        let object =
-            Object { desc, file, inode, path, writable, size, is_morsel, has_tables, old, next };
+        let survives = false;
+        let object = Object {
+            desc,
+            file,
+            inode,
+            survives,
+            path,
+            writable,
+            size,
+            is_morsel,
+            has_tables,
+            until: u64::MAX,
+            old,
+            next,
+        };
         let id = ObjectId::new(self.objects.add(Some(object))?);
         self.buckets[bucket] = Some(id);
         Ok((id, true))
@@ -348,7 +415,7 @@ impl Objects {
 
     /// The pages of a Morsel around a page before `end` that are there; or some that are to be made.
     fn around(&mut self, id: ObjectId, page: u64, end: u64, seen: Seen) -> Extent {
-        if end == 1 {
+        if end == 1 || core::mem::take(&mut self.stride.is_narrow) {
             return seen.only(page, 1);
         }
         let block = page & !(AROUND - 1);
@@ -402,7 +469,7 @@ impl Objects {
     /// There is no memory for pages of a Morsel that were to be made: the next time only one is.
     #[cold]
     pub fn narrow(&mut self) {
-        self.stride.next = u64::MAX;
+        (self.stride.next, self.stride.is_narrow) = (u64::MAX, true);
     }
 
     /// Takes an object out of its bucket.
@@ -450,19 +517,38 @@ impl Objects {
         }
     }
 
-    /// The object, if it is a Morsel with tables, and has this page.
+    /// The object, if it is a Morsel with tables, and has this page. It is taken back before it gets pages behind `until`.
     pub fn whole(
         &mut self,
         (ram, nodes): (&mut Arena, &mut Nodes),
         id: ObjectId,
         page: u64,
+        until: u64,
     ) -> Result<Option<Extent>, ObjectError> {
-        let Some(seen) = self.seen((ram, nodes), id, page)? else { return Ok(None) };
+        let place = self.extents.seek(at(id, page));
+        let known = self.extents.get(place).filter(|seen| seen.start <= at(id, page)).copied();
+        let seen = match known {
+            Some(seen) if seen.is_morsel() && self.must_tell(id, until) => {
+                // What it showed is shown still.
+                self.extents.remove(place);
+                self.free_slot(nodes, seen.frame);
+                self.ask((ram, nodes), id, page, until)?
+            }
+            Some(seen) => Some(seen),
+            None => self.ask((ram, nodes), id, page, until)?,
+        };
+        let Some(seen) = seen else { return Ok(None) };
         if !self.get(id).is_some_and(|object| object.has_tables) {
             return Ok(None);
         }
         self.end_behind(id, page, seen)?;
         Ok(Some(seen.only(page, 1)))
+    }
+
+    /// Is it to be said that an object may get no pages behind one, that has none there?
+    fn must_tell(&self, id: ObjectId, until: u64) -> bool {
+        self.get(id)
+            .is_some_and(|object| until < object.until && object.size.div_ceil(PAGE) <= until)
     }
 
     /// What holds `page` of an object; nothing, if it does not have it.
@@ -476,22 +562,23 @@ impl Objects {
         let place = self.extents.seek(at(id, page));
         match self.extents.get(place) {
             Some(seen) if seen.start <= at(id, page) => Ok(Some(*seen)),
-            _ => self.ask((ram, nodes), id, page, place),
+            _ => self.ask((ram, nodes), id, page, u64::MAX),
         }
     }
 
-    /// Asks `unixd` for an extent, which goes in front of that at a place.
+    /// Asks `unixd` for an extent, which is taken back before the object gets pages behind `until`.
     fn ask(
         &mut self,
         (ram, nodes): (&mut Arena, &mut Nodes),
         id: ObjectId,
         page: u64,
-        place: tables::Place,
+        until: u64,
     ) -> Result<Option<Seen>, ObjectError> {
         let object = self.get(id).ok_or(ObjectError::NoPage)?;
         let (desc, write) = (object.desc, object.writable);
         let slot = self.take_slot(ram, nodes).map_err(|_| ObjectError::NoMemory)?;
-        let request = op::FileExtent { desc, offset: page * PAGE, write };
+        let behind = if until == u64::MAX { NOT_BEHIND } else { until * PAGE };
+        let request = op::FileExtent { desc, offset: page * PAGE, write, until: behind };
         let answer = server::call_caps(request, 0, 0, Caps::receive(slot));
         let Ok((found, caps)) = answer else {
             self.free_slot(nodes, slot);
@@ -502,6 +589,8 @@ impl Objects {
             object.size = found.size;
             object.is_morsel = found.is_morsel;
             object.has_tables = found.is_morsel && found.bytes > PAGE;
+            let is_noted = found.size.div_ceil(PAGE) <= until;
+            object.until = if is_noted { until } else { u64::MAX };
         }
         let behind_end = page * PAGE >= found.size || page.wrapping_sub(first) >= pages;
         if behind_end || caps == 0 {
@@ -513,6 +602,7 @@ impl Objects {
             false => pages.min(found.size.div_ceil(PAGE) - first),
         };
         let seen = Seen { start: at(id, first), pages, frame: slot };
+        let place = self.extents.seek(at(id, page));
         if page >= OBJECT_PAGES || self.note(id, seen, place).is_err() {
             self.free_slot(nodes, slot);
             return Err(ObjectError::NoMemory);

@@ -24,6 +24,9 @@ pub struct Counted {
     /// So many there were in all.
     period: u64,
     files: u64,
+    shared_memory: u64,
+    /// Those of them that tables show which are parts of objects: only who asks has them counted.
+    wholes: (u64, u64),
     data: u64,
     stack: u64,
     text: u64,
@@ -38,6 +41,8 @@ impl Counted {
         faults_left: FIRST_FAULTS,
         period: FIRST_FAULTS,
         files: 0,
+        shared_memory: 0,
+        wholes: (0, 0),
         data: 0,
         stack: 0,
         text: 0,
@@ -113,9 +118,11 @@ pub fn tell(mm: &Mm) {
     changed(mm);
     shrinks(mm);
     memory.copies.store(mm.space.copies, Relaxed);
-    let Counted { files, data, stack, text, locked, tables, shared_tables, .. } = mm.counted;
+    let Counted { files, shared_memory, data, stack, text, locked, tables, shared_tables, .. } =
+        mm.counted;
     let words = [
         (&memory.files, files),
+        (&memory.shared_memory, shared_memory),
         (&memory.data, data),
         (&memory.stack, stack),
         (&memory.text, text),
@@ -126,15 +133,30 @@ pub fn tell(mm: &Mm) {
     words.into_iter().for_each(|(word, pages)| word.store(pages, Relaxed));
 }
 
+/// Counts what is shown by tables that are parts of objects, and everything else, and tells it.
+#[cold]
+pub fn count_all(mm: &mut Mm) {
+    let mut wholes = Usage::default();
+    mm.space.add_wholes(&mm.caps, &mut wholes);
+    mm.counted.wholes = (wholes.files, wholes.shared_memory);
+    count(mm);
+}
+
 /// Counts, and tells everything.
 #[cold]
 #[inline(never)]
 pub fn count(mm: &mut Mm) {
-    let Usage { files, tables, shared_tables } = mm.space.usage();
+    let Usage { files, shared_memory, tables, shared_tables } = mm.space.usage(&mm.caps);
+    let wholes = match mm.space.pmap().wholes() {
+        0 => (0, 0),
+        _ => mm.counted.wholes,
+    };
+    let (files, shared_memory) = (files + wholes.0, shared_memory + wholes.1);
     let wanted = (mm.counted.period * 2).min(MOST_FAULTS).max(tables * FAULTS_PER_TABLE);
     let (faults_left, period) = (wanted, wanted);
     let mut counted =
         Counted { faults_left, period, files, tables, shared_tables, ..Counted::NONE };
+    (counted.shared_memory, counted.wholes) = (shared_memory, wholes);
     for entry in mm.space.map().entries() {
         let pages = entry.end - entry.start;
         if entry.flags.has(Flags::STACK) {

@@ -217,12 +217,21 @@ pub fn umask(_: (), mask: u32) -> u64 {
 pub fn memfd_create(io: &mut Io, name: u64, flags: u32) -> Result<u64> {
     const CLOEXEC: u32 = 1;
     const ALLOW_SEALING: u32 = 2;
+    const HUGETLB: u32 = 4;
+    /// Logarithms of the sizes that Linux has on this processor, and 0 for the usual one.
+    const SIZES: [u32; 3] = [0, 21, 30];
     const NAME_MAX: usize = 250;
-    if flags & !(CLOEXEC | ALLOW_SEALING) != 0 {
+    let size = flags >> 26;
+    let large = flags & HUGETLB != 0;
+    let known = CLOEXEC | ALLOW_SEALING | if large { HUGETLB | 63 << 26 } else { 0 };
+    if flags & !known != 0 {
         return Err(Errno::EINVAL);
     }
     let name = user::cstr(&mut io.mm, name, NAME_MAX, Errno::EINVAL)?;
     io.fds.check_room(0, io.limits.max_files())?;
-    let opened = server::call_a(op::MemFile { size: 0 }, &name)?;
+    if large && !SIZES.contains(&size) {
+        return Err(Errno::ENODEV);
+    }
+    let opened = server::call_a(op::MemFile { size: 0, large }, &name)?;
     Ok(fd::install(io, File::opened(opened, abi::O_RDWR), flags & CLOEXEC != 0)? as u64)
 }

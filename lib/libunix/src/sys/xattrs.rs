@@ -14,6 +14,8 @@ use unixproto::Request;
 const NAME_BYTES: usize = 256;
 /// Bytes of a value.
 const VALUE_MAX: u64 = 65536;
+/// How often others may be in the way of a long value.
+const TRIES: u32 = 100;
 
 /// A file that a request is about, and how it is named.
 struct Target {
@@ -53,29 +55,51 @@ fn name_at(files: &mut Files, addr: u64) -> Result<Text> {
     }
 }
 
-/// Gives the program what an answer has left in the data area; with a size of 0, only its length.
+/// Gives the program what an answer has left in the data area, and what it has more; with a size of 0, only its length.
 fn hand_out(files: &mut Files, bytes: u64, to: u64, size: u64) -> Result<u64> {
-    match size {
-        0 => Ok(bytes),
-        size if size < bytes => Err(Errno::ERANGE),
-        _ => {
-            user::memory_out(files.mm, to, server::data(bytes as usize))?;
-            Ok(bytes)
+    if size == 0 {
+        return Ok(bytes);
+    }
+    if size < bytes {
+        return Err(Errno::ERANGE);
+    }
+    let (mut done, mut there) = (0, bytes.min(DATA_BYTES as u64));
+    loop {
+        user::memory_out(files.mm, to + done, server::data(there as usize))?;
+        done += there;
+        if done >= bytes || there == 0 {
+            return Ok(done);
+        }
+        there = server::call(op::Rest { offset: done as u32 })?.count.min(bytes - done);
+    }
+}
+
+/// Does something until nobody else's long value is in its way.
+fn undisturbed<R>(mut work: impl FnMut() -> Result<R>) -> Result<R> {
+    for _ in 0..TRIES {
+        match work() {
+            Err(Errno::EAGAIN) => {}
+            result => return result,
         }
     }
+    Err(Errno::ENOMEM)
 }
 
 fn get(mut files: Files, target: Target, name: u64, to: u64, size: u64) -> Result<u64> {
     let name = name_at(&mut files, name)?;
     let Target { path: Path { dir, .. }, flags } = target;
-    let found = target.call(op::GetXattr { dir, flags }, &name)?;
-    hand_out(&mut files, found.count, to, size)
+    undisturbed(|| {
+        let found = target.call(op::GetXattr { dir, flags }, &name)?;
+        hand_out(&mut files, found.count, to, size)
+    })
 }
 
 fn list(mut files: Files, target: Target, to: u64, size: u64) -> Result<u64> {
     let Target { path: Path { dir, .. }, flags } = target;
-    let found = target.call(op::ListXattrs { dir, flags }, &[])?;
-    hand_out(&mut files, found.count, to, size)
+    undisturbed(|| {
+        let found = target.call(op::ListXattrs { dir, flags }, &[])?;
+        hand_out(&mut files, found.count, to, size)
+    })
 }
 
 fn set(
@@ -92,10 +116,6 @@ fn set(
     if size > VALUE_MAX {
         return Err(Errno::E2BIG);
     }
-    // What a request does not carry is as if there were no room.
-    if size > DATA_BYTES as u64 {
-        return Err(Errno::ENOSPC);
-    }
     let mut both: Vec<u8> = Vec::new();
     let start = name.len() + 1;
     both.try_reserve_exact(start + size as usize).map_err(|_| Errno::ENOMEM)?;
@@ -103,11 +123,26 @@ fn set(
     both.resize(start + size as usize, 0);
     user::bytes_in(files.mm, value, &mut both[start..])?;
     let Target { path: Path { dir, .. }, flags } = target;
-    target.call(op::SetXattr { dir, flags, how }, &both).map_err(|error| match error {
-        Errno::E2BIG => Errno::ENOSPC,
-        error => error,
+    let parts = target.path.text.len() + both.len() > DATA_BYTES;
+    undisturbed(|| {
+        if parts {
+            give(&both[start..])?;
+        }
+        let b = if parts { &both[..start] } else { &both[..] };
+        target.call(op::SetXattr { dir, flags, how, parts }, b)
     })?;
     Ok(0)
+}
+
+/// Gives the server a long value in parts.
+fn give(value: &[u8]) -> Result<()> {
+    let mut offset = 0;
+    for part in value.chunks(DATA_BYTES) {
+        let a = server::put_a(part);
+        server::call_caps(op::Give { offset }, a, 0, Caps::NONE)?;
+        offset += part.len() as u32;
+    }
+    Ok(())
 }
 
 fn remove(mut files: Files, target: Target, name: u64) -> Result<u64> {

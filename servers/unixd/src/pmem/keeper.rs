@@ -1,24 +1,76 @@
 //! Changes of names and attributes, made where they survive.
 
 use super::area::MetaArea;
-use crate::morsels::destroy;
+use super::PoolHandle;
+use crate::morsels::{destroy, errno_of, Morsel};
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
-use libos::CapAddr;
-use memfs::{Attributes, Keeper, Kept, KeptName, SetXattr, What};
+use libos::morsel::MorselCap;
+use memfs::{Attributes, Keeper, Kept, KeptCopy, KeptName, SetXattr, What};
 use pmfs::{Error, How, Ino};
 use unixproto::Errno;
 
 /// The file system in the pool, and the pool.
 pub struct PoolKeeper {
     fs: pmfs::Fs<MetaArea>,
-    pool: CapAddr,
+    pool: PoolHandle,
 }
 
 impl PoolKeeper {
     /// Keeps what the tree has of this file system.
-    pub fn new(fs: pmfs::Fs<MetaArea>, pool: CapAddr) -> PoolKeeper {
+    pub fn new(fs: pmfs::Fs<MetaArea>, pool: PoolHandle) -> PoolKeeper {
         PoolKeeper { fs, pool }
+    }
+    fn contents(&self) -> PoolContents {
+        PoolContents { pool: self.pool, error: Errno::ENOSPC }
+    }
+}
+
+/// Flag of a directory with snapshots.
+pub const SNAPSHOTS: u64 = 1;
+
+/// Contents of a pool, for copies of whole trees.
+struct PoolContents {
+    pool: PoolHandle,
+    /// Why the last one could not be copied.
+    error: Errno,
+}
+
+impl PoolContents {
+    /// A copy of contents as they are, which is in the memory when this returns, and its number.
+    fn snapshot(&self, content: u32) -> Result<u32, Errno> {
+        let (number, copy) = Morsel::open(self.pool.pool, content)?.snapshot()?;
+        let facts = copy.cap().morsel_info().map_err(errno_of);
+        let written_back = facts.and_then(|facts| match self.pool.caches_persist {
+            true => Ok(()),
+            false => copy.write_back(0, facts.limit),
+        });
+        match written_back {
+            Ok(()) => Ok(number),
+            Err(error) => {
+                drop(copy);
+                self.destroy_one(number);
+                Err(error)
+            }
+        }
+    }
+    fn destroy_one(&self, number: u32) {
+        if let Err(status) = destroy(self.pool.pool, number) {
+            // The next start finds that it belongs to no file.
+            libos::log!("unixd: contents {number} of a removed file stay: {status:?}");
+        }
+    }
+}
+
+impl pmfs::Contents for PoolContents {
+    fn copy(&mut self, content: u32) -> Result<u32, Error> {
+        self.snapshot(content).map_err(|error| {
+            self.error = error;
+            Error::NoSpace
+        })
+    }
+    fn destroy(&mut self, content: u32) {
+        self.destroy_one(content);
     }
 }
 
@@ -65,7 +117,7 @@ pub fn attr_of(attributes: Option<Attributes>, now: i64) -> pmfs::Attr {
 fn what_of(what: What) -> pmfs::What {
     match what {
         What::File => pmfs::What::File(None),
-        What::Dir => pmfs::What::Dir,
+        What::Dir | What::Snapshots => pmfs::What::Dir,
         What::Symlink(text) => pmfs::What::Symlink(text),
         What::Device(number) => pmfs::What::Char(number),
         What::Block(number) => pmfs::What::Block(number),
@@ -82,7 +134,9 @@ impl Keeper for PoolKeeper {
         attributes: Attributes,
     ) -> Result<Kept, Errno> {
         let now = attributes.ctime;
+        let flags = if what == What::Snapshots { SNAPSHOTS } else { 0 };
         let (what, attr) = (what_of(what), attr_of(Some(attributes), now));
+        let attr = pmfs::Attr { flags, ..attr };
         let made = match at {
             Some(KeptName { dir, name }) => {
                 let made = self.fs.create(ino(dir), name, what, attr, now).map_err(errno)?;
@@ -138,10 +192,7 @@ impl Keeper for PoolKeeper {
     fn release(&mut self, inode: Kept) {
         let Some(gone) = self.fs.release(ino(inode)) else { return };
         if let Some(number) = gone.content {
-            if let Err(status) = destroy(self.pool, number) {
-                // The next start finds that it belongs to no file.
-                libos::log!("unixd: contents {number} of a removed file stay: {status:?}");
-            }
+            self.contents().destroy_one(number);
         }
     }
 
@@ -176,5 +227,26 @@ impl Keeper for PoolKeeper {
 
     fn remove_xattr(&mut self, inode: Kept, name: &[u8], now: i64) -> Result<(), Errno> {
         self.fs.remove_xattr(ino(inode), name, now).map_err(xattr_errno)
+    }
+
+    fn snapshot(&mut self, of: Kept, at: KeptName, now: i64) -> Result<Vec<KeptCopy>, Errno> {
+        let mut contents = self.contents();
+        let made = self.fs.snapshot(ino(of), (ino(at.dir), at.name), &mut contents, now);
+        let made = made.map_err(|error| match error {
+            Error::NoSpace => contents.error,
+            error => errno(error),
+        })?;
+        let copied = |copied: pmfs::Copied| {
+            self.fs.hold(copied.to);
+            let (from, to) = (kept(copied.from)?, kept(copied.to)?);
+            Ok(KeptCopy { from, to, content: copied.content })
+        };
+        made.into_iter().map(copied).collect()
+    }
+
+    fn remove_snapshot(&mut self, at: KeptName, now: i64) -> Result<(), Errno> {
+        let mut contents = self.contents();
+        // Everything that the tree has is held, so that contents go when it has let them go.
+        self.fs.remove_tree(ino(at.dir), at.name, &mut contents, now).map_err(errno)
     }
 }

@@ -1,7 +1,7 @@
 //! The tree of persistent files, as it is found at start.
 
 use super::area::MetaArea;
-use super::keeper::{errno, kept};
+use super::keeper::{errno, kept, SNAPSHOTS};
 use crate::frames::{Contents, Frames};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -42,6 +42,9 @@ pub fn load(
             let ino =
                 names.adopt(to, &entry.name, kept(entry.ino)?, node, self::attributes(&stat))?;
             kept_fs.hold(entry.ino);
+            if stat.kind == Kind::Dir && stat.attr.flags & SNAPSHOTS != 0 {
+                names.adopt_snapshots(ino)?;
+            }
             match stat.kind {
                 Kind::Dir => open.push(Open { from: entry.ino, to: ino }),
                 _ if stat.links > 1 => {

@@ -15,6 +15,7 @@ use crate::pmem::Pool;
 use crate::populate::CONSOLE;
 use crate::procs::*;
 use crate::server::Unixd;
+use crate::share::Share;
 use crate::streams::{Channel, Streams};
 use crate::system::System;
 use crate::terminal::Terminal;
@@ -65,6 +66,11 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     }
     if let Some(bytes) = cmdline::number(boot.cmdline(), "md") {
         unixd.tree.add_disk(bytes, now).map_err(|_| "the memory disk cannot be made")?;
+    }
+    let hz = start.frame.tsc_hz;
+    let share = Share::open(boot.cmdline(), boot.info.share, hz);
+    if let Some(share) = share.map_err(|()| "the folder of --share cannot be had")? {
+        unixd.tree.add_share(share, now).map_err(|_| "no directory for /share")?;
     }
     warm_up().map_err(|_| "no memory")?;
     // What is left of the arena would count as lost now and as found at the end.

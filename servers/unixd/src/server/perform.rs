@@ -113,7 +113,7 @@ impl Unixd {
     fn try_again(&mut self, tid: Tid) {
         let Some(blocked) = self.life().unblock(tid) else { return };
         let mut call: Call = blocked.call;
-        let outcome = self.attempt(self.caller.pid, &mut call);
+        let outcome = self.next_attempt(self.caller.pid, &mut call);
         self.keep_attributes();
         if self.settle() {
             return;

@@ -132,6 +132,8 @@ impl Unixd {
             Any::ListXattrs(op) => self.path_ops().list_xattrs(call, op),
             Any::SetXattr(op) => self.path_ops().set_xattr(call, op),
             Any::RemoveXattr(op) => self.path_ops().remove_xattr(call, op),
+            Any::Rest(op) => self.path_ops().rest(op),
+            Any::Give(op) => self.path_ops().give(call, op),
             Any::Chmod(op) => self.path_ops().chmod(call, op),
             Any::Chown(op) => self.path_ops().chown(call, op),
             Any::SetTimes(op) => self.path_ops().set_times(call, op),
@@ -139,13 +141,18 @@ impl Unixd {
             Any::Chdir(op) => self.path_ops().chdir(call, op.dir, op.flags),
             Any::GetCwd(_) => self.path_ops().get_cwd(),
             Any::StatFs(op) => self.path_ops().stat_fs(call, op.dir, op.flags),
-            Any::MemFile(op) => self.opening().mem_file(op.size),
+            Any::MemFile(op) => self.opening().mem_file(op),
             _ => self.attempt_descs(pid, call),
         }
     }
 
     #[inline(always)]
     fn attempt_descs(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        if self.tree.share().is_some() {
+            if let Some(outcome) = self.attempt_shared(call) {
+                return outcome;
+            }
+        }
         match call.any {
             Any::Close(_) => self.close(call),
             Any::Read(op) => self.read(call, op.desc, op.bytes as usize),

@@ -27,7 +27,7 @@ const CALL: &str = "call to the monitor";
 const ANSWER: &str = "message and answer";
 
 /// A case, its figures, and what the paper says of it in cycles.
-const FIGURES: [(&str, &str); 15] = [
+const FIGURES: [(&str, &str); 19] = [
     (CALL, "4.21: 16,000"),
     (ANSWER, "4.14, 4.21: 80,000 with one core, 135,000 with all"),
     ("delete a copy of many", "4.9: 2,000 to 6,000"),
@@ -43,6 +43,10 @@ const FIGURES: [(&str, &str); 15] = [
     ("delete a dispatcher", ""),
     ("revoke an object 10 copies on each", ""),
     ("delete the last of a part here", ""),
+    ("discard a page", ""),
+    ("discard a page that each shows alone", ""),
+    ("snapshot", ""),
+    ("destroy what others had", ""),
     ("map 1 GiB of an object", ""),
     ("map 2 MiB of a Frame in pages", ""),
     ("map 2 MiB of a Frame in one", ""),

@@ -27,6 +27,7 @@ mod processors;
 mod protocol;
 mod qmp;
 mod report;
+mod share;
 mod shell;
 mod streams;
 pub mod tracers;
@@ -282,6 +283,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(cli::cases());
     cases.extend(streams::cases());
     cases.extend(files::cases());
+    cases.extend(share::cases());
     cases.extend(bench::cases());
     cases.extend(compare::cases());
     cases.extend(tracers::cases());

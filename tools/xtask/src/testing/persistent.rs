@@ -39,6 +39,12 @@ pub fn cases() -> Vec<Case> {
         Case::single("persistent/files".into(), files),
         Case::single("persistent/files-where-caches-are-lost".into(), files_where_caches_are_lost),
         Case::single("persistent/power-cut".into(), power_cut),
+        Case::single("persistent/snapshots".into(), snapshots),
+        Case::single(
+            "persistent/snapshots-where-caches-are-lost".into(),
+            snapshots_where_caches_are_lost,
+        ),
+        Case::single("persistent/snapshots-power-cut".into(), snapshots_power_cut),
         Case::single("persistent/refused".into(), refused),
         Case::single("persistent/wrong-files".into(), wrong_files),
     ]
@@ -271,6 +277,90 @@ fn power_cut(context: &Context) -> Result<()> {
         kib(&cut)? <= kib(&whole)? + 64,
         "{cut} KiB are used, {whole} where {most} files were made and removed"
     );
+    Ok(())
+}
+
+/// What shows a tree wherever it is.
+const SHOW_TREE: &str =
+    "md5sum large d/f d/e/g; readlink d/e/s; tail -c 1 sparse | od -An -tx1
+    find . -path ./.snapshots -prune -o -print | sort | xargs stat -c '%n %A %h %u:%g %s %X %Y %Z %t:%T'";
+
+/// A snapshot is found by the next session, as the files were, and nobody changes it.
+fn snapshots(context: &Context) -> Result<()> {
+    snapshots_on(context, "snapshots", "")
+}
+
+/// The same where what was stored survives only once it was written back: all that is in a snapshot was.
+fn snapshots_where_caches_are_lost(context: &Context) -> Result<()> {
+    snapshots_on(context, "snapshots-where-caches-are-lost", ",domain=memory")
+}
+
+fn snapshots_on(context: &Context, name: &str, domain: &str) -> Result<()> {
+    let folder = folder(context, name)?;
+    let (new, again) = (format!("a:32M{domain}"), format!("a{domain}"));
+    let make = format!(
+        "{MAKE}; mkdir .snapshots; {SHOW_TREE}; mkdir .snapshots/s
+        echo other > d/f; rm -r d/e large; : > sparse; chmod 700 d; echo more > d/new"
+    );
+    let before = session_with(context, &folder, &["--nvdimm", &new], &make)?;
+    ensure!(before.contains("./d/e/g -rw-r----- 2 3:4 5"), "{before}");
+    let other = ["--nvdimm", &again, "--mem", "1G", "--cores", "2"];
+    let show = format!("cd /pmem/.snapshots/s; {SHOW_TREE}");
+    let after = session_with(context, &folder, &other, &show)?;
+    // The root itself was changed by the directory that was made in it.
+    let without_root = |text: &str| {
+        text.lines().filter(|line| !line.starts_with(". ")).collect::<Vec<_>>().join("\n")
+    };
+    ensure!(without_root(&after) == without_root(&before), "{before}\n{after}");
+    let change =
+        "cd /pmem/.snapshots; for c in 'touch s/x' 'rm s/d/f' 'mkdir s/y' 'chmod 777 s/d'; do
+            $c 2>&1 | grep -c 'Read-only file system'; done; cat /pmem/d/f /pmem/d/new; mkdir t; ls
+            rm -f t/d/f; rmdir s; ls; cat t/d/f";
+    let out = session_with(context, &folder, &other, change)?;
+    let changed = "1\n1\n1\n1\nother\nmore\ns\nt\nt\nother\n";
+    ensure!(out.contains(changed), "{out}");
+    // With the last snapshot and the files everything goes.
+    let empty = "cd /pmem; rmdir .snapshots/t .snapshots; rm -r *
+        dd if=/dev/zero of=all bs=64k count=440 2>/dev/null; wc -c < all; rm all; ls -A";
+    let out = session_with(context, &folder, &["--nvdimm", &again], empty)?;
+    ensure!(out.trim() == "28835840", "{out}");
+    Ok(())
+}
+
+/// The emulator ends while snapshots come and go: each that is there is whole.
+fn snapshots_power_cut(context: &Context) -> Result<()> {
+    const FILES: u32 = 60;
+    let folder = folder(context, "snapshots-power-cut")?;
+    let work = format!(
+        "cd /pmem; [ -d .snapshots ] || mkdir .snapshots d; n=$(ls .snapshots | tail -n 1); n=${{n:-1000}}
+        while :; do n=$((n + 1)); i=0; while [ $i -lt {FILES} ]; do i=$((i + 1)); echo $n > d/$i; done
+            mkdir .snapshots/$n; [ -d .snapshots/$((n - 3)) ] && rmdir .snapshots/$((n - 3)); done"
+    );
+    let check = format!(
+        "cd /pmem/.snapshots; for n in *; do [ $(ls $n/d | wc -l) = {FILES} ] || exit 1
+            [ $(cat $n/d/* | grep -cx $n) = {FILES} ] || exit 2; done; ls | wc -l; ls | tail -n 1"
+    );
+    let mut last = 1000;
+    for round in 0..4 {
+        let timeout = (4 + round).to_string();
+        let arguments = ["--nvdimm", "a:64M", "--timeout", &timeout, "--", "sh", "-c", &work];
+        let (status, out, err) = run(context, &folder, &arguments)?;
+        ensure!(status == 124, "status {status}, {out}, {err}");
+        let out = session_with(context, &folder, &["--nvdimm", "a"], &check)?;
+        let numbers: Vec<u32> = out.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+        // One may be on its way, and one may have just gone.
+        ensure!((2..=4).contains(&numbers[0]) && numbers[1] > last + 2, "{out} after {last}");
+        last = numbers[1];
+    }
+    let used =
+        "cd /pmem; rmdir .snapshots/* .snapshots; rm -r d; df . | awk 'NR == 2 { print $3 }'";
+    let used: u64 = session_with(context, &folder, &["--nvdimm", "a"], used)?.trim().parse()?;
+    let empty = "df /pmem | awk 'NR == 2 { print $3 }'";
+    let empty: u64 =
+        session_with(context, &folder, &["--nvdimm", "b:64M"], empty)?.trim().parse()?;
+    // The table of objects, 64 bytes for each, does not shrink.
+    let table = u64::from((last - 1000) * FILES) * 64 / 1024;
+    ensure!(used <= empty + table + 64, "{used} KiB are used, {empty} by an empty file system");
     Ok(())
 }
 

@@ -88,6 +88,16 @@ pub enum Request {
         cap: Made,
         dst: Place,
     },
+    /// Makes another object `cap`, which has what that in `src` has.
+    Snapshot {
+        src: Place,
+        cap: Made,
+        dst: Place,
+    },
+    /// Ends the object of which `at` holds all.
+    Destroy {
+        at: Place,
+    },
     /// The pool of this core ends, and another begins.
     Close,
 }
@@ -98,8 +108,9 @@ impl Request {
         match *self {
             Request::Copy { src, .. } | Request::Send { src, .. } => Some(src),
             Request::Retype { src, .. } | Request::Part { src, .. } => Some(src),
+            Request::Snapshot { src, .. } => Some(src),
             Request::Allocate { .. } | Request::Open { .. } | Request::Close => None,
-            Request::Delete { at } | Request::Revoke { at } => Some(at),
+            Request::Delete { at } | Request::Revoke { at } | Request::Destroy { at } => Some(at),
         }
     }
 }
@@ -150,6 +161,11 @@ pub fn all_of_pool() -> WireCap {
 
 pub fn is_morsel(cap: &WireCap) -> bool {
     cap.kind() == Some(CapType::Morsel)
+}
+
+/// Is it one to all of an object?
+pub fn is_whole(cap: &WireCap) -> bool {
+    is_morsel(cap) && cap.size == u64::from(super::database::OBJECT)
 }
 
 pub fn is_container(cap: &WireCap) -> bool {

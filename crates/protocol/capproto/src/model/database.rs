@@ -1,11 +1,13 @@
 //! A naive CPU driver: a list of slots. It does what [`CpuDriver`] says, in the plainest way.
 
 use super::caps::{
-    all_of_pool, home_cap, is_ancestor, is_container, is_copy, is_morsel, Made, Place, Request,
-    Show,
+    all_of_pool, home_cap, is_ancestor, is_container, is_copy, is_morsel, is_whole, Made, Place,
+    Request, Show,
 };
+use crate::mutation::{Bug, Mutation};
 use crate::{
-    Attempt, CoreId, CpuDriver, Held, Message, Need, Outside, Progress, Region, Relations, WireCap,
+    Attempt, CoreId, Cores, CpuDriver, Held, Message, Need, Outside, Progress, Region, Relations,
+    WireCap,
 };
 use captypes::{CapType, Status};
 use std::fmt;
@@ -32,7 +34,13 @@ pub const OBJECT: u8 = 4;
 impl Shape {
     /// All of the objects of the pool of `core`.
     pub fn objects(&self, core: u8) -> impl Iterator<Item = Made> {
-        let count = self.pool.filter(|pool| pool.0 == core).map_or(0, |pool| pool.1);
+        let has_pool = self.pool.is_some_and(|pool| pool.0 == core);
+        self.all_objects().filter(move |_| has_pool)
+    }
+
+    /// All of each object.
+    pub fn all_objects(&self) -> impl Iterator<Item = Made> {
+        let count = self.pool.map_or(0, |pool| pool.1);
         let ty = CapType::Morsel as u8;
         (0..count).map(move |n| Made { ty, base: n * OBJECT, size: OBJECT })
     }
@@ -50,6 +58,50 @@ impl Shape {
         let first = self.homes.iter().position(|&home| home == core)?;
         let size = self.homes.iter().filter(|&&home| home == core).count();
         Some(home_cap(first as u64, size as u64))
+    }
+}
+
+/// What the CPU drivers share of a pool: words of memory that all see at once.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Shared {
+    /// Which objects there are, by number.
+    pub alive: u64,
+    /// How often each was created; what is made of one has that in `aux`.
+    pub lives: [u32; 4],
+    /// The cores that have made objects of themselves.
+    pub makers: u64,
+    /// Something of an object was sent to another core, or made there.
+    pub away: bool,
+    /// Of this object the core of the pool has found nothing, and has opened none since.
+    vacant: Option<u64>,
+}
+
+/// The number of the object of a Morsel.
+pub fn object_of(cap: &WireCap) -> u64 {
+    cap.base / u64::from(OBJECT)
+}
+
+impl Shared {
+    pub fn is_alive(&self, cap: &WireCap) -> bool {
+        self.alive & 1 << object_of(cap) != 0
+    }
+
+    /// There is such an object from now on.
+    fn create(&mut self, cap: &WireCap) {
+        if !self.is_alive(cap) {
+            self.lives[object_of(cap) as usize] += 1;
+        }
+        self.alive |= 1 << object_of(cap);
+    }
+
+    /// A capability to the object that there is now.
+    fn current(&self, cap: WireCap) -> WireCap {
+        WireCap { aux: self.lives[object_of(&cap) as usize], ..cap }
+    }
+
+    /// Is it one to an object that is gone?
+    pub fn is_stale(&self, cap: &WireCap) -> bool {
+        !cap.is_all_of_pool() && (!self.is_alive(cap) || self.current(*cap) != *cap)
     }
 }
 
@@ -87,8 +139,6 @@ pub struct Database {
     pub wrong: Option<&'static str>,
     /// For `Shape::slow`.
     pub hesitated: bool,
-    /// Of the core with a pool: something of an object was sent to another core.
-    pub away: bool,
     /// Containers that are being emptied; each still covers its memory.
     dying: Vec<WireCap>,
 }
@@ -98,8 +148,8 @@ impl Database {
         let pages = shape.homes.iter().enumerate().filter(|(_, &home)| home == core);
         let free = pages.fold(0, |free, (page, _)| free | 1 << page);
         let (slots, locks, wrong) = (Vec::new(), Vec::new(), None);
-        let (home_rd, hesitated, away, dying) = (false, false, false, Vec::new());
-        Database { core, slots, locks, home_rd, free, wrong, hesitated, away, dying }
+        let (home_rd, hesitated, dying) = (false, false, Vec::new());
+        Database { core, slots, locks, home_rd, free, wrong, hesitated, dying }
     }
 
     pub fn at(&self, place: Place) -> Option<&Slot> {
@@ -165,6 +215,9 @@ impl Database {
 pub struct World<'a> {
     pub shape: &'a Shape,
     pub db: &'a mut Database,
+    pub shared: &'a mut Shared,
+    /// A deliberate bug.
+    pub bug: Bug,
     pub sent: Vec<(CoreId, Message)>,
     pub finished: Vec<(u8, Result<(), Status>)>,
     /// Slots of the monitor that are to be deleted.
@@ -326,6 +379,8 @@ impl World<'_> {
         let (source, made, dst) = match *request {
             Request::Part { cap, dst, .. } => (Some(self.source(request)?), cap, dst),
             Request::Open { cap, dst } => (None, cap, dst),
+            Request::Snapshot { cap, dst, .. } => return self.try_snapshot(request, cap, dst),
+            Request::Destroy { .. } => return self.try_destroy(request, false),
             _ => return self.try_close(),
         };
         let cap = made.cap();
@@ -339,13 +394,86 @@ impl World<'_> {
         // If somebody else may have the same, nobody here knows.
         let known = match source {
             Some(source) => source.owned && !source.rc && !source.rd,
-            None => !self.db.away,
+            None => !self.shared.away || !self.shared.is_alive(&cap),
         };
-        let (owned, hint) = (known, !known);
+        if source.is_none() {
+            self.shared.create(&cap);
+            self.shared.vacant = None;
+        }
+        let (owned, hint, cap) = (known, !known, self.shared.current(cap));
         let new = Slot { place: dst, cap, owned, rc: hint, rd: hint, ra: hint };
         let like = self.db.copies(&cap).next().copied().unwrap_or(new);
         self.db.put(Slot { place: dst, ..like });
         Ok(Attempt::Done(Ok(())))
+    }
+
+    /// On the core of the pool nobody else can have anything of what is new; elsewhere that core may open it at any time.
+    fn try_snapshot(
+        &mut self,
+        request: &Request,
+        made: Made,
+        dst: Place,
+    ) -> Result<Attempt<Done>, Attempt<Done>> {
+        self.whole(request)?;
+        self.empty(dst).map_err(|error| Attempt::Done(Err(error)))?;
+        if self.shared.is_alive(&made.cap()) {
+            return Err(Attempt::Done(Err(Status::Occupied)));
+        }
+        self.shared.create(&made.cap());
+        let (cap, owned) = (self.shared.current(made.cap()), self.has_pool());
+        if !owned {
+            self.shared.makers |= 1 << self.db.core;
+            self.shared.away = true;
+        }
+        let hint = !owned;
+        self.db.put(Slot { place: dst, cap, owned, rc: hint, rd: hint, ra: hint });
+        Ok(Attempt::Done(Ok(())))
+    }
+
+    fn has_pool(&self) -> bool {
+        self.shape.pool.is_some_and(|(core, _)| core == self.db.core)
+    }
+
+    /// The slot of a request, if it holds all of an object.
+    fn whole(&self, request: &Request) -> Result<Slot, Attempt<Done>> {
+        let slot = self.source(request)?;
+        match is_whole(&slot.cap) {
+            true => Ok(slot),
+            false => Err(Attempt::Done(Err(Status::WrongType))),
+        }
+    }
+
+    /// `granted`: no other core has anything of it.
+    fn try_destroy(
+        &mut self,
+        request: &Request,
+        granted: bool,
+    ) -> Result<Attempt<Done>, Attempt<Done>> {
+        let slot = self.whole(request)?;
+        let cap = slot.cap;
+        let others = self.db.slots.iter().filter(|other| other.place != slot.place);
+        if others.into_iter().any(|other| other.cap.region().overlaps(cap.region())) {
+            return Err(Attempt::Done(Err(Status::HasDescendants)));
+        }
+        let alone = slot.owned && !slot.rc && !slot.rd;
+        if !alone && !granted {
+            return Ok(Attempt::Remote { cap, need: Need::Retype { part: cap.region() } });
+        }
+        if !alone && !self.has_pool() && self.shared.vacant.take() != Some(cap.base) {
+            let ignored = self.bug.is(Mutation::DestroyOpened);
+            if !ignored {
+                return Ok(Attempt::Locked);
+            }
+        }
+        self.db.take(slot.place);
+        self.shared.alive &= !(1 << object_of(&cap));
+        Ok(Attempt::Done(Ok(())))
+    }
+
+    /// All objects of the pool are gone, and nobody has anything of them.
+    fn close(&mut self) {
+        self.purge(&all_of_pool(), None);
+        *self.shared = Shared { lives: self.shared.lives, ..Shared::default() };
     }
 
     fn try_close(&mut self) -> Result<Attempt<Done>, Attempt<Done>> {
@@ -353,10 +481,10 @@ impl World<'_> {
         if self.db.is_locked(&cap) {
             return Ok(Attempt::Locked);
         }
-        if self.db.away {
+        if self.shared.away {
             return Ok(Attempt::Remote { cap, need: Need::Delete });
         }
-        self.purge(&cap, None);
+        self.close();
         Ok(Attempt::Done(Ok(())))
     }
 
@@ -431,9 +559,11 @@ impl CpuDriver for World<'_> {
     fn attempt(&mut self, request: &Request) -> Attempt<Done> {
         let result = match request {
             Request::Retype { .. } | Request::Allocate { .. } => self.try_retype(request),
-            Request::Open { .. } | Request::Part { .. } | Request::Close => {
-                self.try_object(request)
-            }
+            Request::Open { .. }
+            | Request::Part { .. }
+            | Request::Snapshot { .. }
+            | Request::Destroy { .. }
+            | Request::Close => self.try_object(request),
             _ => self.try_others(request),
         };
         result.unwrap_or_else(|error| error)
@@ -469,12 +599,15 @@ impl CpuDriver for World<'_> {
                 slot.rd |= is_morsel(cap);
             }
         }
-        self.db.away |= is_morsel(cap);
+        self.shared.away |= is_morsel(cap);
         self.db.home_rd |= is_ancestor(&self.home_slot().cap, cap);
         Progress::Done
     }
 
     fn retype(&mut self, request: &Request) -> Attempt<Done> {
+        if let Request::Destroy { .. } = request {
+            return self.try_destroy(request, true).unwrap_or_else(|error| error);
+        }
         match self.order(request) {
             Ok((source, cap, dst)) => Attempt::Done(self.make(&source, cap, dst)),
             Err(attempt) => attempt,
@@ -516,8 +649,7 @@ impl CpuDriver for World<'_> {
             return Progress::Again;
         }
         if cap.is_all_of_pool() {
-            self.purge(cap, None);
-            self.db.away = false;
+            self.close();
             return Progress::Done;
         }
         let found: Vec<Slot> = self.db.copies(cap).copied().collect();
@@ -541,6 +673,13 @@ impl CpuDriver for World<'_> {
     }
 
     fn in_use(&mut self, cap: &WireCap, part: Region) -> bool {
+        if is_morsel(cap) {
+            let any = self.db.slots.iter().any(|slot| slot.cap.region().overlaps(part));
+            if !any && self.has_pool() {
+                self.shared.vacant = Some(cap.base);
+            }
+            return any;
+        }
         let descendants = self.db.slots.iter().filter(|slot| is_ancestor(cap, &slot.cap));
         descendants.into_iter().any(|slot| slot.cap.region().overlaps(part))
     }
@@ -572,6 +711,10 @@ impl CpuDriver for World<'_> {
         }
         self.purge(cap, None);
         Progress::Done
+    }
+
+    fn makers(&mut self, _: Region) -> Cores {
+        Cores(self.shared.makers)
     }
 
     fn first_cover(&mut self, region: Region) -> Option<Region> {

@@ -56,10 +56,16 @@ fn objects_on_three(rounds: u8) -> Universe {
     Universe::of_objects(3, 2, 3, rounds)
 }
 
+/// Two objects, each of which can be a snapshot of the other.
+fn snapshots(rounds: u8) -> Universe {
+    Universe::of_objects(2, 0, 3, rounds).with_snapshots()
+}
+
 #[test]
 fn objects_few_rounds() {
     objects(3).check();
     objects_on_three(3).check();
+    snapshots(3).check();
 }
 
 #[test]
@@ -67,6 +73,7 @@ fn objects_few_rounds() {
 fn objects_many_rounds() {
     objects(4).check();
     objects_on_three(4).check();
+    snapshots(4).check();
 }
 
 #[test]
@@ -129,10 +136,15 @@ fn many_random_operations() {
 #[test]
 fn mutations_are_caught() {
     for &mutation in Mutation::ALL.iter().filter(|&&mutation| mutation != Mutation::SkipMark) {
+        let (of_objects, of_memory) = (&random::PLANS[5..], &random::PLANS[..3]);
+        let plans = if mutation.is_of_objects() { of_objects } else { of_memory };
         let caught = (1..=100u64).find_map(|seed| {
-            let plan = &random::PLANS[seed as usize % 3];
+            let plan = &plans[seed as usize % plans.len()];
             random::run(plan, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), 2_000, Some(mutation)).err()
         });
+        // What is opened just before it goes is rare among so much.
+        let search = || snapshots(3).with(mutation).violation();
+        let caught = caught.or_else(|| mutation.is_of_objects().then(search).flatten());
         let caught = caught.unwrap_or_else(|| panic!("{mutation:?} is not caught"));
         let line = caught.lines().next().unwrap_or_default();
         println!("{mutation:?}: {line}");
@@ -149,7 +161,12 @@ fn mutations_are_found() {
     for &mutation in Mutation::ALL {
         let directed = || cases.iter().find_map(|case| case.violation(Some(mutation)));
         let search = || {
-            let universes = [two_cores(4), two_homes(3), three_cores(4)];
+            let of_memory = [two_cores(4), two_homes(3), three_cores(4)];
+            let of_objects = [snapshots(4), objects(4)];
+            let universes = match mutation.is_of_objects() {
+                true => of_objects.into_iter().collect(),
+                false => of_memory.into_iter().collect::<Vec<_>>(),
+            };
             universes.into_iter().find_map(|universe| universe.with(mutation).violation())
         };
         match directed().or_else(search) {

@@ -4,8 +4,8 @@
 //! container held is deleted: until then it is *doomed*, and nobody can name it, but it is in the way
 //! like any other capability.
 
-use super::caps::{is_ancestor, is_container, is_copy, is_morsel, Made, Place, Request};
-use super::database::Shape;
+use super::caps::{is_ancestor, is_container, is_copy, is_morsel, is_whole, Made, Place, Request};
+use super::database::{object_of, Shape};
 use crate::{Relations, WireCap};
 use captypes::Status;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,8 @@ pub struct Spec {
     pub doomed: Vec<(u8, WireCap)>,
     /// The core of the CNode at a page.
     pub cnodes: BTreeMap<u64, u8>,
+    /// Which objects there are, by number.
+    pub alive: u64,
 }
 
 /// Success, or the errors that apply.
@@ -68,7 +70,16 @@ impl Spec {
         let source = source.transpose().map_err(|error| std::vec![error])?;
         let cap = source.or_else(|| shape.home_cap(core)).unwrap_or_default();
         match *request {
-            Request::Open { cap, dst } => self.put(shape, (core, dst), cap.cap()),
+            Request::Open { cap, dst } => {
+                self.put(shape, (core, dst), cap.cap())?;
+                self.alive |= 1 << object_of(&cap.cap());
+                Ok(())
+            }
+            Request::Snapshot { .. } | Request::Destroy { .. } if !is_whole(&cap) => {
+                Err(std::vec![Status::WrongType])
+            }
+            Request::Snapshot { cap: made, dst, .. } => self.snapshot(shape, made, (core, dst)),
+            Request::Destroy { at } => self.destroy((core, at), &cap),
             Request::Part { cap: made, .. } if !made.fits(&cap) => {
                 Err(std::vec![Status::WrongType])
             }
@@ -76,6 +87,7 @@ impl Spec {
             Request::Close => {
                 self.slots.retain(|_, other| !is_morsel(other));
                 self.doomed.retain(|(_, other)| !is_morsel(other));
+                self.alive = 0;
                 Ok(())
             }
             Request::Copy { dst, .. } => self.put(shape, (core, dst), cap),
@@ -93,6 +105,32 @@ impl Spec {
     fn put(&mut self, shape: &Shape, dst: Key, cap: WireCap) -> Verdict {
         self.destination(shape, dst).map_err(|error| std::vec![error])?;
         self.slots.insert(dst, cap);
+        Ok(())
+    }
+
+    fn snapshot(&mut self, shape: &Shape, made: Made, dst: Key) -> Verdict {
+        let number = object_of(&made.cap());
+        let mut errors = Vec::new();
+        errors.extend(self.destination(shape, dst).err());
+        if self.alive & 1 << number != 0 {
+            errors.push(Status::Occupied);
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        self.alive |= 1 << number;
+        self.slots.insert(dst, made.cap());
+        Ok(())
+    }
+
+    /// An object ends, if nobody else has anything of it.
+    fn destroy(&mut self, key: Key, cap: &WireCap) -> Verdict {
+        let having = self.all().filter(|(_, other)| other.region().overlaps(cap.region()));
+        if having.count() > 1 {
+            return Err(std::vec![Status::HasDescendants]);
+        }
+        self.slots.remove(&key);
+        self.alive &= !(1 << object_of(cap));
         Ok(())
     }
 

@@ -4,11 +4,11 @@
 //! each when it likes, in any interleaving with the delivery of messages. What is left when all is
 //! quiet again must be what the two make one after the other.
 
-use super::caps::{is_copy, is_morsel, Made, Place, Request, Show};
-use super::database::{Database, Shape, Slot, World};
+use super::caps::{is_copy, is_morsel, is_whole, Made, Place, Request, Show};
+use super::database::{Database, Shape, Shared, Slot, World};
 use super::spec::Spec;
 use crate::mutation::Mutation;
-use crate::{CoreId, Message, Monitor, Relations};
+use crate::{CoreId, Message, Monitor, Relations, WireCap};
 use captypes::{CapType, Status};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -49,9 +49,10 @@ impl Op {
         match self.request {
             Request::Copy { dst, .. } | Request::Retype { dst, .. } => Some((self.core, dst)),
             Request::Allocate { dst, .. } | Request::Open { dst, .. } => Some((self.core, dst)),
-            Request::Part { dst, .. } => Some((self.core, dst)),
+            Request::Part { dst, .. } | Request::Snapshot { dst, .. } => Some((self.core, dst)),
             Request::Send { to, dst, .. } => Some((to, dst)),
             Request::Delete { .. } | Request::Revoke { .. } | Request::Close => None,
+            Request::Destroy { .. } => None,
         }
     }
 
@@ -67,6 +68,8 @@ type Channels = BTreeMap<(u8, u8), VecDeque<Message>>;
 #[derive(Clone)]
 pub struct State {
     pub cores: Vec<Core>,
+    /// What the CPU drivers share.
+    pub shared: Shared,
     pub channels: Channels,
     pub ops: Vec<Op>,
     /// What was there when the round began.
@@ -86,7 +89,7 @@ impl PartialEq for State {
     fn eq(&self, other: &State) -> bool {
         let parts = |state: &State| (state.steps, state.compared);
         parts(self) == parts(other)
-            && self.cores == other.cores
+            && (&self.cores, &self.shared) == (&other.cores, &other.shared)
             && self.channels == other.channels
             && self.ops == other.ops
             && self.start == other.start
@@ -98,7 +101,8 @@ impl Eq for State {}
 /// A state at rest is the same before and after a round.
 impl Hash for State {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        (&self.cores, &self.channels, &self.ops, &self.start, self.steps).hash(hasher);
+        (&self.cores, &self.shared, &self.channels).hash(hasher);
+        (&self.ops, &self.start, self.steps).hash(hasher);
     }
 }
 
@@ -148,6 +152,7 @@ impl State {
         let cores = (0..cores).map(core).collect();
         State {
             cores,
+            shared: Shared::default(),
             channels,
             ops,
             start: Arc::new(Spec::default()),
@@ -166,7 +171,8 @@ impl State {
     ) {
         let Core { db, monitor } = &mut self.cores[usize::from(n)];
         let (sent, finished, stalled) = (Vec::new(), Vec::new(), Vec::new());
-        let mut world = World { shape, db, sent, finished, stalled };
+        let (shared, bug) = (&mut self.shared, monitor.bug);
+        let mut world = World { shape, db, shared, bug, sent, finished, stalled };
         event(monitor, &mut world);
         while let Some(at) = world.stalled.pop() {
             monitor.request(&mut world, None, Request::Delete { at });
@@ -248,6 +254,11 @@ impl State {
     fn rest(&mut self) {
         self.ops.clear();
         self.steps = 0;
+        // How often an object was created matters to nobody once nobody has what is older.
+        self.shared.lives = [0; 4];
+        for slot in self.cores.iter_mut().flat_map(|core| &mut core.db.slots) {
+            slot.cap.aux = 0;
+        }
         for core in &mut self.cores {
             let slots = &mut core.db.slots;
             slots.sort_unstable_by_key(|slot| {
@@ -272,13 +283,14 @@ impl State {
 
     /// What the specification sees of it.
     pub fn spec(&self) -> Spec {
-        let mut spec = Spec::default();
+        let mut spec = Spec { alive: self.shared.alive, ..Spec::default() };
         for core in &self.cores {
             for slot in &core.db.slots {
+                let cap = WireCap { aux: 0, ..slot.cap };
                 match slot.place {
-                    Place::Limbo(_) => spec.doomed.push((core.db.core, slot.cap)),
+                    Place::Limbo(_) => spec.doomed.push((core.db.core, cap)),
                     place => {
-                        spec.slots.insert((core.db.core, place), slot.cap);
+                        spec.slots.insert((core.db.core, place), cap);
                     }
                 }
                 if super::caps::is_container(&slot.cap) && slot.owned {
@@ -310,6 +322,9 @@ impl State {
         }
         if self.slots().any(|(_, slot)| self.is_free(shape, slot)) {
             return Some("free memory is covered");
+        }
+        if self.slots().any(|(_, slot)| is_morsel(&slot.cap) && self.shared.is_stale(&slot.cap)) {
+            return Some("a capability to an object that is gone");
         }
         if self.overlapping() {
             return Some("capabilities overlap that are not related");
@@ -460,12 +475,16 @@ pub fn requests(state: &State, shape: &Shape, types: &[CapType], core: u8) -> Ve
         let at = slot.place;
         list.push(Request::Delete { at });
         list.push(Request::Revoke { at });
+        list.extend(is_whole(&slot.cap).then_some(Request::Destroy { at }));
         for dst in destinations(state, shape, core) {
             list.push(Request::Copy { src: at, dst });
             let made = makeable(shape, types).into_iter().filter(|made| made.fits(&slot.cap));
             list.extend(made.map(|cap| Request::Retype { src: at, cap, dst }));
             let parts = shape.parts().filter(|part| part.fits(&slot.cap));
             list.extend(parts.map(|cap| Request::Part { src: at, cap, dst }));
+            let others = shape.all_objects().filter(|other| !is_copy(&other.cap(), &slot.cap));
+            let others = others.filter(|_| is_whole(&slot.cap));
+            list.extend(others.map(|cap| Request::Snapshot { src: at, cap, dst }));
         }
         for to in cores.clone().filter(|&to| to != core) {
             let places = destinations(state, shape, to).into_iter();

@@ -43,6 +43,12 @@ impl Universe {
         universe
     }
 
+    /// There can be another object, a snapshot of the first or the other way round.
+    pub fn with_snapshots(mut self) -> Universe {
+        self.shape.pool = self.shape.pool.map(|(core, _)| (core, 2));
+        self
+    }
+
     pub fn with(mut self, mutation: Mutation) -> Universe {
         self.mutation = Some(mutation);
         self
@@ -116,7 +122,9 @@ impl Universe {
             Request::Copy { dst, .. } | Request::Send { dst, .. } => *dst = place,
             Request::Retype { dst, .. } | Request::Allocate { dst, .. } => *dst = place,
             Request::Open { dst, .. } | Request::Part { dst, .. } => *dst = place,
-            Request::Delete { .. } | Request::Revoke { .. } | Request::Close => return None,
+            Request::Snapshot { dst, .. } => *dst = place,
+            Request::Delete { .. } | Request::Revoke { .. } => return None,
+            Request::Destroy { .. } | Request::Close => return None,
         }
         Some(b)
     }

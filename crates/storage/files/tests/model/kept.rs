@@ -1,6 +1,6 @@
 //! Objects as vectors of pages, and a keeper that only remembers which file has which.
 
-use memfs::{Attributes, Keeper, Kept, KeptName, SetXattr, What};
+use memfs::{Attributes, Keeper, Kept, KeptCopy, KeptName, SetXattr, What};
 use paging::PAGE;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ pub struct Pages {
     pub most: u64,
     /// How often it was committed.
     pub committed: u32,
+    /// How large it was when it was taken from everybody.
+    pub revoked: Vec<u64>,
     free: Rc<Cell<u64>>,
 }
 
@@ -110,7 +112,8 @@ impl Objects {
     /// One that goes when nobody has it.
     pub fn volatile(&self) -> Object {
         let (size, most, free) = (0, 2 * PAGE, self.free.clone());
-        Rc::new(RefCell::new(Pages { pages: BTreeMap::new(), size, most, committed: 0, free }))
+        let (pages, revoked) = (BTreeMap::new(), Vec::new());
+        Rc::new(RefCell::new(Pages { pages, size, most, committed: 0, revoked, free }))
     }
     pub fn create(&self) -> Result<(u32, Object), Errno> {
         let object = self.volatile();
@@ -122,6 +125,9 @@ impl Objects {
     /// Pages are copied at once.
     pub fn clone_of(&self, object: &Object) -> Result<(u32, Object), Errno> {
         let survives = self.all.borrow().values().any(|known| Rc::ptr_eq(known, object));
+        if self.free.get() < object.borrow().taken() {
+            return Err(Errno::ENOSPC);
+        }
         let (number, new) = if survives { self.create()? } else { (0, self.volatile()) };
         {
             let (from, mut to) = (object.borrow(), new.borrow_mut());
@@ -143,29 +149,108 @@ impl Objects {
 /// Numbers that were given out, and which object belongs to each.
 pub struct Numbers {
     next: NonZeroU32,
+    /// What has a name in a directory.
+    names: BTreeMap<(Kept, Vec<u8>), Kept>,
     contents: BTreeMap<Kept, u32>,
     objects: Objects,
 }
 
 impl Numbers {
     pub fn new(objects: Objects) -> Numbers {
-        Numbers { next: NonZeroU32::MIN, contents: BTreeMap::new(), objects }
+        let (names, contents) = (BTreeMap::new(), BTreeMap::new());
+        Numbers { next: NonZeroU32::MIN, names, contents, objects }
+    }
+    fn number(&mut self) -> Kept {
+        let kept = Kept(self.next);
+        self.next = self.next.saturating_add(1);
+        kept
+    }
+    /// What is in a directory.
+    fn below(&self, dir: Kept) -> Vec<(Vec<u8>, Kept)> {
+        let names = self.names.iter().filter(|((of, _), _)| *of == dir);
+        names.map(|((_, name), ino)| (name.clone(), *ino)).collect()
+    }
+    /// Copies an inode and what is below it, but for one.
+    fn copy(
+        &mut self,
+        (of, except): (Kept, Kept),
+        known: &mut BTreeMap<Kept, KeptCopy>,
+    ) -> Result<Kept, Errno> {
+        if let Some(copy) = known.get(&of) {
+            return Ok(copy.to);
+        }
+        let mut content = self.contents.get(&of).copied();
+        if let Some(number) = &mut content {
+            let object = self.objects.open(*number).expect("it is there");
+            *number = self.objects.clone_of(&object)?.0;
+        }
+        let to = self.number();
+        self.contents.extend(content.map(|content| (to, content)));
+        known.insert(of, KeptCopy { from: of, to, content });
+        for (name, ino) in self.below(of).into_iter().filter(|(_, ino)| *ino != except) {
+            let copy = self.copy((ino, except), known)?;
+            self.names.insert((to, name), copy);
+        }
+        Ok(to)
+    }
+    fn forget_below(&mut self, dir: Kept) {
+        for (name, ino) in self.below(dir) {
+            self.names.remove(&(dir, name));
+            self.forget_below(ino);
+        }
     }
 }
 
 impl Keeper for Numbers {
-    fn create(&mut self, _: Option<KeptName>, _: What, _: Attributes) -> Result<Kept, Errno> {
-        let kept = Kept(self.next);
-        self.next = self.next.saturating_add(1);
+    fn create(&mut self, at: Option<KeptName>, _: What, _: Attributes) -> Result<Kept, Errno> {
+        let kept = self.number();
+        if let Some(at) = at {
+            self.link(kept, at, 0)?;
+        }
         Ok(kept)
     }
-    fn link(&mut self, _: Kept, _: KeptName, _: i64) -> Result<(), Errno> {
+    fn link(&mut self, inode: Kept, at: KeptName, _: i64) -> Result<(), Errno> {
+        assert!(self.names.insert((at.dir, at.name.to_vec()), inode).is_none());
         Ok(())
     }
-    fn remove(&mut self, _: KeptName, _: bool, _: i64) -> Result<(), Errno> {
+    fn remove(&mut self, at: KeptName, _: bool, _: i64) -> Result<(), Errno> {
+        assert!(self.names.remove(&(at.dir, at.name.to_vec())).is_some());
         Ok(())
     }
-    fn rename(&mut self, _: KeptName, _: KeptName, _: bool, _: i64) -> Result<(), Errno> {
+    fn rename(
+        &mut self,
+        from: KeptName,
+        to: KeptName,
+        exchange: bool,
+        _: i64,
+    ) -> Result<(), Errno> {
+        let place = |at: KeptName| (at.dir, at.name.to_vec());
+        let moved = self.names.remove(&place(from)).expect("it is there");
+        let before = self.names.insert(place(to), moved);
+        if exchange {
+            self.names.insert(place(from), before.expect("it is there"));
+        }
+        Ok(())
+    }
+    fn snapshot(&mut self, of: Kept, at: KeptName, _: i64) -> Result<Vec<KeptCopy>, Errno> {
+        let mut known = BTreeMap::new();
+        match self.copy((of, at.dir), &mut known) {
+            Ok(top) => {
+                self.names.insert((at.dir, at.name.to_vec()), top);
+                Ok(known.into_values().collect())
+            }
+            Err(error) => {
+                for copy in known.into_values() {
+                    self.forget_below(copy.to);
+                    self.release(copy.to);
+                }
+                Err(error)
+            }
+        }
+    }
+    fn remove_snapshot(&mut self, at: KeptName, _: i64) -> Result<(), Errno> {
+        let top = self.names.remove(&(at.dir, at.name.to_vec())).expect("it is there");
+        self.forget_below(top);
         Ok(())
     }
     fn set_attributes(&mut self, _: Kept, _: Attributes) -> Result<(), Errno> {

@@ -1,6 +1,7 @@
 //! Random requests about contents against a naive model: a file is a vector of bytes.
 
 mod kept;
+mod snapshots;
 
 use files::{Allocation, Backing, Claim, Files, Memory, Piece, Refusal, Writer, GRANT_MAX};
 use kept::{Numbers, Object, Objects};
@@ -143,6 +144,12 @@ impl Memory for Bytes {
     fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Object) -> Result<(), Errno> {
         let part = self.archive[offset as usize..(offset + bytes) as usize].to_vec();
         self.write_object(to, 0, &part)
+    }
+
+    fn revoke_object(&mut self, object: &Object) -> Result<(), Errno> {
+        let size = object.borrow().size();
+        object.borrow_mut().revoked.push(size);
+        Ok(())
     }
 
     fn discard_object(&mut self, object: &mut Object, from: u64, to: u64) -> Result<(), Errno> {
@@ -400,8 +407,10 @@ impl World {
             }
             Err(Refusal::Error(error)) => {
                 assert_eq!(error, Errno::ENOSPC);
-                if how == Allocation::Zero {
-                    let part = offset.min(size) as usize..end.min(size) as usize;
+                // What lies in the archive still, as there was no memory for a copy, is as it was.
+                let part = offset.min(size) as usize..end.min(size) as usize;
+                let is_zero = self.copied(file)[part.clone()].iter().all(|&byte| byte == 0);
+                if how == Allocation::Zero && is_zero {
                     self.model[file][part].fill(0);
                 }
             }
@@ -515,6 +524,41 @@ fn a_file_of_the_archive_is_taken_away_from_everybody_when_it_changes() {
     world.resize(1, PAGE + 7);
     assert_eq!(extents(&world), 0);
     world.check(1).unwrap();
+}
+
+#[test]
+fn what_would_show_too_much_is_taken_back_before_the_file_grows() {
+    let mut world = World::new(u64::MAX);
+    let ino = world.inos[0];
+    world.write(0, 0, 9 * PAGE - 5, 7);
+    let revoked = |world: &World| {
+        let object = world.files.content(ino).unwrap().object().unwrap().borrow();
+        object.revoked.iter().map(|size| size.div_ceil(PAGE)).collect::<Vec<_>>()
+    };
+    let layout = |world: &mut World| piece(&mut world.files, ino, 0, false).unwrap().layout;
+    let first = layout(&mut world);
+    // Who shows less than there is shows it as it must be.
+    world.files.show_until(ino, 8 * PAGE).unwrap();
+    world.write(0, 0, 10 * PAGE, 7);
+    assert_eq!((revoked(&world), layout(&mut world)), (vec![], first));
+    // Up to where it may be seen it grows as ever; of several limits the least counts.
+    world.files.show_until(ino, 20 * PAGE).unwrap();
+    world.files.show_until(ino, 12 * PAGE).unwrap();
+    world.files.show_until(ino, 15 * PAGE).unwrap();
+    world.resize(0, 12 * PAGE);
+    assert_eq!((revoked(&world), layout(&mut world)), (vec![], first));
+    world.write(0, 12 * PAGE, 1, 7);
+    assert_eq!(revoked(&world), [12]);
+    assert_ne!(layout(&mut world), first);
+    // Once.
+    world.resize(0, 30 * PAGE);
+    assert_eq!(revoked(&world), [12]);
+    // What is cut off and comes again is not seen either.
+    world.files.show_until(ino, 30 * PAGE).unwrap();
+    world.resize(0, 3 * PAGE);
+    world.write(0, 30 * PAGE, PAGE, 7);
+    assert_eq!(revoked(&world), [12, 3]);
+    world.check(0).unwrap();
 }
 
 #[test]

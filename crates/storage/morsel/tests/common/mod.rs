@@ -447,18 +447,26 @@ pub fn audit(world: &World) -> Result<Contents, String> {
 
 /// The pages of an object that are there, as its tables say one by one, up to its limit.
 pub fn there(world: &World, id: u32) -> BTreeSet<u64> {
+    there_and_large(world, id).0
+}
+
+/// The same, and the first page of each large one.
+pub fn there_and_large(world: &World, id: u32) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let record = world.morsels().open(id).expect("it exists");
     let limit = world.morsels().limit(record).div_ceil(4096);
     let (anchor, image) = (world.morsels().anchor(record), world.image());
-    let mut pages = BTreeSet::new();
+    let (mut pages, mut frames) = (BTreeSet::new(), Vec::new());
     let table =
         Table { frame: anchor.root().0, level: anchor.order(), first: 0, own: true, seen: true };
-    let read = Audit::new(&image).table(table, &mut |page, _| {
+    let mut audit = Audit::new(&image);
+    let read = audit.table(table, &mut |page, frame| {
         pages.insert(page);
+        frames.push((page, frame));
     });
     read.expect("it was audited");
     pages.split_off(&limit);
-    pages
+    let large = frames.iter().filter(|(_, frame)| audit.huge.contains(frame));
+    (pages, large.map(|(page, _)| *page).collect())
 }
 
 struct Audit<'a> {

@@ -3,10 +3,10 @@
 
 pub mod model;
 
-use pmfs::{Area, Attr, Error, Fs, Gone, How, Ino, Kind, Mount, Refused, SetXattr, What};
+use pmfs::{Area, Attr, Contents, Error, Fs, Gone, How, Ino, Kind, Mount, Refused, SetXattr, What};
 use powerfail::{Image, Recorder, Site, LINE, PAGE};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Pages of memory; the last one says which contents exist.
@@ -20,14 +20,58 @@ impl Memory {
     /// Contents come and go at once, and for good.
     #[track_caller]
     fn set_content(&self, id: u32, is_there: bool) {
+        self.set_content_word(id, is_there as u64);
+    }
+    #[track_caller]
+    fn set_content_word(&self, id: u32, word: u64) {
         let page = self.contents_page();
         let mut recorder = self.0.borrow_mut();
-        recorder.store(page, id as usize, is_there as u64);
+        recorder.store(page, id as usize, word);
         recorder.write_back(page, id as usize / LINE);
         recorder.fence();
     }
+    fn content_word(&self, id: u32) -> u64 {
+        match (id as usize) < PAGE {
+            true => self.0.borrow().load(self.contents_page(), id as usize),
+            false => 0,
+        }
+    }
     pub fn has_content(&self, id: u32) -> bool {
-        (id as usize) < PAGE && self.0.borrow().load(self.contents_page(), id as usize) != 0
+        self.content_word(id) != 0
+    }
+    /// What contents are, whichever number they have: copies of the same are alike.
+    fn nature(&self, id: u32) -> u32 {
+        match self.content_word(id) {
+            0 | 1 => id,
+            copy => COPY + copy as u32 - 2,
+        }
+    }
+}
+
+/// What copies of contents are, and the first number that one has.
+pub const COPY: u32 = 1000;
+const FIRST_COPY: u32 = 256;
+
+/// Contents of a memory, of which so many may be copied.
+struct Copies<'a> {
+    memory: &'a Memory,
+    left: usize,
+}
+
+impl Contents for Copies<'_> {
+    fn copy(&mut self, content: u32) -> Result<u32, Error> {
+        let mut numbers = FIRST_COPY..PAGE as u32;
+        let free = numbers.find(|&id| !self.memory.has_content(id));
+        let id = free.filter(|_| self.left > 0).ok_or(Error::NoSpace)?;
+        self.left -= 1;
+        let nature = self.memory.nature(content);
+        let origin = if nature < COPY { nature } else { nature - COPY };
+        self.memory.set_content_word(id, 2 + origin as u64);
+        Ok(id)
+    }
+    fn destroy(&mut self, content: u32) {
+        assert!(self.memory.has_content(content), "contents {content} go twice");
+        self.memory.set_content(content, false);
     }
 }
 
@@ -112,19 +156,75 @@ pub enum New {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
-    Create { dir: Ref, name: u8, new: New, attr: u8 },
-    Unnamed { handle: u8, new: New, attr: u8 },
-    Link { file: Ref, dir: Ref, name: u8 },
-    Unlink { dir: Ref, name: u8 },
-    Rmdir { dir: Ref, name: u8 },
-    Rename { from: (Ref, u8), to: (Ref, u8), how: u8 },
-    SetAttr { file: Ref, attr: u8 },
-    SetXattr { file: Ref, name: u8, length: usize, seed: u8, how: u8 },
-    RemoveXattr { file: Ref, name: u8 },
-    SetContent { file: Ref, content: Option<u32> },
-    Exchange { one: Ref, other: Ref },
-    Hold { file: Ref, handle: u8 },
-    Release { handle: u8 },
+    Create {
+        dir: Ref,
+        name: u8,
+        new: New,
+        attr: u8,
+    },
+    Unnamed {
+        handle: u8,
+        new: New,
+        attr: u8,
+    },
+    Link {
+        file: Ref,
+        dir: Ref,
+        name: u8,
+    },
+    Unlink {
+        dir: Ref,
+        name: u8,
+    },
+    Rmdir {
+        dir: Ref,
+        name: u8,
+    },
+    Rename {
+        from: (Ref, u8),
+        to: (Ref, u8),
+        how: u8,
+    },
+    SetAttr {
+        file: Ref,
+        attr: u8,
+    },
+    SetXattr {
+        file: Ref,
+        name: u8,
+        length: usize,
+        seed: u8,
+        how: u8,
+    },
+    RemoveXattr {
+        file: Ref,
+        name: u8,
+    },
+    SetContent {
+        file: Ref,
+        content: Option<u32>,
+    },
+    Exchange {
+        one: Ref,
+        other: Ref,
+    },
+    /// Of contents, so many can be copied.
+    Snapshot {
+        of: Ref,
+        to: (Ref, u8),
+        copies: usize,
+    },
+    RemoveTree {
+        dir: Ref,
+        name: u8,
+    },
+    Hold {
+        file: Ref,
+        handle: u8,
+    },
+    Release {
+        handle: u8,
+    },
 }
 
 pub fn how(number: u8) -> How {
@@ -248,7 +348,7 @@ impl World {
             kind: stat.kind as u8,
             attr: stat.attr,
             links: stat.links,
-            content: stat.content,
+            content: stat.content.map(|id| self.memory.nature(id)),
             device: stat.device,
             text,
             xattrs,
@@ -283,9 +383,12 @@ impl World {
         Ok(())
     }
 
-    /// Contents that exist.
-    pub fn contents(&self) -> BTreeSet<u32> {
-        (0..PAGE as u32).filter(|&id| self.memory.has_content(id)).collect()
+    /// Contents that exist, by what they are.
+    pub fn contents(&self) -> Vec<u32> {
+        let there = (0..PAGE as u32).filter(|&id| self.memory.has_content(id));
+        let mut all: Vec<u32> = there.map(|id| self.memory.nature(id)).collect();
+        all.sort_unstable();
+        all
     }
 }
 
@@ -320,11 +423,12 @@ pub fn mount(memory: &Memory) -> Result<Fs<Memory>, Refused> {
 
 impl Op {
     pub fn run(&self, world: &mut World, now: i64) -> Result<Outcome, Error> {
-        let done = self.call(world, now);
-        if let Ok((_, Some(content))) = done {
+        let (gone, content) = self.call(world, now)?;
+        let nature = content.map(|id| world.memory.nature(id));
+        if let Some(content) = content {
             world.memory.set_content(content, false);
         }
-        done
+        Ok((gone, nature))
     }
 
     fn call(&self, world: &mut World, now: i64) -> Result<Outcome, Error> {
@@ -393,6 +497,23 @@ impl Op {
             Op::Exchange { one, other } => {
                 let (one, other) = (world.resolve(one)?, world.resolve(other)?);
                 world.fs.exchange_contents(one, other).map(|()| (false, None))
+            }
+            Op::Snapshot { of, to, copies } => {
+                let (of, dir) = (world.resolve(of)?, world.resolve(&to.0)?);
+                let mut contents = Copies { memory: &world.memory, left: *copies };
+                let made = world.fs.snapshot(of, (dir, &name(to.1)), &mut contents, now)?;
+                // Where it was made was changed by that.
+                for copied in made.into_iter().filter(|copied| copied.from != dir) {
+                    let (from, to) = (world.fs.stat(copied.from)?, world.fs.stat(copied.to)?);
+                    assert_eq!((to.attr, to.content), (from.attr, copied.content), "{copied:?}");
+                }
+                Ok((false, None))
+            }
+            Op::RemoveTree { dir, name: number } => {
+                let dir = world.resolve(dir)?;
+                let mut contents = Copies { memory: &world.memory, left: 0 };
+                let removed = world.fs.remove_tree(dir, &name(*number), &mut contents, now);
+                removed.map(|()| (false, None))
             }
             Op::Hold { file, handle } => {
                 let file = world.resolve(file)?;

@@ -1,8 +1,8 @@
 //! The naive model: inodes in a map, link counts by looking everywhere.
 
-use super::{attr, bytes, how, name, set_how, Found, New, Op, Outcome, Ref, Tree, World};
+use super::{attr, bytes, how, name, set_how, Found, New, Op, Outcome, Ref, Tree, World, COPY};
 use pmfs::{Attr, Error, How, SetXattr};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -54,14 +54,20 @@ impl Model {
         Model { nodes: [(ROOT, root)].into(), handles: BTreeMap::new(), next: 1, lines }
     }
 
+    fn used(&self) -> u64 {
+        self.nodes.values().map(Node::lines).sum()
+    }
     pub fn free(&self) -> u64 {
-        self.lines - self.nodes.values().map(Node::lines).sum::<u64>()
+        self.lines - self.used()
     }
     pub fn inodes(&self) -> usize {
         self.nodes.len()
     }
-    pub fn contents(&self) -> BTreeSet<u32> {
-        self.nodes.values().filter_map(|node| node.content).collect()
+    /// In order; copies of the same are alike.
+    pub fn contents(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.nodes.values().filter_map(|node| node.content).collect();
+        all.sort_unstable();
+        all
     }
     /// Names in a directory.
     pub fn names(&self, path: &[u8]) -> Vec<u8> {
@@ -183,6 +189,41 @@ impl Model {
             None => (false, None),
         }
     }
+    /// A copy of a file as it was before; `None` if no more contents can be copied.
+    fn copy(
+        &mut self,
+        before: &Model,
+        (of, except): (u32, u32),
+        known: &mut BTreeMap<u32, u32>,
+        left: &mut usize,
+    ) -> Option<u32> {
+        if let Some(&copy) = known.get(&of) {
+            return Some(copy);
+        }
+        let mut node = before.nodes[&of].clone();
+        if let Some(id) = &mut node.content {
+            *left = left.checked_sub(1)?;
+            *id = COPY + *id % COPY;
+        }
+        node.names.retain(|_, below| *below != except);
+        let copy = self.add(node.clone());
+        known.insert(of, copy);
+        for (name, below) in node.names {
+            let below = self.copy(before, (below, except), known, left)?;
+            self.node(copy).names.insert(name, below);
+        }
+        Some(copy)
+    }
+    fn remove_below(&mut self, id: u32) {
+        let names = std::mem::take(&mut self.node(id).names);
+        names.into_values().for_each(|below| {
+            // Of two names in the tree, the first took it.
+            if self.nodes.contains_key(&below) {
+                self.remove_below(below);
+            }
+        });
+        self.reap(id);
+    }
     fn is_below(&self, dir: u32, above: u32) -> bool {
         let mut at = Some(dir);
         while let Some(id) = at {
@@ -223,7 +264,11 @@ impl Op {
     pub fn model(&self, model: &mut Model, now: i64) -> Result<Outcome, Error> {
         let mut after = model.clone();
         let outcome = self.change(&mut after, now)?;
-        if self.needs() > model.free() {
+        let needs = match self {
+            Op::Snapshot { .. } => after.used() - model.used(),
+            _ => self.needs(),
+        };
+        if needs > model.free() {
             return Err(Error::NoSpace);
         }
         *model = after;
@@ -335,6 +380,24 @@ impl Op {
                 let of_one = model.nodes[&one].content;
                 model.node(one).content = model.nodes[&other].content;
                 model.node(other).content = of_one;
+            }
+            Op::Snapshot { of, to: (dir, name), copies } => {
+                let (of, dir) = (model.resolve(of)?, model.resolve(dir)?);
+                model.check_new(dir, *name)?;
+                model.dir(of)?;
+                let before = model.clone();
+                let (mut known, mut left) = (BTreeMap::new(), *copies);
+                let top = model.copy(&before, (of, dir), &mut known, &mut left);
+                model.node(dir).names.insert(*name, top.ok_or(Error::NoSpace)?);
+                model.touch(dir, now);
+            }
+            Op::RemoveTree { dir, name } => {
+                let dir = model.resolve(dir)?;
+                let top = *model.dir(dir)?.names.get(name).ok_or(Error::NotFound)?;
+                model.dir(top)?;
+                model.node(dir).names.remove(name);
+                model.touch(dir, now);
+                model.remove_below(top);
             }
             Op::Hold { file, handle } => {
                 let file = model.resolve(file)?;

@@ -1,5 +1,6 @@
 //! Cases with names.
 
+use super::kernel::WHOLE;
 use super::*;
 use crate::map::Flags;
 use crate::mmap::MapRequest;
@@ -178,7 +179,10 @@ fn brk_keeps_away_from_mappings() {
     assert_eq!(both.real.brk(&mut both.backend, (LOW + 8) * PAGE), end);
     assert_eq!(both.real.brk(&mut both.backend, (LOW + 7) * PAGE), (LOW + 7) * PAGE);
     assert_eq!(both.real.brk(&mut both.backend, 0), (LOW + 7) * PAGE);
-    let text = both.real.maps_text(crate::Detail::Lines, |_| Default::default(), &[]).unwrap();
+    let text = both
+        .real
+        .maps_text(&both.backend, crate::Detail::Lines, |_| Default::default(), &[])
+        .unwrap();
     assert!(text.lines().next().unwrap().ends_with("[heap]"), "{text}");
 }
 
@@ -303,6 +307,11 @@ fn a_large_object_is_mapped_by_one_entry() {
 /// What lies behind the end of a mapping, in the same giant, belongs to who is mapped there, whatever the object gains.
 #[test]
 fn a_giant_makes_way() {
+    [0, 330].into_iter().for_each(makes_way);
+}
+
+/// The object gains so many pages first.
+fn makes_way(gained: u64) {
     let shared = |addr: u64| MapRequest {
         addr: addr * PAGE,
         placement: Placement::FixedNoReplace,
@@ -318,7 +327,7 @@ fn a_giant_makes_way() {
         both.model.enter(start, OBJECTS[3], RW, Flags::SHARED, Some((WHOLE, 0)));
         world.touch(0, start, Access::Write).unwrap();
         assert_eq!(world.processes[0].backend.giants().len(), 1);
-        world.kernel.borrow_mut().lengthen(330);
+        world.kernel.borrow_mut().lengthen(gained);
         world
     };
     let check = |mut world: World, page: u64| {
@@ -334,6 +343,15 @@ fn a_giant_makes_way() {
     let own = MapRequest { flags: Flags(0), object: None, len: PAGE, ..shared(end + 20) };
     both.real.mmap(&mut both.backend, &own).unwrap();
     both.model.enter(end + 20, 1, RW, Flags(0), None);
+    check(world, end + 20);
+
+    // Another object, of which a whole region could be shown by one entry, too.
+    let mut world = fresh();
+    let both = &mut world.processes[0];
+    let object = Some((ObjectId::new(2), 0));
+    let other = MapRequest { object, len: 600 * PAGE, ..shared(end + 20) };
+    both.real.mmap(&mut both.backend, &other).unwrap();
+    both.model.enter(end + 20, 600, RW, Flags::SHARED, Some((2, 0)));
     check(world, end + 20);
 
     // A stack above it that may grow into it.
@@ -359,7 +377,102 @@ fn a_giant_makes_way() {
     let flags = crate::RemapFlags::default();
     both.real.mremap(&mut both.backend, start * PAGE, old, new, flags).unwrap();
     both.model.enter(end, 20, RW, Flags::SHARED, Some((WHOLE, OBJECTS[3])));
-    world.touch(0, end + 19, Access::Write).unwrap();
+    let there = if gained > 0 { Ok(()) } else { Err(FaultError::NoPage) };
+    assert_eq!(world.touch(0, end + 19, Access::Write).map(drop), there);
     world.check();
+    world.finish();
+}
+
+/// What an object gains is not seen behind the end of a mapping; what the mapping has of it is.
+#[test]
+fn nothing_is_seen_behind_the_end_of_a_mapping() {
+    let request = |pages: u64| MapRequest {
+        addr: 1024 * PAGE,
+        placement: Placement::FixedNoReplace,
+        flags: Flags::SHARED,
+        object: Some((ObjectId::new(WHOLE), 0)),
+        ..MapRequest::anonymous(pages * PAGE, RW)
+    };
+    let (start, end) = (1024, 1024 + OBJECTS[3] + 50);
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    both.real.mmap(&mut both.backend, &request(OBJECTS[3] + 50)).unwrap();
+    both.model.enter(start, OBJECTS[3] + 50, RW, Flags::SHARED, Some((WHOLE, 0)));
+    world.touch(0, start, Access::Write).unwrap();
+    assert_eq!(world.processes[0].backend.giants().len(), 1);
+    // Up to the end of the mapping nothing happens.
+    world.kernel.borrow_mut().lengthen(50);
+    assert_eq!(world.touch(0, end - 1, Access::Write).map(drop), Ok(()));
+    assert_eq!(world.processes[0].real.pmap().wholes(), 1);
+    // Then nobody sees more than is mapped, whoever has it mapped.
+    world.kernel.borrow_mut().lengthen(50);
+    world.check();
+    assert_eq!(world.touch(0, end, Access::Read).map(drop), Err(FaultError::NotMapped));
+    assert_eq!(world.touch(0, end - 1, Access::Write).map(drop), Ok(()));
+    assert_eq!(world.touch(0, start, Access::Read).map(drop), Ok(()));
+    assert!(world.processes[0].backend.giants().is_empty());
+    world.check();
+    world.finish();
+}
+
+/// A large page has no table that a region could be mapped by: its pages are mapped one by one where the giant has gone.
+#[test]
+fn a_part_of_a_large_page_has_rights_of_its_own() {
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    both.backend.has_large = true;
+    let request = MapRequest {
+        placement: Placement::HintAligned,
+        flags: Flags::SHARED,
+        object: Some((ObjectId::new(WHOLE), 0)),
+        ..MapRequest::anonymous(OBJECTS[3] * PAGE, RW)
+    };
+    let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
+    both.model.enter(start, OBJECTS[3], RW, request.flags, Some((WHOLE, 0)));
+    assert_eq!(both.backend.giants().len(), 1);
+    both.real.mprotect(&mut both.backend, (start + 7) * PAGE, PAGE, Prot::READ).unwrap();
+    both.model.protect(start + 7, start + 8, Prot::READ).unwrap();
+    for page in [0, 6, 7, 8, 511, 512, 719] {
+        assert_eq!(world.touch(0, start + page, Access::Read).map(drop), Ok(()));
+        let written = world.touch(0, start + page, Access::Write).map(drop);
+        assert_eq!(written, if page == 7 { Err(FaultError::NoAccess) } else { Ok(()) });
+    }
+    assert_eq!(world.processes[0].real.pmap().wholes(), 0);
+    world.check();
+    world.finish();
+}
+
+/// What is asked for in large pages is cut where they end, and nowhere else.
+#[test]
+fn nothing_cuts_a_large_page() {
+    let mut world = World::new();
+    let both = &mut world.processes[0];
+    let request =
+        MapRequest { flags: Flags::LARGE_PAGES, ..MapRequest::anonymous(2 * 512 * PAGE, RW) };
+    let Both { real, backend: b, .. } = both;
+    let start = real.mmap(b, &request).unwrap() / PAGE;
+    assert_eq!(start % 512, 0);
+    let end = start + 1024;
+    let at = |page: u64| page * PAGE;
+    for (from, to) in [(0, 1), (1, 512), (1, 513), (511, 1024), (512, 1023)] {
+        let (from, bytes) = (at(start + from), at(to - from));
+        assert_eq!(real.munmap(b, from, bytes), Err(Error::Invalid));
+        assert_eq!(real.mprotect(b, from, bytes, Prot::READ), Err(Error::Invalid));
+        assert_eq!(real.madvise(b, from, bytes, crate::Advice::Fork(false)), Err(Error::Invalid));
+        assert_eq!(real.set_locked(b, (from, bytes), true), Ok(()));
+        let fixed = MapRequest {
+            addr: from,
+            placement: Placement::Fixed,
+            ..MapRequest::anonymous(bytes, RW)
+        };
+        assert_eq!(real.mmap(b, &fixed), Err(Error::NoMemory));
+        assert_eq!(real.map().entries().count(), 1, "pages {from} on");
+    }
+    let flags = crate::RemapFlags { may_move: true, ..crate::RemapFlags::default() };
+    assert_eq!(real.mremap(b, at(start), at(512), at(1025), flags), Err(Error::Invalid));
+    assert_eq!(real.mremap(b, at(start + 1), at(512), at(512), flags), Err(Error::Invalid));
+    assert_eq!(real.mremap(b, at(start), at(1024), at(1), flags), Ok(at(start)));
+    assert!(real.map().is_covered(start, start + 512) && real.map().is_free(start + 512, end));
+    assert_eq!(real.munmap(b, at(start), at(512)), Ok(()));
     world.finish();
 }

@@ -56,6 +56,10 @@ pub struct Kernel {
     pages: HashMap<u32, (u32, u64)>,
     pub objects: HashMap<u32, Vec<u64>>,
     pub page_copies: u64,
+    /// Before the object that consists of page tables gets more pages than these, entries that show it go.
+    until: Option<u64>,
+    /// How often they went.
+    revokes: u64,
 }
 
 impl Kernel {
@@ -150,6 +154,10 @@ impl Kernel {
     }
     /// The object that consists of page tables becomes larger.
     pub fn lengthen(&mut self, pages: u64) {
+        let new = self.pages_of(WHOLE) + pages;
+        if self.until.take_if(|until| *until < new).is_some() {
+            self.revokes += 1;
+        }
         let contents = self.objects.get_mut(&WHOLE).unwrap();
         let end = contents.len() as u64 + pages;
         contents.extend((contents.len() as u64..end).map(|page| (WHOLE as u64 + 1) << 32 | page));
@@ -203,6 +211,8 @@ pub const WHOLE: u32 = 3;
 
 #[derive(Clone, Debug)]
 struct Whole {
+    /// How often such entries had been lost when it was made.
+    revokes: u64,
     pages: Range<u64>,
     object_page: u64,
     prot: Prot,
@@ -229,6 +239,8 @@ pub struct Process {
     /// CNodes for the child of a fork that is going on.
     for_child: HashMap<u32, u32>,
     pub released: Vec<ObjectId>,
+    /// The object that consists of page tables has large pages instead of the last of them.
+    pub has_large: bool,
     /// How many more objects may be made, if not as many as are wanted.
     pub left: Option<u32>,
     /// Objects whose Frames others have taken away since they were asked for.
@@ -252,6 +264,7 @@ impl Process {
             table_names: HashMap::new(),
             for_child: HashMap::new(),
             released: Vec::new(),
+            has_large: false,
             left: None,
             gone: BTreeSet::new(),
             refusals: 0,
@@ -359,6 +372,7 @@ impl Process {
             table_names,
             for_child: HashMap::new(),
             released: Vec::new(),
+            has_large: self.has_large,
             left: None,
             gone: self.gone.clone(),
             refusals: self.refusals,
@@ -369,7 +383,8 @@ impl Process {
     /// What the hardware does.
     pub fn look_up(&self, page: u64, access: Access) -> Option<Target> {
         let kernel = self.kernel.borrow();
-        if let Some(whole) = self.wholes.values().find(|whole| whole.pages.contains(&page)) {
+        let mut wholes = self.wholes.values().filter(|whole| whole.revokes == kernel.revokes);
+        if let Some(whole) = wholes.find(|whole| whole.pages.contains(&page)) {
             let shown = whole.object_page + page - whole.pages.start;
             let is_there = whole.prot.allows(access) && shown < kernel.pages_of(WHOLE);
             return is_there.then_some(Target::Object(WHOLE, shown));
@@ -379,13 +394,27 @@ impl Process {
         let prot = if *writable { entry.prot } else { entry.prot.read_only() };
         prot.allows(access).then_some(entry.target)
     }
+    /// Is a page shown by one entry with others? If so, are all pages around it that are one of 2 MiB in its object shown, as far
+    /// as they are between two pages?
+    pub fn is_whole(&self, page: u64, (start, end): (u64, u64)) -> Option<bool> {
+        let kernel = self.kernel.borrow();
+        let mut wholes = self.wholes.values().filter(|whole| whole.revokes == kernel.revokes);
+        let Whole { pages, object_page, .. } = wholes.find(|whole| whole.pages.contains(&page))?;
+        let end_of_all = kernel.pages_of(WHOLE);
+        let shown = object_page + page - pages.start;
+        let first = page - shown % REGION_PAGES;
+        let is_all = first >= start.max(pages.start) && first + REGION_PAGES <= end.min(pages.end);
+        let is_there = shown - shown % REGION_PAGES + REGION_PAGES <= end_of_all;
+        (shown < end_of_all).then_some(is_all && is_there)
+    }
     pub fn present_pages(&self) -> Vec<u64> {
         let kernel = self.kernel.borrow();
         let mut pages = Vec::new();
         for (region, (table, _)) in &self.upper {
             pages.extend(kernel.tables[table].entries.keys().map(|e| (region << 9) + *e as u64));
         }
-        for Whole { pages: shown, object_page, .. } in self.wholes.values() {
+        let wholes = self.wholes.values().filter(|whole| whole.revokes == kernel.revokes);
+        for Whole { pages: shown, object_page, .. } in wholes {
             let there = kernel.pages_of(WHOLE).saturating_sub(*object_page);
             pages.extend(shown.start..shown.end.min(shown.start + there));
         }
@@ -829,6 +858,9 @@ impl Backend for Process {
         prot: Prot,
     ) -> Result<Table, ObjectError> {
         assert_eq!(extent.frame as u32, WHOLE);
+        if self.has_large && matches!(shown, Shown::Region(_)) {
+            return Err(ObjectError::NoPage);
+        }
         self.spend()?;
         let pages = pages_of(shown);
         assert_eq!(page % (pages.end - pages.start), 0, "no such part");
@@ -838,13 +870,17 @@ impl Backend for Process {
             |whole: &Whole| whole.pages.start < pages.end && pages.start < whole.pages.end;
         assert!(!self.wholes.values().any(overlaps), "mapped already");
         self.next_name += 1;
-        self.wholes.insert(self.next_name, Whole { pages, object_page: page, prot });
+        let revokes = self.kernel.borrow().revokes;
+        self.wholes.insert(self.next_name, Whole { revokes, pages, object_page: page, prot });
         Ok(Table(self.next_name))
     }
     fn whole_drop(&mut self, shown: Shown, entry: Table) -> Result<(), Refused> {
         self.ask()?;
         assert_eq!(self.wholes.remove(&entry.0).unwrap().pages, pages_of(shown));
         Ok(())
+    }
+    fn whole_is_lost(&self, entry: Table) -> bool {
+        self.wholes[&entry.0].revokes != self.kernel.borrow().revokes
     }
     fn touch(&mut self, addr: u64, access: Access) -> bool {
         self.look_up(addr / PAGE, access).is_some()
@@ -887,7 +923,17 @@ impl Backend for Process {
         let pages = pages.min(behind) - first;
         Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages })
     }
-    fn object_whole(&mut self, object: ObjectId, page: u64) -> Result<Option<Extent>, ObjectError> {
+    fn object_whole(
+        &mut self,
+        object: ObjectId,
+        page: u64,
+        until: u64,
+    ) -> Result<Option<Extent>, ObjectError> {
+        let mut kernel = self.kernel.borrow_mut();
+        if object.index() as u32 == WHOLE && until >= kernel.pages_of(WHOLE) {
+            kernel.until = Some(kernel.until.map_or(until, |old| old.min(until)));
+        }
+        drop(kernel);
         match object.index() as u32 {
             WHOLE => self.object_extent(object, page).map(Some),
             _ => Ok(None),
@@ -895,6 +941,22 @@ impl Backend for Process {
     }
     fn object_pages(&self, object: ObjectId) -> u64 {
         self.kernel.borrow().pages_of(object.index() as u32)
+    }
+    /// All that an object has is there, and all of it is made of large pages as far as there is room for them.
+    fn object_there(&self, object: ObjectId, page: u64, pages: u64) -> There {
+        let end = self.object_pages(object).min(page + pages);
+        let (first, last) =
+            (page.next_multiple_of(REGION_PAGES), end / REGION_PAGES * REGION_PAGES);
+        There { pages: end.saturating_sub(page), large: last.saturating_sub(first) }
+    }
+    fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool) {
+        match self.object_pages(object) {
+            end if page < end => (pages.min(end - page), true),
+            _ => (pages, false),
+        }
+    }
+    fn object_is_memory(&self, object: ObjectId) -> bool {
+        object.index().is_multiple_of(2)
     }
     fn object_forget(&mut self, object: ObjectId, _: u64) {
         self.gone.remove(&(object.index() as u32));

@@ -1,11 +1,13 @@
 //! A pool, and where objects are mapped by one entry: the same for the leader and for the parts on other cores.
 
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use core::time::Duration;
 use libos::abi::slots::{MEMD, VSPACE};
 use libos::captypes::invocations::MapFlags;
 use libos::cores;
 use libos::interface::OwnedCap;
+use libos::local::Local;
 use libos::morsel::{Persistence, PoolCap};
 use libos::vspace::{entry_of, RW, RWX};
 use libos::{domain, memd, thread, Cap, CapAddr, CapType, RamAttrs, Status, PAGE};
@@ -57,7 +59,7 @@ pub struct Tables {
 
 /// An object at an address.
 pub struct Shown {
-    _mapping: OwnedCap,
+    mapping: OwnedCap,
     pub va: u64,
 }
 
@@ -89,11 +91,26 @@ impl Tables {
         let slot = domain::with(|domain| domain.slot())?;
         let mapping = OwnedCap::own(slot);
         table.map(n, 1, object, 0, flags, slot)?;
-        Ok(Shown { _mapping: mapping, va })
+        Ok(Shown { mapping, va })
+    }
+}
+
+impl Tables {
+    /// Shows a single page by entry `n`.
+    pub fn show_page(&self, object: CapAddr, page: u64, n: u32) -> Result<Shown, Status> {
+        let slot = domain::with(|domain| domain.slot())?;
+        let mapping = OwnedCap::own(slot);
+        self.pt.map(n, 1, object, page * PAGE, RW, slot)?;
+        Ok(Shown { mapping, va: VA + u64::from(n) * PAGE })
     }
 }
 
 impl Shown {
+    /// Is it still shown? What takes the page away takes the Mapping, too.
+    pub fn is_there(&self) -> bool {
+        self.mapping.cap().identify().is_ok()
+    }
+
     pub fn word(&self, at: u64) -> &'static AtomicU64 {
         // SAFETY: mapped for these tests; whoever takes it away expects that who looks at it ends.
         unsafe { &*((self.va + at) as *const AtomicU64) }
@@ -102,8 +119,20 @@ impl Shown {
 
 /// What leader and part tell each other: a page that both have mapped.
 pub struct Board {
-    frame: OwnedCap,
+    frame: Option<OwnedCap>,
     va: u64,
+}
+
+/// Boards that nobody uses any more. They stay mapped, and a program has not room for any number of those.
+static UNUSED: Local<Vec<Board>> = Local::new(Vec::new());
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        let board = Board { frame: self.frame.take(), va: self.va };
+        if board.frame.is_some() {
+            UNUSED.try_with(|unused| unused.push(board));
+        }
+    }
 }
 
 /// The number of the command, the command, and its arguments.
@@ -118,17 +147,23 @@ pub const PASSES: usize = 16;
 pub const WRONG: usize = 17;
 
 impl Board {
+    /// For a part that is to be started. Whoever had it has ended.
     pub fn new() -> Result<Board, Status> {
+        if let Some(board) = UNUSED.try_with(Vec::pop).flatten() {
+            (0..=WRONG).for_each(|n| board.word(n).store(0, SeqCst));
+            return Ok(board);
+        }
         Board::of(OwnedCap::own(domain::with(|domain| domain.make(CapType::Frame, PAGE))?))
     }
 
     pub fn of(frame: OwnedCap) -> Result<Board, Status> {
         let va = domain::with(|domain| domain.map(frame.cap().into(), 0, PAGE, RW))?;
-        Ok(Board { frame, va })
+        Ok(Board { frame: Some(frame), va })
     }
 
     pub fn send(&self, core: u32, key: u64) -> Result<(), Status> {
-        cores::send(core, key, OwnedCap::copy_of(self.frame.cap())?)
+        let frame = self.frame.as_ref().ok_or(Status::Empty)?;
+        cores::send(core, key, OwnedCap::copy_of(frame.cap())?)
     }
 
     pub fn word(&self, n: usize) -> &AtomicU64 {
@@ -157,9 +192,9 @@ impl Board {
         self.answer()
     }
 
-    /// Until something is so, or too long.
+    /// Until something is so, or too long: many cores may have to share few.
     pub fn wait(&self, is_so: impl Fn() -> bool) -> bool {
-        (0..200_000).any(|_| {
+        (0..1_000_000).any(|_| {
             let so = is_so();
             if !so {
                 thread::sleep(Duration::from_micros(100));

@@ -2,8 +2,10 @@
 //!
 //! | test | what must hold |
 //! |---|---|
-//! | `objects_shared` | all see each other's stores, with rights of their own; who has a part reaches nothing else; what only the pool's core may do is refused |
+//! | `objects_shared` | all see each other's stores, with rights of their own; who has a part reaches nothing else; forged and half-righted requests are refused |
 //! | `objects_while_written` | discards, limits, growth and snapshots of the core of the pool, while all others write |
+//! | `objects_taken` | the same from another core; single pages go on all cores with what they show; who has the last capability destroys |
+//! | `objects_taken_at_once` | two cores take pages away and make snapshots, while others write or show single pages |
 //! | `objects_revoked` | everybody else faults and has no capability; the pool has all its pages |
 //! | `objects_and_kills` | holders die in the middle: on other cores, and the one that has the pool |
 //!
@@ -31,6 +33,8 @@ use testkit::{check, fails, good, Failure, Outcome};
 pub const TESTS: &[Test] = &[
     ("objects_shared", |machine| twice(machine, shared)),
     ("objects_while_written", |machine| twice(machine, while_written)),
+    ("objects_taken", |machine| twice(machine, taken)),
+    ("objects_taken_at_once", |machine| twice(machine, taken_at_once)),
     ("objects_revoked", |machine| twice(machine, revoked)),
     ("objects_and_kills", |machine| twice(machine, kills)),
 ];
@@ -212,10 +216,22 @@ fn shared(machine: &Machine, tables: &Tables) -> Outcome {
     for part in parts {
         part.leave()?;
     }
-    // They are gone, and their capabilities: but nobody here knows that.
-    fails!(HasDescendants, object.cap().destroy());
+    // They are gone, and their capabilities: that is found out.
     drop(own);
-    destroy(&pool, object, before)
+    good!(destroy_soon(&object));
+    check!(good!(pool.free()) == before);
+    Ok(())
+}
+
+/// What those had who have ended may be on its way out still.
+fn destroy_soon(object: &OwnedCap) -> Result<(), Status> {
+    for _ in 0..200 {
+        match object.cap().destroy() {
+            Err(Status::HasDescendants) => thread::sleep(Duration::from_micros(5000)),
+            done => return done,
+        }
+    }
+    Err(Status::HasDescendants)
 }
 
 fn while_written(machine: &Machine, tables: &Tables) -> Outcome {
@@ -236,7 +252,7 @@ fn while_written(machine: &Machine, tables: &Tables) -> Outcome {
         good!(cap.set_limit((512 + round % 7) * PAGE));
         good!(cap.set_limit(1 << 30));
         if round % 4 == 0 {
-            snapshot(&object, tables, parts.len() as u64)?;
+            check!(good!(part::cut(cap, tables, parts.len() as u64)) == 0);
         }
         check!(parts[0].board.wait(|| passes() > at));
         if round == 20 {
@@ -254,22 +270,107 @@ fn while_written(machine: &Machine, tables: &Tables) -> Outcome {
     destroy(&pool, object, before)
 }
 
-/// A snapshot has what was written to the second page only if it has what was written to the first before.
-fn snapshot(object: &OwnedCap, tables: &Tables, parts: u64) -> Outcome {
-    let [slot, half] = good!(domain::with(|domain| Ok([domain.slot()?, domain.slot()?])));
-    good!(object.cap().snapshot(slot));
-    let taken = OwnedCap::own(slot);
-    // Its first GiB, whatever its order is.
-    good!(taken.cap().part(0, 2, half));
-    let first = OwnedCap::own(half);
-    let shown = good!(tables.show(first.cap(), 2, 3, R));
-    for n in 0..parts {
-        let [first, second] = own_pages(n).map(|page| shown.word(page * PAGE).load(SeqCst));
-        check!(second <= first && first <= second + 1);
+/// All that takes pages away, from the first of the other cores.
+fn taken(machine: &Machine, tables: &Tables) -> Outcome {
+    let pool = good!(OwnPool::new());
+    let before = good!(pool.free());
+    let object = good!(create(&pool.cap, 2));
+    let own = good!(tables.show(object.cap(), 2, 1, RW));
+    let parts = good!(start_all(machine, &object));
+    map_all(&parts)?;
+    let by = &parts[0];
+    own.word(5 * PAGE).store(1, SeqCst);
+    own.word(6 * PAGE).store(2, SeqCst);
+    // Everybody shows the page that goes, and one that stays, by entries of their own.
+    let single = good!(tables.show_page(object.cap(), 5, 7));
+    let stays = good!(tables.show_page(object.cap(), 6, 8));
+    check!(single.word(0).load(SeqCst) == 1);
+    for part in &parts {
+        check!(part.ask(part::SINGLE, 5, 0)? == 0 && part.ask(part::HAS_SINGLE, 0, 0)? == 1);
     }
-    drop(shown);
-    drop(first);
-    good!(taken.cap().destroy());
+    check!(by.ask(part::DISCARD, 5, 1)? == 0);
+    check!(!single.is_there() && stays.is_there() && stays.word(0).load(SeqCst) == 2);
+    for part in &parts {
+        check!(part.ask(part::HAS_SINGLE, 0, 0)? == 0);
+        check!(part.ask(part::LOAD, 5, 0)? == 0 && part.ask(part::LOAD, 6, 0)? == 2);
+    }
+    drop((single, stays));
+    // Its size: who looks behind it faults.
+    let victim = good!(Other::start(machine.count - 1, good!(copy(&object))));
+    check!(victim.ask(part::MAP, 2, 1)? == 0 && victim.ask(part::STORE, 700, 4)? == 0);
+    check!(by.ask(part::LIMIT, 600 * PAGE, 0)? == 0);
+    check!(good!(object.cap().morsel_info()).limit == 600 * PAGE);
+    victim.board.tell(part::LOAD, [700, 0, 0]);
+    check!(good!(victim.part.wait()) == CRASHED);
+    check!(by.ask(part::GROW, 0, 0)? == 0);
+    check!(good!(object.cap().morsel_info()).order == 3 && own.word(6 * PAGE).load(SeqCst) == 2);
+    // A snapshot is there for whom it is given, and for who has the pool.
+    let key = new_key();
+    check!(by.board.ask(part::GIVE_SNAPSHOT, [0, key, 0]) == Some(0));
+    let snapshot = good!(cores::receive(key));
+    let half = good!(domain::with(|domain| domain.slot()));
+    good!(snapshot.cap().part(0, 2, half));
+    let half = OwnedCap::own(half);
+    own.word(6 * PAGE).store(9, SeqCst);
+    let shown = good!(tables.show(half.cap(), 2, 3, R));
+    check!(shown.word(6 * PAGE).load(SeqCst) == 2);
+    fails!(HasDescendants, snapshot.cap().destroy());
+    drop((shown, half));
+    good!(snapshot.cap().destroy());
+    // The object goes when nobody else has anything of it: whoever destroys it.
+    check!(by.ask(part::DESTROY, 0, 0)? == u64::from(Status::HasDescendants as u8));
+    drop((own, object));
+    let others = u64::from(Status::HasDescendants as u8);
+    for (n, part) in parts.into_iter().enumerate().rev() {
+        let mut answer = part.ask(part::DESTROY, 0, 0)?;
+        if n == 0 {
+            // What those had who have ended may be on its way out still.
+            for _ in 0..200 {
+                if answer != others {
+                    break;
+                }
+                thread::sleep(Duration::from_micros(5000));
+                answer = part.ask(part::DESTROY, 0, 0)?;
+            }
+        }
+        check!(answer == if n > 0 { others } else { 0 });
+        part.leave()?;
+    }
+    check!(good!(pool.free()) == before);
+    Ok(())
+}
+
+/// Two cores take pages away and make snapshots at once, while all others write, or show single pages.
+fn taken_at_once(machine: &Machine, tables: &Tables) -> Outcome {
+    let pool = good!(OwnPool::new());
+    let before = good!(pool.free());
+    let object = good!(create(&pool.cap, 2));
+    let mut parts = good!(start_all(machine, &object));
+    parts.push(good!(Other::start(0, good!(copy(&object)))));
+    map_all(&parts)?;
+    let (by, rest) =
+        parts.split_first().ok_or(Failure { line: line!(), what: "parts", status: None })?;
+    for (n, part) in (0..).zip(rest) {
+        let shows = rest.len() > 1 && n == 0;
+        check!(part.ask(if shows { part::SINGLES } else { part::WORK }, n, 0)? == 0);
+    }
+    let passes = |part: &Other| part.board.word(PASSES).load(SeqCst);
+    let workers = rest.len() as u64;
+    by.board.tell(part::TAKE, [40, workers, 0]);
+    // This core does the same.
+    check!(good!(part::take_from(object.cap(), tables, 40, workers)) == 0);
+    check!(by.board.answer() == Some(0));
+    for part in rest {
+        check!(passes(part) > 5);
+        check!(part.ask(part::IDENTIFY, 0, 0)? == 0);
+        check!(part.board.word(WRONG).load(SeqCst) == 0);
+    }
+    for part in parts {
+        part.leave()?;
+    }
+    // They have left nothing: that is found out.
+    good!(destroy_soon(&object));
+    check!(good!(pool.free()) == before);
     Ok(())
 }
 

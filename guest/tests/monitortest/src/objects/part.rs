@@ -6,7 +6,7 @@ use libos::cores;
 use libos::interface::OwnedCap;
 use libos::morsel::MorselCap;
 use libos::vspace::{R, RW};
-use libos::{domain, Cap, Rights, Status, PAGE};
+use libos::{domain, Cap, CapAddr, Rights, Status, PAGE};
 
 /// Maps it as an object of order N by entry 1, writable if M is not 0. Answers a status word.
 pub const MAP: u64 = 1;
@@ -15,7 +15,7 @@ pub const STORE: u64 = 2;
 pub const LOAD: u64 = 3;
 /// Makes M pages from N on.
 pub const POPULATE: u64 = 4;
-/// Tries what only the core of the pool may do, and what nobody may. Answers how many of it went as it should not.
+/// Tries what nobody may. Answers how many of it went as it should not.
 pub const TRY: u64 = 5;
 /// Works on pages until the next command, as number N; see [`work`].
 pub const WORK: u64 = 6;
@@ -30,6 +30,23 @@ pub const COPY: u64 = 10;
 /// Deletes the capability; what it shows goes with it.
 pub const DELETE: u64 = 11;
 pub const LEAVE: u64 = 12;
+/// Takes M pages from N on away. Answers a status word, as do those that follow.
+pub const DISCARD: u64 = 13;
+/// Makes it N bytes long.
+pub const LIMIT: u64 = 14;
+pub const GROW: u64 = 15;
+/// Destroys the object.
+pub const DESTROY: u64 = 16;
+/// Shows page N alone, by an entry of its own.
+pub const SINGLE: u64 = 17;
+/// Is that still there? 1 for yes.
+pub const HAS_SINGLE: u64 = 18;
+/// N rounds of all that takes pages away, while M workers write; see [`take`]. Answers how much was wrong.
+pub const TAKE: u64 = 19;
+/// Shows single pages again and again, until the next command.
+pub const SINGLES: u64 = 20;
+/// Makes a snapshot and gives it to core N under key M.
+pub const GIVE_SNAPSHOT: u64 = 21;
 
 /// Pages on which number `n` works: two of its own.
 pub const fn own_pages(n: u64) -> [u64; 2] {
@@ -44,6 +61,7 @@ struct State {
     tables: Tables,
     shown: Option<Shown>,
     part: Option<OwnedCap>,
+    single: Option<Shown>,
 }
 
 /// Gets board and object under two keys, and obeys.
@@ -57,7 +75,8 @@ pub fn run(key: u64) -> u64 {
 fn begin(key: u64) -> Result<(Board, State), Status> {
     let board = Board::of(cores::receive(key)?)?;
     let object = cores::receive(key + 1)?;
-    Ok((board, State { object, tables: Tables::new()?, shown: None, part: None }))
+    let tables = Tables::new()?;
+    Ok((board, State { object, tables, shown: None, part: None, single: None }))
 }
 
 fn word(result: Result<(), Status>) -> u64 {
@@ -104,6 +123,26 @@ fn obey(board: &Board, mut state: State) -> u64 {
                 word(read.map(drop))
             }),
             DELETE => word(state.object.cap().delete()),
+            DISCARD => word(state.object.cap().discard_pages(n, m)),
+            LIMIT => word(state.object.cap().set_limit(n)),
+            GROW => word(state.object.cap().grow()),
+            DESTROY => {
+                (state.shown, state.single) = (None, None);
+                word(state.object.cap().destroy())
+            }
+            SINGLE => {
+                state.single = None;
+                let made = state.tables.show_page(state.object.cap(), n, 9);
+                word(made.map(|made| state.single = Some(made)))
+            }
+            HAS_SINGLE => state.single.as_ref().map_or(2, |single| single.is_there().into()),
+            TAKE => take(&state, n, m).unwrap_or_else(|status| 1000 + status.to_word()),
+            SINGLES => {
+                board.done(number, 0);
+                show_singles(board, &state, number);
+                continue;
+            }
+            GIVE_SNAPSHOT => word(give_snapshot(&state, n, m)),
             _ => {
                 board.done(number, 0);
                 return 0;
@@ -118,6 +157,72 @@ fn give_part(state: &mut State, first: u64, core: u64, key: u64) -> Result<(), S
     state.object.cap().part(first, 1, slot)?;
     state.part = Some(OwnedCap::own(slot));
     cores::send(core as u32, key, OwnedCap::copy_of(slot)?)
+}
+
+fn give_snapshot(state: &State, core: u64, key: u64) -> Result<(), Status> {
+    let slot = domain::with(|domain| domain.slot())?;
+    state.object.cap().snapshot(slot)?;
+    // What it has is sent away: nothing of it stays here.
+    cores::send(core as u32, key, OwnedCap::own(slot))
+}
+
+/// Rounds of discards, limits and snapshots, while workers `0..workers` write, and others do the same at once. Answers how many
+/// snapshots were no cut.
+fn take(state: &State, rounds: u64, workers: u64) -> Result<u64, Status> {
+    take_from(state.object.cap(), &state.tables, rounds, workers)
+}
+
+pub fn take_from(
+    object: CapAddr,
+    tables: &Tables,
+    rounds: u64,
+    workers: u64,
+) -> Result<u64, Status> {
+    let mut wrong = 0;
+    for round in 0..rounds {
+        object.discard_pages(SHARED_PAGE, 1)?;
+        // Behind all that the others use.
+        object.set_limit((512 + round % 7) * PAGE)?;
+        object.set_limit(1 << 30)?;
+        if round % 4 == 0 {
+            wrong += cut(object, tables, workers)?;
+        }
+    }
+    Ok(wrong)
+}
+
+/// A snapshot has what was written to the second page only if it has what was written to the first before. Of how many workers it has
+/// not.
+pub fn cut(object: CapAddr, tables: &Tables, workers: u64) -> Result<u64, Status> {
+    let [slot, half] = domain::with(|domain| Ok([domain.slot()?, domain.slot()?]))?;
+    object.snapshot(slot)?;
+    let taken = OwnedCap::own(slot);
+    // Its first GiB, whatever its order is.
+    taken.cap().part(0, 2, half)?;
+    let first = OwnedCap::own(half);
+    let shown = tables.show(first.cap(), 2, 3, R)?;
+    let is_cut = |n: &u64| {
+        let [first, second] = own_pages(*n).map(|page| shown.word(page * PAGE).load(SeqCst));
+        second <= first && first <= second + 1
+    };
+    let wrong = (0..workers).filter(|n| !is_cut(n)).count() as u64;
+    drop(shown);
+    drop(first);
+    taken.cap().destroy()?;
+    Ok(wrong)
+}
+
+/// Shows single pages, some of which others take away, until it is told something else. Nothing is touched: it could be gone.
+fn show_singles(board: &Board, state: &State, number: u64) {
+    let mut page = 0;
+    while !board.is_told(number) {
+        page = (page + 1) % 8;
+        match state.tables.show_page(state.object.cap(), page, 10 + page as u32) {
+            Ok(shown) => drop(shown),
+            Err(_) => drop(board.word(WRONG).fetch_add(1, SeqCst)),
+        }
+        board.word(PASSES).fetch_add(1, SeqCst);
+    }
 }
 
 /// Adds one to the first word of one own page, then of the other, and writes the same to a word of the page that all
@@ -140,7 +245,7 @@ fn work(board: &Board, shown: &Shown, me: u64, number: u64) {
     }
 }
 
-/// Forged arguments, and what only the core of the pool may do.
+/// Forged arguments, and what takes more rights.
 fn try_all(state: &State) -> u64 {
     let (object, tables) = (state.object.cap(), &state.tables);
     let Ok([a, b]) = domain::with(|domain| Ok([domain.slot()?, domain.slot()?])) else { return 99 };
@@ -149,22 +254,38 @@ fn try_all(state: &State) -> u64 {
         let right = result.is_err_and(|status| expected.contains(&status));
         u64::from(!right)
     };
-    let here = &[Status::Unsupported, Status::NoRights, Status::OutOfRange];
+    let weak = |rights, work: &dyn Fn(CapAddr) -> Result<(), Status>| {
+        let tried = object.mint(b, rights).and_then(|()| work(b));
+        // What is left of it goes.
+        b.delete().and(tried)
+    };
+    let (half, rights) = (Rights::READ.or(Rights::REVOKE), &[Status::NoRights]);
+    let all_but = Rights::READ.or(Rights::WRITE);
+    let on_part = |work: &dyn Fn(CapAddr) -> Result<(), Status>| {
+        let tried = object.part(0, 1, b).and_then(|()| work(b));
+        b.delete().and(tried)
+    };
     let range = &[Status::OutOfRange];
     let level = &[Status::WrongLevel];
     let map = |order, n, flags| tables.show(object, order, n, flags).map(drop);
     let mint =
         |rights| object.mint(a, rights).and_then(|()| tables.show(a, order, 2, RW).map(drop));
-    let mut wrong = [
-        is(object.discard_pages(0, 1), &[Status::Unsupported]),
-        is(object.grow(), here),
-        is(object.set_limit(PAGE), here),
-        is(object.snapshot(a).map(drop), here),
-        is(object.commit(), here),
-        is(object.release_commit(), here),
-        is(object.destroy(), here),
-        // Single pages; another level; entries that are in use, or that there are not.
-        is(map(0, 5, R), &[Status::Unsupported]),
+    let mut wrong: u64 = [
+        is(weak(half, &|it| it.discard_pages(0, 1)), rights),
+        is(weak(all_but, &|it| it.grow()), rights),
+        is(weak(all_but, &|it| it.set_limit(PAGE)), rights),
+        is(weak(all_but, &|it| it.snapshot(a).map(drop)), rights),
+        is(weak(all_but, &|it| it.release_commit()), rights),
+        is(weak(all_but, &|it| it.destroy()), rights),
+        is(on_part(&|it| it.discard_pages(511, 2)), range),
+        is(on_part(&|it| it.set_limit(0)), range),
+        is(on_part(&|it| it.snapshot(a).map(drop)), range),
+        is(on_part(&|it| it.destroy()), range),
+        is(object.discard_pages(1 << 40, 1), range),
+        is(object.discard_pages(1, u64::MAX), range),
+        // Others have it.
+        is(object.destroy(), &[Status::HasDescendants]),
+        // Another level; entries that are in use, or that there are not.
         is(map(3 - order, 5, R), level),
         is(map(order, 512, R), range),
         is(map(order, u32::MAX, R), range),

@@ -111,7 +111,7 @@ impl FileOps for Disk {
         self.source().map(Mapped::Contents)
     }
     fn source(&self) -> Result<Contents> {
-        Ok(Contents { desc: self.desc, inode: self.inode, is_stored: false })
+        Ok(Contents { desc: self.desc, inode: self.inode, is_stored: false, is_large: false })
     }
     /// It can be punched and zeroed on Linux, and nothing else.
     fn allocate(&self, mode: u32, offset: u64, bytes: u64) -> Result<u64> {

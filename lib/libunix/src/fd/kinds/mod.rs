@@ -72,6 +72,8 @@ pub trait OfKind: FileOps {
 kinds! { $
     /// Regular files: contents that the library copies by itself.
     regular::Regular;
+    /// Files of the host, of which nothing is kept.
+    shared::Shared;
     /// Memory disks: block devices.
     disk::Disk;
     /// Directories.

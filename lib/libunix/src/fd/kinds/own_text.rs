@@ -53,7 +53,7 @@ pub fn named(io: &mut Io, path: &[u8], flags: u32) -> Option<Text> {
         b"auxv" => Text::Auxiliary,
         b"ephemeral" => Text::Ephemeral,
         b"status" | b"stat" | b"statm" => {
-            usage::count(&mut io.mm);
+            usage::count_all(&mut io.mm);
             return None;
         }
         _ => return None,

@@ -25,6 +25,7 @@ pub struct Regular {
     desc: u32,
     inode: u64,
     is_stored: bool,
+    is_large: bool,
 }
 
 impl FileOps for Regular {
@@ -32,8 +33,8 @@ impl FileOps for Regular {
     const POSITIONED: bool = true;
 
     fn opened(opened: &Opened) -> Option<Regular> {
-        let &Opened { desc, inode, is_stored, .. } = opened;
-        Some(Regular { desc, inode, is_stored })
+        let &Opened { desc, inode, is_stored, is_large, .. } = opened;
+        Some(Regular { desc, inode, is_stored, is_large })
     }
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
@@ -87,8 +88,8 @@ impl FileOps for Regular {
         self.contents().map(Mapped::Contents)
     }
     fn contents(&self) -> Result<Contents> {
-        let &Regular { desc, inode, is_stored } = self;
-        Ok(Contents { desc, inode, is_stored })
+        let &Regular { desc, inode, is_stored, is_large } = self;
+        Ok(Contents { desc, inode, is_stored, is_large })
     }
     fn truncate(&self, mm: &mut Mm, size: u64) -> Result<u64> {
         let file = server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
