@@ -4,7 +4,9 @@ use super::name::{self, allocator_word};
 use crate::arch;
 use crate::cores::{CoreId, PoolState, PoolUse, SharedPool, Standing, ThisCore};
 use crate::object::mem::{self, PoolWord};
-use ::morsel::{At, Cores, Domain, Frame, Memory, Morsels, Pages, Record, Reserved, LINES, WORDS};
+use ::morsel::{
+    At, Cores, Domain, Frame, Memory, Morsels, Pages, Record, Refused, Reserved, LINES, WORDS,
+};
 use captypes::invocations::Counter;
 use core::cell::RefCell;
 use core::ops::Range;
@@ -335,9 +337,13 @@ const HEAD_SEEN: u64 = 1 << 61;
 
 impl<W: Waiting> Pages for Machine<'_, W> {
     #[inline]
-    fn take(&self, order: u8) -> Option<Frame> {
-        let taken = self.pool().take(size(order), self.view.core.id.index()).ok()?;
-        Some(Frame((self.view.base >> 12) + taken as u64))
+    fn take(&self, order: u8) -> Result<Frame, Refused> {
+        let taken = self.pool().take(size(order), self.view.core.id.index());
+        let taken = taken.map_err(|refused| match refused {
+            pool::Refused::Busy => Refused::Again,
+            _ => Refused::NoMemory,
+        })?;
+        Ok(Frame((self.view.base >> 12) + taken as u64))
     }
     #[inline(always)]
     fn take_next(&self) -> Option<Frame> {

@@ -143,13 +143,14 @@ impl Memory for Machine {
 }
 
 impl Pages for Machine {
-    fn take(&self, order: u8) -> Option<Frame> {
+    fn take(&self, order: u8) -> Result<Frame, Refused> {
         let mut used = self.used.borrow_mut();
         let size = 1usize << order;
         let mut firsts = (0..used.len()).step_by(size);
-        let first = firsts.find(|&first| !used[first..first + size].contains(&true))?;
+        let first = firsts.find(|&first| !used[first..first + size].contains(&true));
+        let first = first.ok_or(Refused::NoMemory)?;
         used[first..first + size].fill(true);
-        Some(Frame(self.head + first as u64))
+        Ok(Frame(self.head + first as u64))
     }
     fn give(&self, frame: Frame, order: u8) {
         if let Some(numbers) = self.numbers(frame, order) {

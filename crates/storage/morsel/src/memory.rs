@@ -1,5 +1,6 @@
 //! What morsels need of the machine: words of frames, an allocator of frames, and the other cores.
 
+use crate::Refused;
 use core::ops::Range;
 
 /// The number of a physical page of 4 KiB.
@@ -84,10 +85,14 @@ pub enum Reserved {
 /// The pool. Frames that it hands out have a descriptor of 0, and are given back so.
 pub trait Pages {
     /// 2^`order` frames, naturally aligned; `order` is 0 or 9.
-    fn take(&self, order: u8) -> Option<Frame>;
+    ///
+    /// # Errors
+    /// [`Refused::NoMemory`] if there are none; [`Refused::Again`] if there may be, but other cores are moving them: who takes that
+    /// for the former fails in a pool that has enough.
+    fn take(&self, order: u8) -> Result<Frame, Refused>;
     /// A frame, if there is one at hand; else [`take`](Self::take) may still find one.
     fn take_next(&self) -> Option<Frame> {
-        self.take(0)
+        self.take(0).ok()
     }
     /// Does it get more frames when somebody has found none?
     fn grows(&self) -> bool {

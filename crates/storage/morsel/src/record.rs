@@ -191,7 +191,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// [`Refused::NoMemory`].
     pub fn format(&self) -> Result<(), Refused> {
         let directory = self.directory();
-        let root = self.pages.take(0).ok_or(Refused::NoMemory)?;
+        let root = self.pages.take(0)?;
         // Whatever was there is no pool any more.
         self.put(At::new(self.head, 0), 0);
         self.memory.fence();
@@ -289,7 +289,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     }
 
     pub(crate) fn empty_root(&self, record: Record) -> Result<Frame, Refused> {
-        let root = self.pages.take(0).ok_or(Refused::NoMemory)?;
+        let root = self.pages.take(0)?;
         self.memory.zero(root);
         self.save(Child { frame: root, kind: Kind::Page });
         self.pages.set_descriptor(root, State::root(record.id, 0).0);

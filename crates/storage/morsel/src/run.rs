@@ -104,7 +104,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// Puts pages into entries that were empty, from one on. Returns into how many: fewer if there are no more, or if somebody else
     /// was faster.
     fn fill(&self, table: Table, first: usize, most: usize) -> usize {
-        let taken = self.pages.take_run(most).or_else(|| Some((self.pages.take(0)?, 1)));
+        let taken = self.pages.take_run(most).or_else(|| Some((self.pages.take(0).ok()?, 1)));
         let Some((start, count)) = taken else { return 0 };
         self.memory.zero_run(start, count);
         for n in 0..count {

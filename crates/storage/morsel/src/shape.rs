@@ -199,7 +199,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// Copies the table of an object that is being cut, and shares what is below. `into` is the copy, also
     /// if not all of it could be made.
     fn split(&self, table: Frame, level: u8, into: &mut Option<Frame>) -> Result<(), Refused> {
-        let new = self.pages.take(0).ok_or(Refused::NoMemory)?;
+        let new = self.pages.take(0)?;
         *into = Some(new);
         if level == 0 {
             self.memory.copy(table, new);

@@ -328,7 +328,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             (2, Goal::FillHuge) => Kind::Huge,
             _ => Kind::Table(level - 1),
         };
-        let frame = self.pages.take(kind.order()).ok_or(Refused::NoMemory)?;
+        let frame = self.pages.take(kind.order())?;
         let child = Child { frame, kind };
         child.each_frame(|frame| self.memory.zero(frame));
         self.save(child);
@@ -343,7 +343,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// # Errors
     /// [`Refused::NoMemory`].
     pub(crate) fn split_huge(&self, path: Path, at: At, huge: Link) -> Result<(), Refused> {
-        let frame = self.pages.take(0).ok_or(Refused::NoMemory)?;
+        let frame = self.pages.take(0)?;
         for n in 0..paging::ENTRIES {
             let page = Child { frame: Frame(huge.frame().0 + n as u64), kind: Kind::Page };
             let link = Link::own(page, !self.ordered());
@@ -403,8 +403,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if left.is_full() {
             return Err(Refused::Again);
         }
-        let new =
-            Child { frame: self.pages.take(old.kind.order()).ok_or(Refused::NoMemory)?, ..old };
+        let new = Child { frame: self.pages.take(old.kind.order())?, ..old };
         let copied = self.copy(old, new);
         if copied && self.install(path, at, level, link, new) {
             if self.unshare(old.frame) {

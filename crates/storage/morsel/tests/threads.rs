@@ -232,13 +232,13 @@ impl Memory for Core {
 }
 
 impl Pages for Core {
-    fn take(&self, order: u8) -> Option<Frame> {
+    fn take(&self, order: u8) -> Result<Frame, Refused> {
         assert_eq!(order, 0, "no large pages here");
         self.machine.allocator.fetch_add(1, SeqCst);
         self.with(|state| {
-            let found = state.used.iter().position(|used| !used)?;
+            let found = state.used.iter().position(|used| !used).ok_or(Refused::NoMemory)?;
             state.used[found] = true;
-            Some(Frame(found as u64))
+            Ok(Frame(found as u64))
         })
     }
     fn give(&self, frame: Frame, order: u8) {

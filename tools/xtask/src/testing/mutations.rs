@@ -222,6 +222,11 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },
     },
     Bug {
+        name: "pages_that_others_are_moving_are_none",
+        changes: &[("crates/storage/morsel/src/walk.rs", "let frame = self.pages.take(kind.order())?;", "let frame = self.pages.take(kind.order()).map_err(|_| Refused::NoMemory)?;")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_in_a_pool_that_others_take_from" },
+    },
+    Bug {
         name: "an_entry_is_used_before_it_is_safe",
         changes: &[("crates/storage/morsel/src/walk.rs", "        self.write_back(at);\n        self.memory.fence();\n        if claim.replaces()", "        if claim.replaces()")],
         found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },

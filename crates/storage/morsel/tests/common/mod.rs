@@ -23,6 +23,9 @@ pub struct World {
     cursor: Cell<usize>,
     /// Are the first free frames handed out, so that they are soon used again?
     pub first_fit: bool,
+    /// Of so many calls for pages about one is told to come again; 0: none.
+    pub busy: u32,
+    luck: RefCell<fastrand::Rng>,
     /// What the processor has cached: object and page; frame, and whether it may be written.
     tlb: RefCell<BTreeMap<(u32, u64), (u64, bool)>>,
     walking: Cell<bool>,
@@ -52,6 +55,8 @@ impl World {
             descriptors: RefCell::new(vec![0; frames]),
             cursor: Cell::new(0),
             first_fit: false,
+            busy: 0,
+            luck: RefCell::new(fastrand::Rng::with_seed(1)),
             tlb: RefCell::default(),
             walking: Cell::new(false),
             wrong: RefCell::default(),
@@ -60,6 +65,10 @@ impl World {
     /// One that uses the first free frames first.
     pub fn first_fit(image: Image, domain: Domain) -> World {
         World { first_fit: true, ..World::booted(image, domain) }
+    }
+    /// One where each so many-th call for pages is to come again.
+    pub fn with_busy(self, busy: u32) -> World {
+        World { busy, ..self }
     }
     pub fn morsels(&self) -> Morsels<'_, World, World, World> {
         let zeros = [0, 1, 2, 3].map(Frame);
@@ -206,19 +215,23 @@ impl Memory for World {
 }
 
 impl Pages for World {
-    fn take(&self, order: u8) -> Option<Frame> {
+    fn take(&self, order: u8) -> Result<Frame, Refused> {
+        if self.busy > 0 && self.luck.borrow_mut().u32(..self.busy) == 0 {
+            return Err(Refused::Again);
+        }
         let mut used = self.used.borrow_mut();
         let (size, len) = (1usize << order, used.len());
         let start = self.cursor.get() / size * size;
         let found = (start..len).step_by(size).chain((0..start).step_by(size)).find(|&first| {
             first + size <= len && used[first..first + size].iter().all(|used| !used)
-        })?;
+        });
+        let found = found.ok_or(Refused::NoMemory)?;
         used[found..found + size].fill(true);
         self.cursor.set(if self.first_fit { 0 } else { found + size });
         if self.descriptors.borrow()[found] != 0 {
             self.fail(format!("frame {found} was given back with a descriptor"));
         }
-        Some(Frame(found as u64))
+        Ok(Frame(found as u64))
     }
     fn give(&self, frame: Frame, order: u8) {
         if self.walking.get() {
@@ -644,6 +657,15 @@ pub enum Op {
     },
 }
 
+/// Takes away what is behind a limit.
+fn trim_all(morsels: &Morsels<'_, World, World, World>, record: Record) -> Result<(), Refused> {
+    let mut from = 0;
+    while let Some(next) = morsels.trim(record, from)? {
+        from = next;
+    }
+    Ok(())
+}
+
 impl Op {
     /// Does it, to its end.
     pub fn run(self, world: &World) -> Result<Option<[u64; 2]>, Refused> {
@@ -670,11 +692,10 @@ impl Op {
             }
             Op::Limit { id, bytes } => {
                 let record = morsels.open(id)?;
+                // Where others take pages, too, this may be a repetition.
+                trim_all(&morsels, record)?;
                 morsels.limit_to(record, bytes)?;
-                let mut from = 0;
-                while let Some(next) = morsels.trim(record, from)? {
-                    from = next;
-                }
+                trim_all(&morsels, record)?;
             }
             Op::Grow { id } => morsels.grow(morsels.open(id)?)?,
             Op::Large { id, large } => morsels.set_large(morsels.open(id)?, large)?,
