@@ -235,8 +235,28 @@ static void machine(void) {
     CHECK(flags && strstr(flags, " sse2 ") && strstr(flags, " lm ") && strstr(flags, " nx "));
 }
 
+// Through /proc/self/mem: as far as there is memory, and an error where there is none, also if all that is to be written
+// has been fetched by then.
+static void through_a_file(void) {
+    size_t half = 128 << 10;
+    char *at = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *other = malloc(2 * half);
+    CHECK(!munmap(at + half, half));
+    memset(other, 7, 2 * half);
+    int fd = open("/proc/self/mem", O_RDWR);
+    SHOW(pwrite(fd, other, 0, (off_t)at));
+    SHOW(pwrite(fd, other, 2 * half, (off_t)at));
+    CHECK(at[0] == 7 && at[half - 1] == 7);
+    SHOW(pread(fd, other, 2 * half, (off_t)at));
+    SHOW(pwrite(fd, other, 8, (off_t)(at + half)));
+    SHOW(pread(fd, other, 8, (off_t)(at + half)));
+    SHOW(pwrite(fd, other, 16, (off_t)(at + half - 8)));
+    close(fd);
+}
+
 int main(void) {
     own();
+    through_a_file();
     each_entry();
     others();
     strangers();

@@ -195,6 +195,12 @@ pub fn call_ab<R: Request>(request: R, a: &[u8], b: &[u8]) -> Result<R::Reply> {
     Ok(call_caps(request, a, b, Caps::NONE)?.0)
 }
 
+/// Closes a description that no descriptor has.
+pub fn close(desc: u32) {
+    // One that is not closed goes with the process. Whoever closes it after an error has that one to tell.
+    let _ = call_a(op::Close {}, &desc.to_le_bytes());
+}
+
 /// The error of a call that is repeated after a handler with `SA_RESTART`.
 pub fn restart(error: Errno) -> Errno {
     match error {

@@ -7,6 +7,7 @@ use crate::effects::Effects;
 use crate::locks::AllLocks;
 use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
+use crate::procfs;
 use crate::procs::{Pid, HELD_MAX};
 use crate::server::sets::Sets;
 use crate::share::OpenFile;
@@ -104,11 +105,13 @@ impl Object {
             Object::Stream(_) | Object::Counter(..) | Object::Set(_) | Object::Signals(_) => None,
         }
     }
-    /// What names its contents for caches of them: of a file, or a disk. 0: there are none.
+    /// What names its contents for caches of them: of a file, or a disk. Of a memory: whose it is. 0: there are none.
     pub fn inode(&self) -> u64 {
         match (self, self.node()) {
             (Object::Disk { content, .. }, _) => content.0.into(),
             (_, Some(Node::Mem(ino))) => ino.0.into(),
+            // By its number the library knows its own process's.
+            (Object::Memory(..), Some(Node::Proc(node))) => procfs::inode(node),
             _ => 0,
         }
     }

@@ -94,7 +94,7 @@ pub type Entry = (Vec<u8>, u8, u64);
 const THREAD: u64 = 1 << 40;
 
 /// An inode number for a node.
-fn inode(node: ProcNode) -> u64 {
+pub fn inode(node: ProcNode) -> u64 {
     let in_pid = |pid: Pid, n: u64| (pid as u64) << 16 | n;
     match node {
         Root => 1,

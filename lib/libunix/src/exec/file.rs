@@ -78,15 +78,14 @@ fn open(mm: &mut Mm, dir: u32, path: &[u8]) -> Result<Executable> {
     if Kind::from_u8(opened.kind) == Some(Kind::Shared) {
         // What runs does not change under its own feet.
         let copied = shared::copied(opened.desc);
-        shared::close(opened.desc);
+        server::close(opened.desc);
         let Contents { desc, inode, .. } = copied?;
         opened =
             Opened { desc, inode, kind: Kind::Regular as u8, is_stored: false, is_large: false };
     }
     let added = mm.caps.objects.add(opened.desc, None, opened.inode, false);
     let Ok((object, _)) = added else {
-        // The error behind this is the one to tell.
-        let _ = server::call_a(op::Close {}, &opened.desc.to_le_bytes());
+        server::close(opened.desc);
         return Err(Errno::ENOMEM);
     };
     let mut file = Executable { object, start: Vec::new() };
@@ -110,8 +109,7 @@ impl Executable {
         let Caps { nodes, objects, .. } = &mut mm.caps;
         objects.release(nodes, self.object);
         if let Some((None, desc)) = objects.released.pop() {
-            // A description that is not closed goes with the process.
-            let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
+            server::close(desc);
         }
     }
 

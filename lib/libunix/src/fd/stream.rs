@@ -35,12 +35,26 @@ pub fn write_value(task: &mut Task, desc: u32, value: u64) -> Result<u64> {
 
 /// Writes everything, waiting as often as needed.
 pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
+    in_pieces(from.left(), |_| {
+        let (done, wanted) = write_some(io, desc, from)?;
+        Ok((done, done < wanted))
+    })
+}
+
+/// Moves `bytes` bytes, one piece after the other. `piece` is told how many are done, and answers how many more it did, and
+/// whether nothing follows; one that did nothing is the last.
+///
+/// # Errors
+///
+/// That of the first piece. What is done when a later one fails counts.
+#[inline]
+pub fn in_pieces(bytes: u64, mut piece: impl FnMut(u64) -> Result<(u64, bool)>) -> Result<u64> {
     let mut total = 0;
-    while from.left() > 0 {
-        match write_some(io, desc, from) {
-            Ok((done, wanted)) => {
+    while total < bytes {
+        match piece(total) {
+            Ok((done, is_last)) => {
                 total += done;
-                if done < wanted {
+                if is_last || done == 0 {
                     break;
                 }
             }

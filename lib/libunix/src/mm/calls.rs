@@ -256,7 +256,7 @@ fn copy_of(mm: &mut Mm, desc: u32) -> Result<ObjectId> {
     match mm.caps.objects.add(desc, None, inode, false) {
         Ok((object, _)) => Ok(object),
         Err(_) => {
-            shared::close(desc);
+            server::close(desc);
             Err(Errno::ENOMEM)
         }
     }
@@ -269,8 +269,7 @@ fn shared_memory(mm: &mut Mm, len: u64) -> Result<ObjectId> {
     match mm.caps.objects.add(opened.desc, None, opened.inode, true) {
         Ok((object, _)) => Ok(object),
         Err(_) => {
-            // The error behind this is the one to tell.
-            let _ = server::call_a(op::Close {}, &opened.desc.to_le_bytes());
+            server::close(opened.desc);
             Err(Errno::ENOMEM)
         }
     }

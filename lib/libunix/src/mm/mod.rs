@@ -16,7 +16,7 @@ pub mod user;
 
 use crate::errno::Errno;
 use crate::process::{Io, Process};
-use crate::server::{self, op};
+use crate::server;
 use crate::sys::limits::Limits;
 use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
@@ -111,7 +111,7 @@ fn close_released(io: &mut Io) {
     while let Some((file, desc)) = io.mm.caps.objects.released.pop() {
         match file {
             Some(index) => io.fds.release(index),
-            None => drop(server::call_a(op::Close {}, &desc.to_le_bytes())),
+            None => server::close(desc),
         }
     }
 }

@@ -83,7 +83,7 @@ impl FileOps for Epoll {
                 false => set_control::KEEP_QUIET,
             };
             if let Err(error) = control(&io.fds, desc, member, how) {
-                let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
+                server::close(desc);
                 return Err(error);
             }
         }

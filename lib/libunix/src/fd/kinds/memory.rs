@@ -3,6 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
+use crate::fd::stream::in_pieces;
 use crate::fd::transfer::Source;
 use crate::fd::Fds;
 use crate::process::Io;
@@ -72,19 +73,12 @@ impl FileOps for Memory {
     }
     fn read(&self, io: &mut Io, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
         let start = at.map_or_else(|| self.offset(), Ok)?;
-        let mut done = 0;
-        while to.left() > 0 {
+        let done = in_pieces(to.left(), |done| {
             let len = to.left().min(DATA_BYTES as u64) as usize;
-            let bytes = match self.read_piece(io, start.wrapping_add(done), len) {
-                Err(error) if done == 0 => return Err(error),
-                result => result.unwrap_or_default(),
-            };
-            let stored = to.scatter(&mut io.mm, &bytes);
-            done += stored.bytes as u64;
-            if stored.bytes < len {
-                break;
-            }
-        }
+            let bytes = self.read_piece(io, start.wrapping_add(done), len)?;
+            let stored = to.scatter(&mut io.mm, &bytes).bytes;
+            Ok((stored as u64, stored < len))
+        })?;
         match done {
             0 if to.left() > 0 => Err(Errno::EIO),
             done => self.moved(at, start, done),
@@ -98,21 +92,15 @@ impl FileOps for Memory {
         from: &mut impl Source,
     ) -> Result<u64> {
         let start = at.map_or_else(|| self.offset(), Ok)?;
-        let mut done = 0;
-        while from.left() > 0 {
+        let wanted = from.left();
+        let done = in_pieces(wanted, |done| {
             let mut bytes = vec![0; from.left().min(DATA_BYTES as u64) as usize];
             let len = from.gather(io, &mut bytes).some()?;
-            let written = match self.write_piece(io, start.wrapping_add(done), &bytes[..len]) {
-                Err(error) if done == 0 => return Err(error),
-                result => result.unwrap_or(0),
-            };
-            done += written as u64;
-            if written < len || len == 0 {
-                break;
-            }
-        }
+            let written = self.write_piece(io, start.wrapping_add(done), &bytes[..len])?;
+            Ok((written as u64, written < len))
+        })?;
         match done {
-            0 if from.left() > 0 => Err(Errno::EIO),
+            0 if wanted > 0 => Err(Errno::EIO),
             done => self.moved(at, start, done),
         }
     }

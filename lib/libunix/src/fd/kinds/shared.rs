@@ -6,7 +6,7 @@
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{size_of, Contents, FileOps, Handle, Mapped, Server};
-use crate::fd::stream::partial;
+use crate::fd::stream::in_pieces;
 use crate::fd::transfer::Source;
 use crate::fd::Fds;
 use crate::mm::Mm;
@@ -33,19 +33,7 @@ impl FileOps for Shared {
         Server::Unixd([self.desc, 0])
     }
     fn read(&self, io: &mut Io, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        let mut total = 0;
-        while to.left() > 0 {
-            match self.read_piece(io, at.map(|at| at + total), to) {
-                Ok((done, is_last)) => {
-                    total += done;
-                    if is_last {
-                        break;
-                    }
-                }
-                Err(error) => return partial(total, error),
-            }
-        }
-        Ok(total)
+        in_pieces(to.left(), |done| self.read_piece(io, at.map(|at| at + done), to))
     }
     fn write(
         &self,
@@ -54,19 +42,7 @@ impl FileOps for Shared {
         at: Option<u64>,
         from: &mut impl Source,
     ) -> Result<u64> {
-        let mut total = 0;
-        while from.left() > 0 {
-            match self.write_piece(io, at.map(|at| at + total), from) {
-                Ok((done, is_last)) => {
-                    total += done;
-                    if is_last {
-                        break;
-                    }
-                }
-                Err(error) => return partial(total, error),
-            }
-        }
-        Ok(total)
+        in_pieces(from.left(), |done| self.write_piece(io, at.map(|at| at + done), from))
     }
     fn seek(&self, _: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
         Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
@@ -140,14 +116,8 @@ pub fn copied(desc: u32) -> Result<Contents> {
     match copied {
         Ok(()) => Ok(Contents { desc: to.desc, inode: to.inode, is_stored: false, is_large: false }),
         Err(error) => {
-            close(to.desc);
+            server::close(to.desc);
             Err(error)
         }
     }
-}
-
-/// Closes a description that no descriptor has.
-pub fn close(desc: u32) {
-    // One that is not closed goes with the process.
-    let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
 }
