@@ -226,7 +226,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 continue;
             }
             self.lower(at);
-            if !self.share(link.frame()) {
+            if !self.share(link.child(level)) {
                 return Err(Refused::Damaged);
             }
             self.memory.store(copy, self.load(at).lowered().0);

@@ -135,8 +135,11 @@ fn survey(world: &World, random: &mut fastrand::Rng, contents: &Contents) -> Res
 }
 
 fn run(seed: u64, frames: usize, domain: Domain, operations: usize) {
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut world = World::new(frames, domain);
+    run_in(seed, World::new(frames, domain), operations);
+}
+
+fn run_in(seed: u64, mut world: World, operations: usize) {
+    let (mut random, domain) = (fastrand::Rng::with_seed(seed), world.domain);
     world.morsels().format().expect("format");
     let mut contents = Contents::new();
     let mut empty = 0;
@@ -175,7 +178,7 @@ fn run(seed: u64, frames: usize, domain: Domain, operations: usize) {
             survey(&world, &mut random, &contents)
                 .unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
         }
-        if n % 2003 == 0 {
+        if n % 2003 == 0 && !world.grows {
             world = World::booted(world.image(), domain);
             world.recover().unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
             contents.values_mut().for_each(|object| *object = object.settled().clone());
@@ -201,6 +204,16 @@ fn random_operations_are_those_of_the_model() {
 #[test]
 fn random_operations_are_those_of_the_model_where_caches_are_lost() {
     run(0x7e55_e7a5_0000_0002, 6000, Domain::Memory, OPERATIONS);
+}
+
+/// Pages of 2 MiB that a snapshot has, too, are copied page by page.
+#[test]
+fn random_operations_in_a_pool_that_does_not_survive() {
+    for (seed, frames) in [(21, 6000), (22, 3000), (23, 4000), (24, 5000)] {
+        let mut world = World::new(frames, Domain::Caches);
+        world.grows = true;
+        run_in(0x7e55_e7a5_0000_0000 + seed, world, OPERATIONS / 64);
+    }
 }
 
 #[test]

@@ -253,7 +253,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_table_is_own_again_and_what_is_below_is_not",
-        changes: &[("crates/storage/morsel/src/walk.rs", "(matches!(below.kind, Kind::Table(_)) || self.sharers(below.frame) > 0)", "self.sharers(below.frame) > 0")],
+        changes: &[("crates/storage/morsel/src/walk.rs", "(matches!(below.kind, Kind::Table(_)) || !self.is_alone(below))", "!self.is_alone(below)")],
         found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
     },
     Bug {
@@ -263,7 +263,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery_does_not_count_who_shares",
-        changes: &[("crates/storage/morsel/src/recover.rs", "before.may_be_shared(found) && self.0.share(child.frame)", "before.may_be_shared(found)")],
+        changes: &[("crates/storage/morsel/src/recover.rs", "before.may_be_shared(found) && self.0.share(child)", "before.may_be_shared(found)")],
         found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
     },
     Bug {
@@ -295,6 +295,26 @@ const BUGS: &[Bug] = &[
         name: "who_loses_keeps_the_page",
         changes: &[("crates/storage/morsel/src/walk.rs", "        if !self.install(path, at, level, hole, child) {\n            self.give(child);\n        }\n", "        self.install(path, at, level, hole, child);\n")],
         found_by: Test::Host { package: "morsel", test: "two_populate_a_page" },
+    },
+    Bug {
+        name: "a_large_page_is_alone_while_others_have_pieces_of_it",
+        changes: &[("crates/storage/morsel/src/durable.rs", "state & WHOLE_COUNT == 0 && !has_piece", "state & WHOLE_COUNT == 0")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_in_a_pool_that_does_not_survive" },
+    },
+    Bug {
+        name: "pieces_that_nobody_has_are_not_given_back",
+        changes: &[("crates/storage/morsel/src/durable.rs", "            return self.release_pieces(child);\n", "            return;\n")],
+        found_by: Test::Host { package: "morsel", test: "both_who_share_a_large_page_write" },
+    },
+    Bug {
+        name: "who_divides_keeps_all_of_it",
+        changes: &[("crates/storage/morsel/src/walk.rs", "        } else if self.unshare(huge) {\n            left.push(huge);\n        }", "        }")],
+        found_by: Test::Host { package: "morsel", test: "a_large_page_is_divided_while_who_shares_it_is_destroyed" },
+    },
+    Bug {
+        name: "who_leads_to_a_piece_is_not_counted",
+        changes: &[("crates/storage/morsel/src/durable.rs", "            if self.share(piece) {\n                let link", "            if true {\n                let link")],
+        found_by: Test::Host { package: "morsel", test: "both_who_share_a_large_page_write" },
     },
     Bug {
         name: "who_meets_a_claim_does_not_write_it_back",
