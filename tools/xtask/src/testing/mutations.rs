@@ -317,6 +317,16 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "morsel", test: "both_who_share_a_large_page_write" },
     },
     Bug {
+        name: "a_child_sees_what_its_parent_writes",
+        changes: &[("crates/user/uvm/src/fork.rs", "        self.before_fork_of_own(b)?;\n", "")],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_is_discarded_stays",
+        changes: &[("crates/user/uvm/src/own.rs", "match b.object_punch(object, entry.offset, entry.pages()) {", "match { let _ = b; entry.pages() > 0 && object.index() > 0 } {")],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+    },
+    Bug {
         name: "who_meets_a_claim_does_not_write_it_back",
         changes: &[("crates/storage/morsel/src/walk.rs", "                self.complete(path, at, level, link);\n", "                self.exchange(at, link, link.completed());\n")],
         found_by: Test::Host { package: "morsel", test: "who_meets_a_claim_completes_it" },
