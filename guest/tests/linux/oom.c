@@ -190,6 +190,34 @@ static void read_into_new(void) {
     }
 }
 
+// Who forks with large private memory is killed at any moment: before the copy that its child is to have is made, and after.
+static void killed_while_forking(void) {
+    enum { SIZE = 12 << 20 };
+    for (int round = 0; round < 12; round++) {
+        pid_t pid = fork();
+        if (pid < 0) return;
+        if (pid == 0) {
+            setpgid(0, 0);
+            char *at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (at == MAP_FAILED) _exit(1);
+            for (;;) {
+                for (long i = 0; i < SIZE; i += 16 * PAGE) at[i]++;
+                pid_t child = fork();
+                if (child == 0) {
+                    for (long i = 0; i < SIZE; i += 16 * PAGE) at[i]++;
+                    _exit(0);
+                }
+                waitpid(child, NULL, round & 1 ? 0 : WNOHANG);
+            }
+        }
+        setpgid(pid, pid);
+        usleep(2000 + 1700 * round);
+        kill(-pid, SIGKILL);
+        int status;
+        if (waitpid(pid, &status, 0) != pid || status != SIGKILL) _exit(6);
+    }
+}
+
 int main(int argc, char **argv) {
     (void)argv;
     if (total_memory() > 1l << 30) {
@@ -200,6 +228,7 @@ int main(int argc, char **argv) {
         {"touch", touch_all}, {"one large map", one_large_map}, {"sparse", sparse}, {"heap", heap},
         {"shared", shared_memory}, {"stack", stack}, {"copies", copies}, {"processes", processes},
         {"pipes", pipes}, {"populate", populate}, {"read", read_into_new},
+        {"killed while forking", killed_while_forking},
     };
     enum { WAYS = sizeof ways / sizeof *ways };
     // Once for what is allocated only once.

@@ -62,7 +62,7 @@ pub struct SharedPool {
 const PAGE_BITS: u32 = 40;
 
 /// What one core at a time may do, in one event. Nobody waits for it: who comes second does it later.
-struct Claim(AtomicU8);
+pub struct Claim(AtomicU8);
 
 impl Claim {
     const fn new() -> Claim {
@@ -70,15 +70,17 @@ impl Claim {
     }
 
     /// Returns `false` if another core does it.
-    fn take(&self, core: CoreId) -> bool {
+    pub fn take(&self, core: CoreId) -> bool {
         self.0.compare_exchange(0, core.0 + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    fn give_back(&self) {
+    /// Others may do it again.
+    pub fn give_back(&self) {
         self.0.store(0, Ordering::SeqCst);
     }
 
-    fn is_taken(&self) -> bool {
+    /// Does some core do it now?
+    pub fn is_taken(&self) -> bool {
         self.0.load(Ordering::SeqCst) != 0
     }
 }
@@ -500,20 +502,9 @@ impl Pools {
         &self.places[object as usize % PLACES]
     }
 
-    /// From now on core `id` alone takes pages of an object away, and nobody shows single pages of it, until
-    /// [`untake`](Self::untake) in the same event. `false` if another core does.
-    pub fn take(&self, object: u64, id: CoreId) -> bool {
-        self.taking[object as usize % PLACES].take(id)
-    }
-
-    /// Others may do so again.
-    pub fn untake(&self, object: u64) {
-        self.taking[object as usize % PLACES].give_back();
-    }
-
-    /// Does another core take pages of an object away, perhaps? This one does not.
-    pub fn is_taken(&self, object: u64) -> bool {
-        self.taking[object as usize % PLACES].is_taken()
+    /// Who takes pages of an object away, perhaps, or of another one: nobody else then does so, or shows single pages of it.
+    pub fn taking(&self, object: u64) -> &Claim {
+        &self.taking[object as usize % PLACES]
     }
 }
 

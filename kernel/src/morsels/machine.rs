@@ -252,6 +252,7 @@ impl<W: Waiting> Memory for Machine<'_, W> {
         self.waiting.borrow().with_vectors(|| mem::zero(base, bytes));
     }
     fn copy(&self, from: Frame, to: Frame) {
+        self.view.core.add(Counter::PageCopies, 1);
         self.waiting.borrow().with_vectors(|| mem::copy_page(to.0 * PAGE, from.0 * PAGE));
     }
     #[inline]

@@ -53,11 +53,11 @@ fn take_from_all<R>(
     work: impl FnOnce(&mut CpuDriver) -> Result<R>,
 ) -> Result<R> {
     let (pools, id) = (cpu.core.cores.pools(), cpu.core.id);
-    if !pools.take(object, id) {
+    if !pools.taking(object).take(id) {
         return Err(Status::Again);
     }
     let done = clear_elsewhere(cpu, object, pages).and_then(|()| work(cpu));
-    pools.untake(object);
+    pools.taking(object).give_back();
     done
 }
 
@@ -96,7 +96,7 @@ pub fn showing<R>(
     }
     let shared = cpu.core.shared;
     shared.pool_use.shows_single(object);
-    let done = match pools.is_taken(object) {
+    let done = match pools.taking(object).is_taken() {
         true => Err(Status::Again),
         false => work(cpu),
     };

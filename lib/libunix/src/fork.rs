@@ -335,16 +335,23 @@ fn make_domain(p: &mut Process, regs: &mut Regs, traced: bool) -> Result<u32> {
     // The endpoint and the session frame go straight to their slots in the child.
     let place = Caps::receive(within(UNIXD));
     fd::alone::share_all(p)?;
-    let (child, received) = server::call_caps(op::Fork { act: false, traced }, 0, 0, place)?;
+    let objects = &mut p.mm.caps.objects;
+    let forked = objects
+        .make_heirs()
+        .and_then(|()| server::call_caps(op::Fork { act: false, traced }, 0, 0, place));
+    let (child, received) = forked.inspect_err(|_| objects.forget_heirs(false))?;
     let abort = |error| {
         // The error before is the one to tell.
         let _ = server::call(op::ForkAbort { pid: child.pid });
         error
     };
     if received != 2 {
+        p.mm.caps.objects.forget_heirs(true);
         return Err(abort(Errno::EIO));
     }
-    give_and_copy(p, regs, CHILD_RAM).map_err(|status| abort(errno(status)))?;
+    let given = give_and_copy(p, regs, CHILD_RAM);
+    p.mm.caps.objects.forget_heirs(true);
+    given.map_err(|status| abort(errno(status)))?;
     Ok(child.pid)
 }
 

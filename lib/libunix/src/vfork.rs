@@ -105,6 +105,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     moved.map_err(|_| Errno::EIO)?;
     identify(own::SCRATCH);
     p.parent = Some(Box::new(parent));
+    p.mm.caps.objects.may_own = false;
     p.fds.forget_knowledge();
     if let Some(fd) = opened {
         // The child has not inherited it: it is its parent's alone.
@@ -131,6 +132,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
 /// returns from its `vfork`.
 pub fn resume(p: &mut Process, regs: &mut Regs) {
     let Some(parent) = p.parent.take() else { return };
+    p.mm.caps.objects.may_own = true;
     // These are the child's, who has copies if it still runs.
     for slot in [UNIXD, SESSION] {
         slot.discard();

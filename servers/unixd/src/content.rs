@@ -2,7 +2,7 @@
 
 use crate::caps::{mint, Slots};
 use crate::clock::Clock;
-use crate::descs::{Desc, Descs, Object};
+use crate::descs::{Desc, Descs, Heirs, Object};
 use crate::disks;
 use crate::effects::Effects;
 use crate::frames::Files;
@@ -213,15 +213,18 @@ impl Contents<'_> {
     /// Somebody has found no memory for a page of a file that is mapped.
     #[inline(never)]
     pub fn make_room(&mut self, op: op::MakeRoom) -> Tried {
-        let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
+        let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
         if self.files.survives(ino) {
             return Err(Errno::ENOSPC);
         }
+        // Nobody has asked for large pages of private memory.
+        let is_unasked = desc.heirs != Heirs::Both;
         let user = self.procs.cred(self.caller.pid).uid;
         match self.files.is_advised(ino) {
             false => self.files.memory().volatile.make_room(user)?,
             true => {
-                if self.files.memory().volatile.grow(user).is_err() {
+                let volatile = &mut self.files.memory().volatile;
+                if is_unasked && !volatile.has_plenty() || volatile.grow(user).is_err() {
                     // It has small ones then.
                     self.files.advise(ino, false, user)?;
                 }

@@ -137,6 +137,18 @@ pub struct Place {
     pub name: Vec<u8>,
 }
 
+/// Who holds a description after a fork of who holds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Heirs {
+    /// Both.
+    #[default]
+    Both,
+    /// The parent: it is private memory of one process.
+    Parent,
+    /// The child, and so it is from then on.
+    Child,
+}
+
 /// An open file description.
 pub struct Desc {
     /// What it refers to.
@@ -149,6 +161,8 @@ pub struct Desc {
     pub place: Option<Place>,
     /// What it keeps others from.
     pub claim: Claim,
+    /// Who holds it after a fork.
+    pub heirs: Heirs,
     /// How many processes hold it.
     refs: u32,
     /// The user who opened it.
@@ -259,15 +273,53 @@ impl Descs {
             false => Err(Errno::ENFILE),
         }
     }
-    /// A new process holds what its parent holds.
-    pub fn inherit(&mut self, parent: Pid, child: Pid) {
-        let held = self.held(parent).to_vec();
-        for &id in &held {
-            if let Ok(desc) = self.get_mut(id) {
+    /// A new process holds what its parent holds, but for private memory; one that acts in its parent's memory holds that, too.
+    pub fn inherit(&mut self, parent: Pid, child: Pid, acts: bool) {
+        let mut held = self.held(parent).to_vec();
+        let mut has_heirs = false;
+        held.retain(|&id| match self.get_mut(id) {
+            Ok(desc) if desc.heirs == Heirs::Both || acts => {
                 desc.refs += 1;
+                true
             }
+            Ok(desc) if desc.heirs == Heirs::Child => {
+                has_heirs = true;
+                true
+            }
+            _ => false,
+        });
+        if has_heirs {
+            self.hand_over(parent, &held);
         }
         self.holders.insert(child, held);
+    }
+
+    /// What is meant for a child, which holds `held`, is its parent's no more.
+    #[cold]
+    fn hand_over(&mut self, parent: Pid, held: &[u32]) {
+        for &id in held {
+            let is_heir = |desc: &&mut Desc| desc.heirs == Heirs::Child;
+            if let Some(desc) = self.get_mut(id).ok().filter(is_heir) {
+                desc.heirs = Heirs::Parent;
+                self.forget(parent, id);
+            }
+        }
+    }
+
+    /// Pages that are there of private memory that a process holds as files. A page that its parent or a child has, too, counts for each.
+    pub fn private_pages(&self, tree: &Tree, pid: Pid) -> u64 {
+        let private = self.held(pid).iter().filter_map(|&id| match self.get(id) {
+            Ok(Desc { object: Object::File(ino), heirs: Heirs::Parent, .. }) => Some(*ino),
+            _ => None,
+        });
+        private.map(|ino| tree.files().allocated(ino).unwrap_or(0) / abi::layout::PAGE).sum()
+    }
+
+    /// Says who holds a description after a fork.
+    pub fn set_heirs(&mut self, id: u32, heirs: Heirs) {
+        if let Ok(desc) = self.get_mut(id) {
+            desc.heirs = heirs;
+        }
     }
     /// Adds one that a process holds. Gives it back if there is no memory: then what it refers to is
     /// to be let go.
@@ -372,7 +424,8 @@ impl Handles<'_> {
         if let Object::File(ino) = object {
             self.tree.files_mut().claim(ino, claim);
         }
-        let desc = Desc { object, flags, offset: 0, place, claim, refs: 1, uid };
+        let heirs = Heirs::Both;
+        let desc = Desc { object, flags, offset: 0, place, claim, heirs, refs: 1, uid };
         self.descs.add(pid, desc).map_err(|desc| {
             self.drop_desc(desc);
             Errno::ENFILE

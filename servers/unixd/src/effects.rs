@@ -35,7 +35,7 @@ pub enum Effect {
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
-    Release(Pid),
+    Release(Pid, u64),
     /// A process has ended: those who have it open are told.
     Ended(Pid),
     /// A process that has ended has been waited for.
@@ -159,9 +159,9 @@ impl Effects {
         }
     }
 
-    /// A process lets everything go: its descriptions and its working directory.
-    pub fn release(&mut self, pid: Pid) {
-        self.list.push(Effect::Release(pid));
+    /// A process lets everything go: its descriptions and its working directory. It had so many private pages that are no files.
+    pub fn release(&mut self, pid: Pid, resident: u64) {
+        self.list.push(Effect::Release(pid, resident));
     }
 
     /// A process has ended: those who have it open are told.

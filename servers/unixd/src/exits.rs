@@ -63,7 +63,7 @@ impl Life<'_> {
         self.trace_gone(pid, status);
         self.tracer_gone(pid);
         self.end_vfork(pid);
-        self.drop_all(pid);
+        self.drop_all(pid, usage.resident);
         let groups = self.groups_anchored_by(pid);
         self.orphan_children(pid);
         self.leave_groups(pid, groups);
@@ -97,10 +97,10 @@ impl Life<'_> {
         }
     }
 
-    /// Descriptions, working directory, timers.
-    fn drop_all(&mut self, pid: Pid) {
+    /// Descriptions, working directory, timers. Besides large private memory it had so many pages that are private.
+    fn drop_all(&mut self, pid: Pid, resident: u64) {
         self.forget_cpu_look(pid);
-        self.fx.release(pid);
+        self.fx.release(pid, resident);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         let timers = core::mem::take(&mut proc.timers);
         for (which, timer) in (0..).zip(timers).filter(|(_, timer)| timer.deadline != 0) {

@@ -92,7 +92,7 @@ impl Births<'_> {
         if act {
             self.life.procs.get_mut(pid)?.acts_as = Some(child);
         }
-        self.inherit(pid, child);
+        self.inherit(pid, child, act);
         self.life.look_at_cpu_later(child);
         self.life.procs.publish(child);
         let shown = self.life.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
@@ -107,8 +107,8 @@ impl Births<'_> {
     }
 
     /// Counts what a child holds like its parent.
-    fn inherit(&mut self, parent: Pid, child: Pid) {
-        self.descs.inherit(parent, child);
+    fn inherit(&mut self, parent: Pid, child: Pid, acts: bool) {
+        self.descs.inherit(parent, child, acts);
         if let Ok(proc) = self.life.procs.get(child) {
             self.tree.hold(proc.cwd);
         }

@@ -2,7 +2,7 @@
 
 use crate::content::{refused, writer};
 use crate::counters::Origin;
-use crate::descs::{Handles, Object, Place};
+use crate::descs::{Handles, Heirs, Object, Place};
 use crate::load::Load;
 use crate::names::View;
 use crate::nodes::Node;
@@ -14,7 +14,7 @@ use crate::system::System;
 use crate::terminal::Terminal;
 use crate::voices::Speaker;
 use crate::wait::{done, Call, Outcome, Tried};
-use files::Claim;
+use files::{Claim, Writer};
 use memfs::{Attr, Cred, Found, Ino};
 use unixproto::files::*;
 use unixproto::ops::{Opened, PipeEnds};
@@ -254,7 +254,41 @@ impl Opening<'_> {
 
     /// An unnamed file of so many zeros.
     pub fn mem_file(&mut self, op: op::MemFile) -> Tried {
-        let op::MemFile { size, large: is_large } = op;
+        let (desc, ino) = self.unnamed(op.size, op.large)?;
+        Self::memory(desc, ino, op.large)
+    }
+
+    /// Private memory of the caller.
+    pub fn own_memory(&mut self, op: op::OwnMemory) -> Tried {
+        let (desc, ino) = self.unnamed(op.size, false)?;
+        let user = self.cred().uid;
+        if let Err(error) = self.handles.tree.files_mut().advise(ino, op.large, user) {
+            self.handles.close(self.caller.pid, desc);
+            return Err(error);
+        }
+        self.handles.descs.set_heirs(desc, Heirs::Parent);
+        Self::memory(desc, ino, false)
+    }
+
+    /// A copy of private memory of the caller, for its next child.
+    pub fn heir(&mut self, desc: u32) -> Tried {
+        let pid = self.caller.pid;
+        let parent = self.handles.descs.of(pid, desc)?;
+        let (&Object::File(from), Heirs::Parent) = (&parent.object, parent.heirs) else {
+            return Err(Errno::EINVAL);
+        };
+        let (desc, ino) = self.unnamed(0, false)?;
+        let writer = Writer { cred: self.cred(), limit: u64::MAX, now: self.handles.clock.wall() };
+        let cloned = self.handles.tree.files_mut().clone_contents(from, ino, writer);
+        if let Err(refusal) = cloned {
+            self.handles.close(pid, desc);
+            return Err(refused(refusal, self.caller, self.handles.fx));
+        }
+        self.handles.descs.set_heirs(desc, Heirs::Child);
+        Self::memory(desc, ino, false)
+    }
+
+    fn unnamed(&mut self, size: u64, is_large: bool) -> Result<(u32, Ino), Errno> {
         let Speaker { pid, .. } = self.caller;
         let cred = self.cred();
         self.handles.descs.room(pid, cred.uid, 1)?;
@@ -269,8 +303,11 @@ impl Opening<'_> {
         }
         let object = Object::File(ino);
         let desc = self.handles.open((pid, cred.uid), object, O_RDWR, None, Claim::None)?;
-        let inode = ino.0.into();
-        let kind = Kind::Regular as u8;
+        Ok((desc, ino))
+    }
+
+    fn memory(desc: u32, ino: Ino, is_large: bool) -> Tried {
+        let (kind, inode) = (Kind::Regular as u8, ino.0.into());
         done(Opened { desc, kind, inode, is_stored: false, is_large })
     }
 

@@ -16,8 +16,8 @@ use unixproto::{op, Errno};
 impl Opening<'_> {
     fn texts(&self) -> Texts<'_> {
         let Opening { procs, terminal, system, load, .. } = self;
-        let Handles { clock, tree, .. } = &self.handles;
-        Texts { procs, clock, terminal, system, tree, load }
+        let Handles { clock, tree, descs, .. } = &self.handles;
+        Texts { procs, descs, clock, terminal, system, tree, load }
     }
 
     /// Opens a node.

@@ -5,7 +5,7 @@
 
 use crate::cputime::CpuTime;
 use crate::procs::{Pid, Proc, Procs, State};
-use crate::procsystem::{mounts, usage, PAGE_KIB};
+use crate::procsystem::{mounts, Usage, PAGE_KIB};
 use crate::proctext::{in_ticks, Texts};
 use crate::threads::Tid;
 use alloc::format;
@@ -51,14 +51,14 @@ impl Texts<'_> {
             "mounts" => mounts(self.tree).into_bytes(),
             "stat" => self.process_stat(proc, tid).into_bytes(),
             "statm" => {
-                let usage = usage(proc);
+                let usage = self.usage(proc);
                 let (resident, data) = (usage.resident + usage.files, usage.data + usage.stack);
                 let (mapped, files, text) = (usage.mapped, usage.files, usage.text);
                 format!("{mapped} {resident} {files} {text} 0 {data} 0\n").into_bytes()
             }
             "status" => self.process_status(proc, tid).into_bytes(),
             "limits" => process_limits(proc).into_bytes(),
-            "smaps_rollup" => rollup(proc).into_bytes(),
+            "smaps_rollup" => rollup(self.usage(proc)).into_bytes(),
             _ => Vec::new(),
         })
     }
@@ -68,7 +68,7 @@ impl Texts<'_> {
         let name = String::from_utf8_lossy(self.procs.name_of(tid));
         let used =
             thread.map_or_else(|| self.procs.cpu(self.clock, proc), |tid| self.thread_cpu(tid));
-        let usage = usage(proc);
+        let usage = self.usage(proc);
         let rss_limit = proc.session().map_or(u64::MAX, |session| {
             session.header().limits[limit::RSS as usize][0].load(Relaxed)
         });
@@ -141,7 +141,7 @@ impl Texts<'_> {
             proc.sid
         );
         if proc.session().is_ok() {
-            put_memory(&mut text, proc);
+            put_memory(&mut text, self.usage(proc));
         }
         put_line!(text, "CoreDumping:\t0\nTHP_enabled:\t0\nThreads:\t{threads}");
         if let Ok(session) = proc.session() {
@@ -215,8 +215,7 @@ pub fn in_one_line(name: &str) -> String {
 }
 
 /// The lines of `status` about memory.
-fn put_memory(text: &mut String, proc: &Proc) {
-    let usage = usage(proc);
+fn put_memory(text: &mut String, usage: Usage) {
     for (name, pages) in [
         ("VmPeak", usage.most_mapped),
         ("VmSize", usage.mapped),
@@ -239,8 +238,7 @@ fn put_memory(text: &mut String, proc: &Proc) {
     }
 }
 
-fn rollup(proc: &Proc) -> String {
-    let usage = usage(proc);
+fn rollup(usage: Usage) -> String {
     let mut text = String::new();
     for (name, pages) in [
         ("Rss:", usage.resident + usage.files),

@@ -51,12 +51,16 @@ impl Texts<'_> {
         });
         let (_, used) = self.tree.files().memory_ref().volatile.space().unwrap_or_default();
         let cached = used + cached.sum::<u64>();
-        let (total, free, cached) = (self.system.ram() >> 10, free >> 10, cached >> 10);
+        let total = self.system.ram() >> 10;
+        // Large private memory is files to this server alone.
+        let private = self.procs.iter().map(|proc| self.descs.private_pages(self.tree, proc.pid));
+        let private = (private.sum::<u64>() * PAGE_KIB).min(total);
+        let (free, cached) = (free >> 10, (cached >> 10).saturating_sub(private));
         let in_all = |of: fn(&Usage) -> u64| -> u64 {
             let pages = self.procs.iter().map(|proc| of(&usage(proc)) * PAGE_KIB).sum::<u64>();
             pages.min(total)
         };
-        let anonymous = in_all(|usage| usage.resident);
+        let anonymous = (in_all(|usage| usage.resident) + private).min(total);
         let locked = in_all(|usage| usage.locked);
         let mut text = String::new();
         for (name, value) in [
@@ -141,7 +145,7 @@ impl Texts<'_> {
              shared_tables name\n",
         );
         for proc in self.procs.iter() {
-            let usage = usage(proc);
+            let usage = self.usage(proc);
             put_line!(
                 text,
                 "{} {} {} {} {} {} {} {} {} {} {} {} {} {}",
@@ -162,6 +166,16 @@ impl Texts<'_> {
             );
         }
         text
+    }
+}
+
+impl Texts<'_> {
+    /// What a process says of its memory, and what it need not say.
+    pub fn usage(&self, proc: &Proc) -> Usage {
+        let mut usage = usage(proc);
+        usage.resident += self.descs.private_pages(self.tree, proc.pid);
+        usage.most_resident = usage.most_resident.max(usage.resident);
+        usage
     }
 }
 

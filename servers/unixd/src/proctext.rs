@@ -2,6 +2,7 @@
 //! [`procstatus`](crate::procstatus).
 
 use crate::clock::{Clock, SECOND};
+use crate::descs::Descs;
 use crate::load::Load;
 use crate::nodes::Tree;
 use crate::procfs::ProcNode;
@@ -21,6 +22,7 @@ pub const TICKS: u64 = 100;
 #[derive(Clone, Copy)]
 pub struct Texts<'a> {
     pub procs: &'a Procs,
+    pub descs: &'a Descs,
     pub tree: &'a Tree,
     pub clock: &'a Clock,
     pub terminal: &'a Terminal,

@@ -181,7 +181,7 @@ fn release_nodes(most: usize) -> bool {
 fn refusal(any: &Any) -> Option<Errno> {
     match any {
         Any::Mkdir(_) | Any::Mknod(_) | Any::Link(_) | Any::Symlink(_) => Some(Errno::ENOSPC),
-        Any::MemFile(_) => Some(Errno::ENOSPC),
+        Any::MemFile(_) | Any::OwnMemory(_) | Any::Heir(_) => Some(Errno::ENOSPC),
         Any::Open(_) | Any::Pipe(_) => Some(Errno::ENFILE),
         Any::SetLock(_) => Some(Errno::ENOLCK),
         Any::Fork(_) | Any::Thread(_) => Some(Errno::EAGAIN),

@@ -62,6 +62,8 @@ pub struct VolatilePool {
     unusable: Vec<Slots>,
     /// How many chunks it is given the next time: more and more, as long as nothing goes back.
     next: u32,
+    /// Memory that is left to small pages by those who did not ask for large ones, in bytes.
+    left_to_small: u64,
 }
 
 /// So many times [`CHUNK`] of RAM. Slots one by one: a row of them might need a new node.
@@ -102,7 +104,7 @@ impl VolatilePool {
         POOL.store(pool.first().0, Relaxed);
         let (chunks, unusable) = (BTreeMap::new(), Vec::new());
         // Memory comes with the first file that needs any.
-        Ok(VolatilePool { pool, chunks, unusable, next: FIRST })
+        Ok(VolatilePool { pool, chunks, unusable, next: FIRST, left_to_small: ram / 2 })
     }
 
     fn cap(&self) -> CapAddr {
@@ -147,6 +149,11 @@ impl VolatilePool {
         };
         self.unusable.clear();
         grown
+    }
+
+    /// Is there so much memory that pages may be large of which perhaps little is used?
+    pub fn has_plenty(&self) -> bool {
+        memd::has(MEMD, self.left_to_small).unwrap_or(false)
     }
 
     /// Gives memory back of which nothing is used, but for a little.

@@ -719,6 +719,18 @@ requests! {
         /// It is a whole number of pages of 2 MiB, always.
         large: bool
     ) -> Opened;
+    /// The same, for private memory of the caller: its children do not hold it.
+    48 OwnMemory(
+        /// Its size.
+        size: u64,
+        /// Its pages are of 2 MiB where there is room for them.
+        large: bool
+    ) -> Opened;
+    /// A copy of such memory that the next child holds, as its own, instead of the caller.
+    49 Heir(
+        /// Description of the caller's.
+        desc: u32
+    ) -> Opened;
 
     // Descriptions.
 

@@ -88,11 +88,11 @@ const _: () = assert!(core::mem::size_of::<Header>() <= HEADER_BYTES);
 pub struct Memory {
     /// Address space in use.
     pub mapped: AtomicU64,
-    /// In memory: anonymous memory, and private copies.
+    /// In memory: anonymous memory, and private copies. What is [a file](crate::op::OwnMemory) to `unixd`, it knows itself.
     pub resident: AtomicU64,
     /// The most that `mapped` was before something was unmapped.
     pub most_mapped: AtomicU64,
-    /// The same of `resident`.
+    /// The same of `resident`, and of such files.
     pub most_resident: AtomicU64,
     /// How many page faults it has handled.
     pub faults: AtomicU64,

@@ -9,7 +9,10 @@ use crate::Morsels;
 /// ```text
 /// of a root or a table that is entered:   1 | 0…0 | first page / 512 (27) | record (24)
 /// of others:                0 | dead | … | found (5) | entries besides the first that lead to it (32)
+/// of the first of 2 MiB:    … | broken | pieces | entries besides the first that lead to all of it (20) | …
 /// ```
+///
+/// The last only in a pool that is never recovered: there pages of 2 MiB may be shared in pieces (`share_pieces`).
 ///
 /// *Found* is what [recovery](crate::Recovery) compares: whoever leads to a frame must take it for the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +24,13 @@ const DEAD: u64 = 1 << 62;
 const COUNT: u64 = u32::MAX as u64;
 /// An entry leads to it in which it can be written.
 const FOUND_OWN: u64 = 1 << 36;
+/// One entry besides the first that leads to all of the 2 MiB, and all of them.
+const WHOLE: u64 = 1 << 40;
+const WHOLE_COUNT: u64 = 0xf_ffff * WHOLE;
+/// There are, or were, entries that lead to single pages of it.
+const PIECES: u64 = 1 << 60;
+/// No entry leads to all of it any more.
+const BROKEN: u64 = 1 << 61;
 
 impl State {
     pub fn root(record: u32, first: u64) -> State {
@@ -43,6 +53,13 @@ impl State {
     /// May one more entry lead to what has been found so?
     pub(crate) fn may_be_shared(self, as_what: State) -> bool {
         self.0 & !COUNT == as_what.0 && self.0 & FOUND_OWN == 0
+    }
+    /// The same of all of 2 MiB, in a pool where it may be shared in pieces, or not.
+    pub fn whole_sharers(self, in_pieces: bool) -> u64 {
+        match in_pieces {
+            true => (self.0 & WHOLE_COUNT) / WHOLE,
+            false => self.sharers(),
+        }
     }
     /// Entries besides the first that lead to it.
     pub fn sharers(self) -> u64 {
@@ -94,24 +111,86 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         self.memory.compare_exchange(at, old.0, new.0).is_ok()
     }
 
-    pub(crate) fn sharers(&self, frame: Frame) -> u64 {
-        State(self.pages.descriptor(frame)).sharers()
+    /// Is it a page of 2 MiB that may be shared in pieces?
+    fn has_pieces(&self, child: Child) -> bool {
+        child.kind == Kind::Huge && self.pages.grows()
+    }
+
+    /// The state of a child's first frame, what one entry that leads to the child counts there, and what says that none does.
+    fn counted(&self, child: Child) -> (u64, u64, u64) {
+        match self.has_pieces(child) {
+            true => (WHOLE_COUNT, WHOLE, BROKEN),
+            false => (COUNT, 1, DEAD),
+        }
+    }
+
+    /// Does no other entry lead to it, or to a part of it?
+    pub(crate) fn is_alone(&self, child: Child) -> bool {
+        let state = self.pages.descriptor(child.frame);
+        if !self.has_pieces(child) {
+            return State(state).sharers() == 0;
+        }
+        let mut has_piece = false;
+        if state & PIECES != 0 {
+            child.each_frame(|frame| {
+                has_piece |= State(self.pages.descriptor(frame)).sharers() > 0;
+            });
+        }
+        state & WHOLE_COUNT == 0 && !has_piece
     }
 
     /// One more entry leads to it; `false` if it was given up in the meantime.
     #[inline(always)]
-    pub(crate) fn share(&self, frame: Frame) -> bool {
-        let more = |old| (old & (DEAD | ROOT) == 0).then_some(old + 1);
-        self.pages.change_descriptor(frame, more).is_some()
+    pub(crate) fn share(&self, child: Child) -> bool {
+        let (_, one, none) = self.counted(child);
+        let more = |old| (old & (none | ROOT) == 0).then_some(old + one);
+        self.pages.change_descriptor(child.frame, more).is_some()
     }
 
     /// One entry less leads to it; `true` if it was the last. Then it is the caller's, who gives it up by
     /// [`release`](Self::release) once nobody looks at it.
     #[inline(always)]
-    pub(crate) fn unshare(&self, frame: Frame) -> bool {
-        let is_shared = |old| State(old).sharers() > 0;
-        let less = |old| Some(if is_shared(old) { old - 1 } else { DEAD });
-        self.pages.change_descriptor(frame, less).is_some_and(|old| !is_shared(old))
+    pub(crate) fn unshare(&self, child: Child) -> bool {
+        let (count, one, none) = self.counted(child);
+        let is_shared = |old: u64| old & ROOT == 0 && old & count != 0;
+        let less = |old| {
+            Some(match (is_shared(old), none) {
+                (true, _) => old - one,
+                // Who leads to pieces of it is counted still.
+                (false, BROKEN) => old | BROKEN,
+                (false, _) => DEAD,
+            })
+        };
+        self.pages.change_descriptor(child.frame, less).is_some_and(|old| !is_shared(old))
+    }
+
+    /// One more entry leads to each page of the 2 MiB, by itself: fills `table` with them. Whoever leads to all of it counts as one who
+    /// leads to each.
+    pub(crate) fn share_pieces(&self, huge: Child, table: Frame) {
+        let mut old = self.pages.descriptor(huge.frame);
+        while let Err(now) = self.pages.exchange_descriptor(huge.frame, old, old | PIECES) {
+            old = now;
+        }
+        let mut index = 0;
+        huge.each_frame(|frame| {
+            let piece = Child { frame, kind: Kind::Page };
+            // Nobody gives it up: the caller leads to all of it still.
+            if self.share(piece) {
+                let link = Link::own(piece, !self.ordered()).lowered();
+                self.memory.store(At::new(table, index), link.0);
+            }
+            index += 1;
+        });
+    }
+
+    /// Nobody leads to all of the 2 MiB any more: gives up the pages to which nobody leads either.
+    fn release_pieces(&self, huge: Child) {
+        huge.each_frame(|frame| {
+            let piece = Child { frame, kind: Kind::Page };
+            if self.unshare(piece) {
+                self.give(piece);
+            }
+        });
     }
 
     /// Gives up what no entry leads to, no core has cached and nobody looks at.
@@ -122,10 +201,13 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if let Kind::Table(level) = child.kind {
             for index in 0..paging::ENTRIES {
                 let link = self.load(At::new(child.frame, index));
-                if !link.is_hole() && self.unshare(link.frame()) {
+                if !link.is_hole() && self.unshare(link.child(level)) {
                     self.release(link.child(level));
                 }
             }
+        }
+        if self.has_pieces(child) && self.pages.descriptor(child.frame) & PIECES != 0 {
+            return self.release_pieces(child);
         }
         self.give(child);
     }

@@ -208,7 +208,7 @@ impl<M: Memory, P: Pages, C: Cores> Marks for InPool<'_, '_, M, P, C> {
             }
             Reserved::Before => {
                 let before = State(self.0.pages.descriptor(child.frame));
-                let shared = before.may_be_shared(found) && self.0.share(child.frame);
+                let shared = before.may_be_shared(found) && self.0.share(child);
                 shared.then_some(false).ok_or(Refused::Damaged)
             }
             Reserved::Outside => Err(Refused::Damaged),

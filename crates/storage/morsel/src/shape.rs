@@ -227,7 +227,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 continue;
             }
             let lowered = self.lower(at, link);
-            if !self.share(link.frame()) {
+            if !self.share(link.child(level)) {
                 return Err(Refused::Damaged);
             }
             self.memory.store(copy, lowered.0);

@@ -126,7 +126,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         self.memory.fence();
         self.cores.invalidate(record.id, pages);
         for link in gone.into_iter().filter(|link| !link.is_hole()) {
-            if self.unshare(link.frame()) {
+            if self.unshare(link.child(level)) {
                 limbo.push(link.child(level));
             }
         }
@@ -337,7 +337,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         // What lies in a row goes back together.
         let (mut first, mut count) = (Frame(0), 0);
         for frame in gone.into_iter().filter(|link| !link.is_hole()).map(Link::frame) {
-            if !self.unshare(frame) {
+            if !self.unshare(Child { frame, kind: Kind::Page }) {
                 continue;
             }
             self.pages.set_descriptor(frame, 0);
@@ -360,13 +360,13 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         let link = self.load(at);
         if !link.is_hole() {
             let child = link.child(level);
-            if child.kind != Kind::Huge && self.sharers(child.frame) == 0 {
+            if child.kind != Kind::Huge && self.is_alone(child) {
                 return true;
             }
         }
         self.put(at, 0);
         self.memory.fence();
-        if !link.is_hole() && self.unshare(link.frame()) {
+        if !link.is_hole() && self.unshare(link.child(level)) {
             // What is shared was given up by the last other object at this moment.
             self.cores.grace();
             match link.child(level) {

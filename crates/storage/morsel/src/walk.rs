@@ -395,7 +395,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         left: &mut Leftovers,
     ) -> Result<(), Refused> {
         let old = link.child(level);
-        if self.sharers(old.frame) == 0 {
+        if self.is_alone(old) {
             self.lower_shared(old);
             self.exchange(at, link, link.raised());
             return Ok(());
@@ -403,14 +403,34 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if left.is_full() {
             return Err(Refused::Again);
         }
+        if old.kind == Kind::Huge && self.pages.grows() {
+            return self.divide(path, at, link, left);
+        }
         let new = Child { frame: self.pages.take(old.kind.order())?, ..old };
         let copied = self.copy(old, new);
         if copied && self.install(path, at, level, link, new) {
-            if self.unshare(old.frame) {
+            if self.unshare(old) {
                 left.push(old);
             }
         } else {
             left.push(new);
+        }
+        Ok(())
+    }
+
+    /// Replaces a page of 2 MiB that others have, too, by a table of its pages, of which each is copied when it is written to.
+    /// (Recovery would have to tell such pages from others: where what is stored survives, all of the 2 MiB is copied.)
+    fn divide(&self, path: Path, at: At, link: Link, left: &mut Leftovers) -> Result<(), Refused> {
+        let huge = link.child(2);
+        let frame = self.pages.take(0)?;
+        let table = Child { frame, kind: Kind::Table(1) };
+        self.memory.zero(frame);
+        self.share_pieces(huge, frame);
+        self.save(table);
+        if !self.install(path, at, 2, link, table) {
+            left.push(table);
+        } else if self.unshare(huge) {
+            left.push(huge);
         }
         Ok(())
     }
@@ -424,7 +444,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             let link = self.load(at);
             let below = link.child(level);
             let is_own = !link.is_hole() && link.is_own();
-            if is_own && (matches!(below.kind, Kind::Table(_)) || self.sharers(below.frame) > 0) {
+            if is_own && (matches!(below.kind, Kind::Table(_)) || !self.is_alone(below)) {
                 self.exchange(at, link, link.lowered());
                 self.write_back(at);
             }
@@ -437,14 +457,14 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     fn copy(&self, old: Child, new: Child) -> bool {
         let mut same = true;
         match old.kind {
-            Kind::Table(_) => {
+            Kind::Table(level) => {
                 self.memory.zero(new.frame);
                 same = (0..paging::ENTRIES).all(|index| {
                     let link = self.load(At::new(old.frame, index));
                     if link.is_hole() {
                         return true;
                     }
-                    let shared = !link.is_claim() && self.share(link.frame());
+                    let shared = !link.is_claim() && self.share(link.child(level));
                     if shared {
                         self.memory.store(At::new(new.frame, index), link.lowered().left().0);
                     }

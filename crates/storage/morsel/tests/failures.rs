@@ -200,7 +200,7 @@ fn format(old: World, taken: u8, muted: Option<Site>) -> Result<BTreeSet<Site>, 
     let world = World::booted(old.image(), Domain::Memory);
     world.memory.borrow_mut().watch();
     world.memory.borrow_mut().muted = muted;
-    (0..taken).for_each(|_| assert!(morsel::Pages::take(&world, 0).is_some()));
+    (0..taken).for_each(|_| assert!(morsel::Pages::take(&world, 0).is_ok()));
     world.morsels().format().expect("format");
     world.memory.borrow_mut().point();
     let points = world.memory.borrow_mut().take_points();

@@ -136,7 +136,7 @@ fn survey(world: &World, random: &mut fastrand::Rng, contents: &Contents) -> Res
 }
 
 fn run(seed: u64, frames: usize, domain: Domain, operations: usize) {
-    run_where(seed, World::new(frames, domain), operations);
+    run_in(seed, World::new(frames, domain), operations);
 }
 
 /// What an operation answers that is repeated while pages are on their way between other cores.
@@ -148,7 +148,7 @@ fn until_done(op: Op, world: &World) -> Result<Option<[u64; 2]>, Refused> {
         .unwrap_or_else(|| op.run(world))
 }
 
-fn run_where(seed: u64, mut world: World, operations: usize) {
+fn run_in(seed: u64, mut world: World, operations: usize) {
     let (mut random, domain, busy) = (fastrand::Rng::with_seed(seed), world.domain, world.busy);
     world.morsels().format().expect("format");
     let mut contents = Contents::new();
@@ -188,7 +188,7 @@ fn run_where(seed: u64, mut world: World, operations: usize) {
             survey(&world, &mut random, &contents)
                 .unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
         }
-        if n % 2003 == 0 {
+        if n % 2003 == 0 && !world.grows {
             world = World::booted(world.image(), domain).with_busy(busy);
             world.recover().unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
             contents.values_mut().for_each(|object| *object = object.settled().clone());
@@ -216,6 +216,16 @@ fn random_operations_are_those_of_the_model_where_caches_are_lost() {
     run(0x7e55_e7a5_0000_0002, 6000, Domain::Memory, OPERATIONS);
 }
 
+/// Pages of 2 MiB that a snapshot has, too, are copied page by page.
+#[test]
+fn random_operations_in_a_pool_that_does_not_survive() {
+    for (seed, frames) in [(21, 6000), (22, 3000), (23, 4000), (24, 5000)] {
+        let mut world = World::new(frames, Domain::Caches);
+        world.grows = true;
+        run_in(0x7e55_e7a5_0000_0000 + seed, world, OPERATIONS / 64);
+    }
+}
+
 #[test]
 fn random_operations_in_a_pool_that_is_nearly_empty() {
     for seed in 3..11 {
@@ -228,7 +238,7 @@ fn random_operations_in_a_pool_that_is_nearly_empty() {
 fn random_operations_in_a_pool_that_others_take_from() {
     for (seed, busy) in [(11, 4), (12, 2), (13, 3)] {
         let world = World::new(6000, Domain::Caches).with_busy(busy);
-        run_where(0x7e55_e7a5_0000_0000 + seed, world, OPERATIONS / 16);
+        run_in(0x7e55_e7a5_0000_0000 + seed, world, OPERATIONS / 16);
     }
 }
 

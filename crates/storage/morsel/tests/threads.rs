@@ -14,6 +14,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 const FRAMES: usize = 28;
+/// A machine that does not survive has 2 MiB besides, of which only so many pages are there: the others, which nobody writes, are alike.
+const LARGE: u64 = 512;
+const PIECES: u64 = 3;
 const HEAD: u64 = 4;
 const CORES: usize = 3;
 
@@ -29,6 +32,8 @@ struct Uses {
 
 struct Shared {
     memory: Recorder,
+    /// Is the page of 2 MiB in use, and which pieces of it are?
+    large: BTreeSet<u64>,
     used: Vec<bool>,
     descriptors: Vec<u64>,
     /// By core.
@@ -42,6 +47,8 @@ struct Shared {
 struct Machine {
     state: Mutex<Shared>,
     domain: Domain,
+    /// Is it a pool that does not survive, and so shares 2 MiB in pieces?
+    grows: bool,
     points: BTreeMap<Place, AtomicUsize>,
     allocator: AtomicUsize,
     /// Odd while a core walks, and while it executes an instruction.
@@ -95,7 +102,7 @@ impl Core {
             let found = self.translate(record, page, write);
             let result = found.map(|frame| {
                 self.use_of((frame, 0), write);
-                self.with(|state| then(&mut state.memory, frame))
+                self.with(|state| then(&mut state.memory, stored(frame)))
             });
             self.machine.instructions[self.id].fetch_add(1, SeqCst);
             if let Some(result) = result {
@@ -128,6 +135,10 @@ impl Core {
             writable &= link.0 & 2 != 0;
             frame = link.frame().0;
             level -= 1;
+            if level == 1 && link.is_huge() {
+                frame += page & 511;
+                break;
+            }
         }
         if write && !writable {
             return None;
@@ -184,7 +195,7 @@ impl Core {
 impl Memory for Core {
     fn load(&self, at: At) -> u64 {
         self.use_of((at.frame.0, at.index), false);
-        self.with(|state| state.memory.load(at.frame.0, at.index))
+        self.with(|state| state.memory.load(stored(at.frame.0), at.index))
     }
     fn store(&self, at: At, value: u64) {
         self.use_of((at.frame.0, at.index), true);
@@ -205,13 +216,17 @@ impl Memory for Core {
         for (_, point) in self.machine.points.range(places) {
             point.fetch_add(1, SeqCst);
         }
-        self.with(|state| state.memory.write_back(frame.0, line));
+        self.with(|state| state.memory.write_back(stored(frame.0), line));
     }
     fn fence(&self) {
         self.with(|state| state.memory.fence());
     }
     fn zero(&self, frame: Frame) {
         self.use_of((frame.0, 0), true);
+        if frame.0 >= LARGE + PIECES {
+            return;
+        }
+        let frame = Frame(stored(frame.0));
         self.with(|state| {
             (0..LINES).for_each(|line| state.memory.store_line(frame.0, line, [0; WORDS]));
         });
@@ -219,6 +234,7 @@ impl Memory for Core {
     fn copy(&self, from: Frame, to: Frame) {
         self.use_of((from.0, 0), false);
         self.use_of((to.0, 0), true);
+        let (from, to) = (Frame(stored(from.0)), Frame(stored(to.0)));
         self.with(|state| {
             for line in 0..LINES {
                 let words = std::array::from_fn(|n| state.memory.load(from.0, line * WORDS + n));
@@ -231,10 +247,28 @@ impl Memory for Core {
     }
 }
 
+/// Where a frame is in memory.
+fn stored(frame: u64) -> u64 {
+    match frame.checked_sub(LARGE) {
+        Some(piece) => FRAMES as u64 + piece.min(PIECES),
+        None => frame,
+    }
+}
+
 impl Pages for Core {
+    fn grows(&self) -> bool {
+        self.machine.grows
+    }
     fn take(&self, order: u8) -> Result<Frame, Refused> {
-        assert_eq!(order, 0, "no large pages here");
         self.machine.allocator.fetch_add(1, SeqCst);
+        if order > 0 {
+            assert!(self.machine.grows, "no large pages here");
+            return self.with(|state| {
+                let is_free = state.large.is_empty();
+                is_free.then(|| state.large.extend(LARGE..LARGE + 512)).ok_or(Refused::NoMemory)?;
+                Ok(Frame(LARGE))
+            });
+        }
         self.with(|state| {
             let found = state.used.iter().position(|used| !used).ok_or(Refused::NoMemory)?;
             state.used[found] = true;
@@ -242,11 +276,14 @@ impl Pages for Core {
         })
     }
     fn give(&self, frame: Frame, order: u8) {
-        assert_eq!(order, 0, "no large pages here");
         self.machine.allocator.fetch_add(1, SeqCst);
+        let frames = frame.0..frame.0 + (1 << order);
         let wrong = self.with(|state| {
-            let twice = !std::mem::replace(&mut state.used[frame.0 as usize], false);
-            let cached = state.tlb.iter().flatten().any(|(_, page)| page.0 == frame.0);
+            let twice = frames.clone().any(|frame| match frame >= LARGE {
+                true => !state.large.remove(&frame),
+                false => !std::mem::replace(&mut state.used[frame as usize], false),
+            });
+            let cached = state.tlb.iter().flatten().any(|(_, page)| frames.contains(&page.0));
             (twice || cached).then(|| format!("{frame:?}: given twice {twice}, cached {cached}"))
         });
         wrong.into_iter().for_each(|wrong| self.fail(wrong));
@@ -308,20 +345,21 @@ impl Cores for Core {
 }
 
 impl Machine {
-    fn new(domain: Domain, points: &BTreeSet<Place>) -> Machine {
-        let mut image = Image::new(FRAMES);
+    fn new(domain: Domain, grows: bool, points: &BTreeSet<Place>) -> Machine {
+        let mut image = Image::new(if grows { stored(u64::MAX) as usize + 1 } else { FRAMES });
         for level in 1..4u64 {
             (0..PAGE).for_each(|n| image.store(level, n, Link::zeros(Frame(level - 1)).0));
         }
-        Machine::booted(image, domain, points)
+        Machine { grows, ..Machine::booted(image, domain, points) }
     }
     fn booted(image: Image, domain: Domain, points: &BTreeSet<Place>) -> Machine {
         let mut used = vec![false; FRAMES];
         used[..=HEAD as usize].fill(true);
         let state = Shared {
             memory: Recorder::new(image),
+            large: BTreeSet::new(),
             used,
-            descriptors: vec![0; FRAMES],
+            descriptors: vec![0; LARGE as usize + 512],
             tlb: Default::default(),
             uses: Uses::default(),
             noted: Vec::new(),
@@ -330,6 +368,7 @@ impl Machine {
         Machine {
             state: Mutex::new(state),
             domain,
+            grows: false,
             points: points.iter().map(|&place| (place, AtomicUsize::new(0))).collect(),
             allocator: AtomicUsize::new(0),
             walks: std::array::from_fn(|_| AtomicUsize::new(0)),
@@ -361,6 +400,13 @@ fn after_failure(core: &Core, page: impl FnOnce(&Core)) {
 /// Frames in use are those that recovery finds; then all are given back.
 fn audit(core: &Core) {
     core.with(|state| assert_eq!(state.wrong, None));
+    if !core.machine.grows {
+        recovers(core);
+    }
+    gives_all_back(core);
+}
+
+fn recovers(core: &Core) {
     let (image, used) = core.with(|state| (state.memory.now().clone(), state.used.clone()));
     let machine = Machine::booted(image, core.machine.domain, &BTreeSet::new());
     machine.state.lock().expect("new").used[HEAD as usize] = false;
@@ -374,6 +420,9 @@ fn audit(core: &Core) {
         let (mine, found) = (State(mine[frame]), State(found[frame]));
         assert_eq!(mine.sharers(), found.sharers(), "frame {frame}: {mine:x?} {found:x?}");
     }
+}
+
+fn gives_all_back(core: &Core) {
     // Nobody has mapped what is destroyed.
     core.with(|state| state.tlb = Default::default());
     for id in 1..8 {
@@ -383,6 +432,7 @@ fn audit(core: &Core) {
     }
     core.with(|state| assert_eq!(state.wrong, None));
     let left = core.with(|state| state.used.iter().filter(|used| **used).count());
+    core.with(|state| assert_eq!(state.large, BTreeSet::new()));
     // Before the head; it; the directory and its page.
     assert_eq!(left, HEAD as usize + 3);
 }
@@ -398,6 +448,22 @@ fn run(
     cores: &'static [Body],
     after: Body,
 ) {
+    run_in(name, (domain, false), bound, before, cores, after);
+}
+
+/// The same where pages of 2 MiB are shared in pieces.
+fn run_large(name: &str, before: Body, cores: &'static [Body], after: Body) {
+    run_in(name, (Domain::Caches, true), 3, before, cores, after);
+}
+
+fn run_in(
+    name: &str,
+    (domain, grows): (Domain, bool),
+    bound: usize,
+    before: Body,
+    cores: &'static [Body],
+    after: Body,
+) {
     let mut points: BTreeSet<Place> = BTreeSet::new();
     loop {
         let new = std::sync::Arc::new(Mutex::new(BTreeSet::new()));
@@ -408,7 +474,7 @@ fn run(
         let (found, counted, known) = (new.clone(), count.clone(), points.clone());
         model.check(move || {
             counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let machine = Arc::new(Machine::new(domain, &known));
+            let machine = Arc::new(Machine::new(domain, grows, &known));
             let core = Core { machine: machine.clone(), id: 0 };
             core.morsels().format().expect("room");
             before(&core);
@@ -426,7 +492,10 @@ fn run(
                 let mut found = found.lock().expect("nobody panics here");
                 found.extend(state.uses.by.iter().filter_map(|(place, (read, written))| {
                     let both = read | written;
-                    (*written != 0 && both.count_ones() > 1).then_some(*place)
+                    // Of pieces, and of the entries that lead to them, one in front and one behind stand for all.
+                    let is_one = !grows || matches!(place, (0..=LARGE, 0 | PAGE) | (0..=513, 1));
+                    let is_one = is_one || *place == (LARGE + 1, PAGE);
+                    (is_one && *written != 0 && both.count_ones() > 1).then_some(*place)
                 }));
             });
             after(&core);
@@ -872,6 +941,103 @@ fn an_object_is_committed_while_somebody_writes() {
             });
             let released = core.morsels().release_commit(open(core, 1)).expect("nobody else");
             while !core.morsels().reap(released.expect("committed")).expect("sound") {}
+        },
+    );
+}
+
+/// Two objects that have a page of 2 MiB, with something in two of its pages.
+fn large(core: &Core) {
+    let record = create(core, 1, 2);
+    assert_eq!(core.morsels().populate(record, 0, 512, true), Ok(512));
+    [0, 1].into_iter().for_each(|page| core.write(record, page, 0, 7 + page).expect("there"));
+    core.until(|| core.morsels().snapshot(open(core, 1), 2)).expect("room");
+    core.with(|state| state.tlb[0].clear());
+}
+
+#[test]
+fn both_who_share_a_large_page_write() {
+    run_large(
+        "both write to 2 MiB",
+        large,
+        &[
+            |core| core.write(open(core, 1), 0, 0, 1).expect("room"),
+            |core| core.write(open(core, 2), 0, 0, 2).expect("room"),
+        ],
+        |core| {
+            let read = [(1, 0), (1, 1), (2, 0), (2, 1)];
+            let read = read.map(|(id, page)| core.read(open(core, id), page, 0).expect("there"));
+            assert_eq!(read, [1, 8, 2, 8]);
+        },
+    );
+}
+
+#[test]
+fn two_divide_a_large_page() {
+    run_large(
+        "two divide 2 MiB",
+        large,
+        &[
+            |core| core.write(open(core, 1), 0, 0, 1).expect("room"),
+            |core| core.write(open(core, 1), 1, 0, 2).expect("room"),
+        ],
+        |core| {
+            let read = [(1, 0), (1, 1), (2, 0), (2, 1)];
+            let read = read.map(|(id, page)| core.read(open(core, id), page, 0).expect("there"));
+            assert_eq!(read, [1, 2, 7, 8]);
+        },
+    );
+}
+
+#[test]
+fn a_large_page_is_divided_while_who_shares_it_is_destroyed() {
+    run_large(
+        "divide 2 MiB, destroy",
+        large,
+        &[
+            |core| core.write(open(core, 1), 1, 0, 1).expect("room"),
+            |core| core.destroy(open(core, 2)).expect("it is there"),
+        ],
+        |core| {
+            let read = [0, 1].map(|page| core.read(open(core, 1), page, 0));
+            assert_eq!(read, [Ok(7), Ok(1)]);
+        },
+    );
+}
+
+#[test]
+fn a_large_page_is_divided_while_a_snapshot_is_taken() {
+    run_large(
+        "divide 2 MiB, snapshot",
+        large,
+        &[
+            |core| core.until(|| core.write(open(core, 1), 0, 0, 1)).expect("room"),
+            |core| {
+                core.until(|| core.morsels().snapshot(open(core, 1), 3)).expect("room");
+            },
+        ],
+        |core| {
+            let read = [(1, 0), (2, 0), (1, 1), (2, 1), (3, 1)];
+            let read = read.map(|(id, page)| core.read(open(core, id), page, 0).expect("there"));
+            assert_eq!(read, [1, 7, 8, 8, 8]);
+            let cut = core.read(open(core, 3), 0, 0);
+            assert!(cut == Ok(1) || cut == Ok(7), "{cut:?}");
+        },
+    );
+}
+
+#[test]
+fn a_large_page_is_divided_while_who_shares_it_discards() {
+    run_large(
+        "divide 2 MiB, discard",
+        large,
+        &[
+            |core| core.write(open(core, 1), 0, 0, 1).expect("room"),
+            |core| core.discard(open(core, 2), 0, 512).expect("there"),
+        ],
+        |core| {
+            let read = [(1, 0), (1, 1), (2, 0), (2, 1)];
+            let read = read.map(|(id, page)| core.read(open(core, id), page, 0).expect("there"));
+            assert_eq!(read, [1, 8, 0, 0]);
         },
     );
 }

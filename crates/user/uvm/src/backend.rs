@@ -282,6 +282,11 @@ pub trait Backend {
     fn object_punch(&mut self, _object: ObjectId, _page: u64, _pages: u64) -> bool {
         false
     }
+    /// Makes an object of so many zeros that is this process's alone, and can be [mapped by one entry](Self::object_whole). `None`: there
+    /// is none to be had. Its pages may be large if they are wanted so.
+    fn object_own(&mut self, _pages: u64, _large: bool) -> Option<ObjectId> {
+        None
+    }
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);
     /// No entry maps this object any more.

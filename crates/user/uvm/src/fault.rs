@@ -66,8 +66,7 @@ impl Space {
         if access != Access::Read || addr / PAGE != sp / PAGE {
             return access;
         }
-        let is_own =
-            |entry: &&Entry| entry.prot.allows(Access::Write) && !entry.flags.has(Flags::SHARED);
+        let is_own = |entry: &&Entry| entry.prot.allows(Access::Write) && !entry.is_direct();
         match self.map.find(sp / PAGE).filter(is_own) {
             Some(_) => Access::Write,
             None => access,
@@ -82,23 +81,20 @@ impl Space {
         page: u64,
         access: Access,
     ) -> Result<(), FaultError> {
-        if entry.flags.has(Flags::SHARED) {
-            return match entry.object {
-                Some(object) => {
-                    if entry.pages() >= REGION_PAGES {
-                        return self.map_shared(b, entry, object, page, access);
-                    }
-                    self.map_object(b, entry, object, page, entry.prot)
-                }
-                None => Err(FaultError::NoPage),
-            };
+        if entry.is_direct() {
+            return self.map_direct(b, entry, page, access);
         }
         let (key, slot) = split(page);
         let has_anon = self.amap.chunk(key).is_some_and(|chunk| chunk.filled.get(slot));
         match (has_anon, access == Access::Write, entry.object) {
             (true, true, _) => Ok(self.own_anon(b, entry, page)?),
             (true, false, _) => Ok(self.map_anons(b, entry, page)?),
-            (false, true, None) => Ok(self.zero_fill(b, entry, page)?),
+            (false, true, None) => {
+                if Self::may_be_own(entry) && self.amap.chunk(key).is_none() {
+                    return self.first_write(b, entry, page);
+                }
+                Ok(self.zero_fill(b, entry, page)?)
+            }
             (false, false, None) if self.is_written_next(entry, page) => {
                 Ok(self.zero_fill_early(b, entry, page)?)
             }
@@ -110,6 +106,44 @@ impl Space {
                 self.map_object(b, entry, object, page, entry.prot.read_only())
             }
             (false, true, Some(object)) => self.copy_object(b, entry, object, page),
+        }
+    }
+
+    /// The first write to a half of a region in a large entry: perhaps the first one to it at all.
+    #[inline(never)]
+    fn first_write(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+    ) -> Result<(), FaultError> {
+        match self.become_own(b, entry)? {
+            false => Ok(self.zero_fill(b, entry, page)?),
+            true => match self.map.find(page).copied() {
+                Some(entry) => self.map_direct(b, &entry, page, Access::Write),
+                None => Err(FaultError::NotMapped),
+            },
+        }
+    }
+
+    /// A page of an object to which stores go.
+    #[inline]
+    fn map_direct(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+        access: Access,
+    ) -> Result<(), FaultError> {
+        let Some(object) = entry.object else { return Err(FaultError::NoPage) };
+        let mapped = match entry.pages() >= REGION_PAGES {
+            true => self.map_shared(b, entry, object, page, access),
+            false => self.map_object(b, entry, object, page, entry.prot),
+        };
+        match mapped {
+            // The process's own object has all pages: there is no memory for this one.
+            Err(FaultError::NoPage) if entry.flags.has(Flags::OWN) => Err(FaultError::NoMemory),
+            mapped => mapped,
         }
     }
 
@@ -268,6 +302,7 @@ impl Space {
         access: Access,
     ) -> Result<(), FaultError> {
         let key = page >> 9;
+        self.pmap.drop_condemned(b)?;
         if self.pmap.is_whole(key) {
             // Another thread has mapped it, or the object has nothing there, or there was no memory.
             let object_page = entry.object_page(page);

@@ -31,6 +31,7 @@ impl Space {
     /// There is no memory. Nothing has to be undone.
     pub fn before_fork(&mut self, b: &mut impl Backend) -> Result<MixedRegions, NoMemory> {
         self.pmap.drop_condemned(b)?;
+        self.before_fork_of_own(b)?;
         self.amap.drop_spare(b);
         let mut mixed = Vec::new();
         let sparse = self.sparse_regions()?;
@@ -158,7 +159,7 @@ impl Space {
                 // A whole entry: no other has to be made of it.
                 self.unmap_pages(b, entry.start, entry.end)?;
             } else {
-                self.discard(b, entry.start, entry.end, entry.is_pure_anonymous())?;
+                self.discard_entry(b, &entry)?;
             }
         }
         if self.map.may_have(Flags::LOCKED) {

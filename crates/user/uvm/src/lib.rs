@@ -34,6 +34,7 @@ mod madvise;
 pub mod map;
 mod maps;
 mod mmap;
+mod own;
 pub mod pairs;
 pub mod pmap;
 mod protect;
@@ -54,6 +55,7 @@ pub use madvise::Advice;
 pub use map::{Entry, Flags};
 pub use maps::{Detail, ObjectName, Span, SHARED_MEMORY};
 pub use mmap::{MapRequest, Placement};
+pub use own::OWN_LEAST;
 pub use remap::RemapFlags;
 pub use space::{Limits, Space};
 pub use types::{

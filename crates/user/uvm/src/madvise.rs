@@ -96,7 +96,7 @@ impl Space {
         if entry.flags.has(Flags::LARGE_PAGES) {
             return self.advise_large(b, entry, advice);
         }
-        let private_anonymous = entry.object.is_none() && !entry.flags.has(Flags::SHARED);
+        let private_anonymous = entry.is_private_anonymous();
         let set = |entry: &mut Entry, flag: Flags, on: bool| {
             entry.flags = if on { entry.flags.or(flag) } else { entry.flags.without(flag) };
         };
@@ -107,7 +107,7 @@ impl Space {
                     set(e, Flags::WANTS_LARGE, large);
                     set(e, Flags::WANTS_SMALL, !large);
                 })?;
-                if let (Some(object), true) = (entry.object, entry.flags.has(Flags::SHARED)) {
+                if let (Some(object), true) = (entry.object, entry.is_direct()) {
                     b.object_advise(object, large);
                 }
             }
@@ -115,11 +115,11 @@ impl Space {
                 if entry.flags.has(Flags::LOCKED) && !locked {
                     return Err(Error::Invalid);
                 }
-                self.discard(b, entry.start, entry.end, entry.is_pure_anonymous())?;
+                self.discard_entry(b, entry)?;
             }
             Advice::Remove => self.remove_of_object(b, entry)?,
             Advice::Free if !private_anonymous => return Err(Error::Invalid),
-            Advice::Free => self.discard(b, entry.start, entry.end, true)?,
+            Advice::Free => self.discard_entry(b, entry)?,
             Advice::Wipe(true) if !private_anonymous => return Err(Error::Invalid),
             Advice::Wipe(on) => {
                 self.map.change(entry.start, entry.end, |e| set(e, Flags::WIPE_ON_FORK, on))?;
@@ -168,7 +168,8 @@ impl Space {
 
     /// A part of an object becomes a hole, for all that have it mapped.
     fn remove_of_object(&mut self, b: &mut impl Backend, entry: &Entry) -> Result<(), Error> {
-        let Some(object) = entry.object.filter(|_| !entry.flags.has(Flags::LOCKED)) else {
+        let special = Flags::LOCKED.or(Flags::OWN);
+        let Some(object) = entry.object.filter(|_| !entry.flags.has_any(special)) else {
             return Err(Error::Invalid);
         };
         if !entry.flags.has(Flags::SHARED) || entry.flags.has(Flags::NEVER_WRITE) {

@@ -13,7 +13,7 @@ use tables::{Item, Iter, Place, Ranges};
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// Stores go to the object (`MAP_SHARED`); otherwise they go to the amap.
+    /// Stores go to the object (`MAP_SHARED`); otherwise, but for [`OWN`](Flags::OWN), they go to the amap.
     pub const SHARED: Flags = Flags(1);
     /// Grows downward when touched below its start.
     pub const GROWS_DOWN: Flags = Flags(2);
@@ -35,6 +35,10 @@ impl Flags {
     pub const WANTS_LARGE: Flags = Flags(512);
     /// `MADV_NOHUGEPAGE`.
     pub const WANTS_SMALL: Flags = Flags(1024);
+    /// Private memory that is an object of the process's own: stores go there, and nobody else has it.
+    pub const OWN: Flags = Flags(2048);
+    /// Stores go to the object, whoever has it.
+    pub const DIRECT: Flags = Flags::SHARED.or(Flags::OWN);
 
     /// The flags in either.
     pub const fn or(self, other: Flags) -> Flags {
@@ -89,6 +93,18 @@ impl Entry {
     /// Private and without an object: only anons are ever mapped in it.
     pub fn is_pure_anonymous(&self) -> bool {
         self.object.is_none()
+    }
+    /// Are stores stores to the object?
+    #[inline]
+    pub fn is_direct(&self) -> bool {
+        self.flags.has_any(Flags::DIRECT)
+    }
+    /// Is it, for the program, private memory that comes from nowhere?
+    pub fn is_private_anonymous(&self) -> bool {
+        match self.object {
+            None => !self.flags.has(Flags::SHARED),
+            Some(_) => self.flags.has(Flags::OWN),
+        }
     }
     fn part(&self, start: u64, end: u64) -> Entry {
         Entry { start, end, offset: self.offset_at(start), ..*self }
@@ -380,17 +396,31 @@ impl Map {
     #[inline]
     fn enter(&mut self, place: Place, entry: Entry) -> Result<Place, NoMemory> {
         if let Some(object) = entry.object {
-            let index = object.index();
-            if index >= self.users.len() {
-                self.users.try_reserve(index + 1 - self.users.len())?;
-                self.users.resize(index + 1, Users::default());
-            }
+            self.make_count(object)?;
         }
         let place = self.entries.insert_at(place, entry)?;
-        if let Some(users) = entry.object.and_then(|object| self.users.get_mut(object.index())) {
-            users.count += 1;
+        if let Some(object) = entry.object {
+            self.count_in(object);
         }
         Ok(place)
+    }
+
+    /// Makes room for how many entries map an object.
+    #[inline]
+    fn make_count(&mut self, object: ObjectId) -> Result<(), NoMemory> {
+        let index = object.index();
+        if index >= self.users.len() {
+            self.users.try_reserve(index + 1 - self.users.len())?;
+            self.users.resize(index + 1, Users::default());
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn count_in(&mut self, object: ObjectId) {
+        if let Some(users) = self.users.get_mut(object.index()) {
+            users.count += 1;
+        }
     }
 
     /// Takes the entry at a place out, with its pages. Answers the place of the next.
@@ -701,6 +731,26 @@ impl Map {
                 false => self.entries.next(place),
             };
         }
+    }
+
+    /// The entry that begins at `start`, which has no object, gets one: nothing else begins or ends with that.
+    pub(crate) fn give_object(
+        &mut self,
+        start: u64,
+        object: ObjectId,
+        offset: u64,
+        flag: Flags,
+    ) -> Result<(), NoMemory> {
+        let place = self.entries.seek(start);
+        let Some(&entry) = self.entries.get(place).filter(|entry| entry.start == start) else {
+            return Ok(());
+        };
+        self.make_count(object)?;
+        self.count_in(object);
+        let flags = entry.flags.or(flag);
+        self.seen = self.seen.or(flags);
+        self.entries.replace(place, Entry { object: Some(object), offset, flags, ..entry });
+        Ok(())
     }
 
     /// Lowers the start of the entry that begins at `start`.

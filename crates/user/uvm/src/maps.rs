@@ -127,10 +127,11 @@ impl Space {
         let nothing = ObjectName::default();
         let mut last = (None, ObjectName::default());
         for entry in self.map.entries() {
-            if entry.object.is_some() && entry.object != last.0 {
-                last = (entry.object, entry.object.map(&mut name).unwrap_or_default());
+            let object = entry.object.filter(|_| !entry.flags.has(Flags::OWN));
+            if object.is_some() && object != last.0 {
+                last = (object, object.map(&mut name).unwrap_or_default());
             }
-            let (object, offset) = match entry.object {
+            let (object, offset) = match object {
                 Some(_) => (&last.1, entry.offset * PAGE),
                 None => (&nothing, 0),
             };
@@ -195,6 +196,10 @@ impl Space {
         }
         let is_memory = entry.object.is_some_and(|object| b.object_is_memory(object));
         let Residency { own, shared, objects, large } = resident;
+        if entry.flags.has(Flags::OWN) {
+            let locked = Self::locked(entry.flags, &resident);
+            return Amounts { private: objects, large_anons: large, locked, ..Amounts::default() };
+        }
         let (clean, shared_memory) = if is_shared { (0, objects) } else { (objects, 0) };
         let (large_memory, large_file) = if is_memory { (large, 0) } else { (0, large) };
         Amounts {
@@ -235,6 +240,8 @@ struct Amounts {
     /// Pages of memory and of files that pages of 2 MiB show.
     large_memory: u64,
     large_file: u64,
+    /// The same of private memory.
+    large_anons: u64,
     /// What was asked for in pages of 2 MiB.
     shared_apart: u64,
     private_apart: u64,
@@ -250,6 +257,7 @@ impl Amounts {
             shared_memory: self.shared_memory + other.shared_memory,
             large_memory: self.large_memory + other.large_memory,
             large_file: self.large_file + other.large_file,
+            large_anons: self.large_anons + other.large_anons,
             shared_apart: self.shared_apart + other.shared_apart,
             private_apart: self.private_apart + other.private_apart,
             locked: self.locked + other.locked,
@@ -278,7 +286,7 @@ fn push_size(text: &mut String, pages: u64, flags: Flags) {
 fn push_amounts(text: &mut String, amounts: &Amounts) {
     let &Amounts { private, shared_anons, clean, shared_memory, large_memory, large_file, .. } =
         amounts;
-    let &Amounts { shared_apart, private_apart, locked, .. } = amounts;
+    let &Amounts { shared_apart, private_apart, large_anons, locked, .. } = amounts;
     let anonymous = private + shared_anons;
     let resident = anonymous + clean + shared_memory;
     let written = anonymous + shared_memory;
@@ -294,7 +302,7 @@ fn push_amounts(text: &mut String, amounts: &Amounts) {
         ("Referenced:", resident * PAGE_KIB),
         ("Anonymous:", anonymous * PAGE_KIB),
         ("LazyFree:", 0),
-        ("AnonHugePages:", 0),
+        ("AnonHugePages:", large_anons * PAGE_KIB),
         ("ShmemPmdMapped:", large_memory * PAGE_KIB),
         ("FilePmdMapped:", large_file * PAGE_KIB),
         ("Shared_Hugetlb:", shared_apart * PAGE_KIB),

@@ -82,7 +82,9 @@ impl Space {
                 self.enter_giant(b, &entry);
             }
         } else {
+            let own = self.own_within(start, end)?;
             let removed = self.remove_pages(b, start, end);
+            self.give_up(b, own);
             let entered = removed.and_then(|()| self.map.insert(entry));
             self.release(b);
             entered?;
@@ -127,10 +129,9 @@ impl Space {
             }
         }
         if request.placement == Placement::HintAligned && pages >= REGION_PAGES {
-            if let Some((_, offset)) = request.object {
-                if let Some(start) = self.find_aligned(pages, offset / PAGE) {
-                    return Ok(start);
-                }
+            let offset = request.object.map_or(0, |(_, offset)| offset);
+            if let Some(start) = self.find_aligned(pages, offset / PAGE) {
+                return Ok(start);
             }
         }
         if request.flags.has(Flags::LARGE_PAGES) {
@@ -141,7 +142,7 @@ impl Space {
     }
 
     /// A place for pages of an object from `offset` on, where whole regions of it, or all of it, can be mapped by one entry.
-    fn find_aligned(&mut self, pages: u64, offset: u64) -> Option<u64> {
+    pub(crate) fn find_aligned(&mut self, pages: u64, offset: u64) -> Option<u64> {
         let giant = (pages >= LEAST_REGIONS * REGION_PAGES).then_some(GIANT_REGIONS * REGION_PAGES);
         let sizes = giant.into_iter().chain([REGION_PAGES]);
         let mut places = sizes.filter_map(|size| {

@@ -98,8 +98,12 @@ impl Pmap {
     pub fn next_key(&self, key: u64) -> Option<u64> {
         match self.has_wholes {
             true => self.next_of_both(key),
-            false => self.regions.next_key(key),
+            false => self.next_table(key),
         }
+    }
+    /// The same of those that have a table.
+    pub(crate) fn next_table(&self, key: u64) -> Option<u64> {
+        self.regions.next_key(key)
     }
     /// The same, where one entry may map a region.
     #[cold]

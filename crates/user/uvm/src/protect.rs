@@ -106,7 +106,7 @@ impl Space {
             return self.pmap.remove(b, &self.amap, key, lo, hi);
         }
         let of_chunk;
-        let own = if flags.has(Flags::SHARED) || !prot.has(Prot::WRITE) {
+        let own = if flags.has_any(Flags::DIRECT) || !prot.has(Prot::WRITE) {
             // Nothing depends on it.
             &ALL
         } else {

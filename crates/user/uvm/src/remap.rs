@@ -74,18 +74,25 @@ impl Space {
             && self.map.is_free_with_guard(end, start + new);
         if room_behind {
             self.make_way(b, end, start + new)?;
-            self.map.insert(Entry {
-                start: end,
-                end: start + new,
-                offset: if entry.object.is_some() { entry.object_page(end - 1) + 1 } else { 0 },
-                ..entry
+            self.map.insert(match entry.flags.has(Flags::OWN) {
+                true => Self::beside_own(&entry, end, start + new),
+                false => Entry {
+                    start: end,
+                    end: start + new,
+                    offset: if entry.object.is_some() { entry.object_page(end - 1) + 1 } else { 0 },
+                    ..entry
+                },
             })?;
             return Ok(addr);
         }
         if !flags.may_move {
             return Err(Error::NoMemory);
         }
-        let to = self.find_space(new).ok_or(Error::NoMemory)?;
+        let aligned = match entry.flags.has(Flags::OWN) && new >= REGION_PAGES {
+            true => self.find_aligned(new, entry.object_page(start)),
+            false => None,
+        };
+        let to = aligned.or_else(|| self.find_space(new)).ok_or(Error::NoMemory)?;
         self.move_entry(b, (start, old), (to, new), false)
     }
 
@@ -147,6 +154,9 @@ impl Space {
         dont_unmap: bool,
     ) -> Result<u64, Error> {
         let entry = *self.map.find(start).ok_or(Error::Fault)?;
+        if entry.flags.has(Flags::OWN) {
+            return self.move_own(b, &entry, (start, old), (to, new), dont_unmap);
+        }
         let offset = if entry.object.is_some() { entry.object_page(start) } else { 0 };
         let moved = MapRequest {
             addr: to * PAGE,
@@ -167,6 +177,40 @@ impl Space {
             _ => self.map.join(start, start + old),
         }
         result
+    }
+
+    /// The same of an entry with [an object of the process's own](crate::own): that is shown elsewhere. What is new has anons.
+    fn move_own(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        (start, old): (u64, u64),
+        (to, new): (u64, u64),
+        dont_unmap: bool,
+    ) -> Result<u64, Error> {
+        let object = entry.object.ok_or(Error::Fault)?;
+        self.make_way(b, to, to + new)?;
+        self.map.isolate(start, start + old)?;
+        let (offset, end) = (entry.object_page(start), to + old);
+        let rest = (new > old).then(|| Self::beside_own(entry, end, to + new));
+        let left = dont_unmap.then(|| Self::beside_own(entry, start, start + old));
+        self.map.insert(Entry { start: to, end, offset, object: Some(object), ..*entry })?;
+        if let Some(error) = rest.and_then(|rest| self.map.insert(rest).err()) {
+            // Only what has nothing yet.
+            self.remove_pages(b, to, end)?;
+            return Err(error.into());
+        }
+        self.remove_pages(b, start, start + old)?;
+        if let Some(left) = left {
+            self.map.insert(left)?;
+        }
+        Ok(to * PAGE)
+    }
+
+    /// Pages `start..end` of the same kind of memory as an entry with such an object, with nothing in them.
+    fn beside_own(entry: &Entry, start: u64, end: u64) -> Entry {
+        let flags = entry.flags.without(Flags::OWN);
+        Entry { start, end, offset: 0, object: None, prot: entry.prot, flags }
     }
 
     /// Enters the new range and moves the anons of the old one there: both or nothing.

@@ -2,7 +2,7 @@
 
 use crate::amap::Amap;
 use crate::backend::Backend;
-use crate::map::Map;
+use crate::map::{Entry, Flags, Map};
 use crate::pmap::Pmap;
 use crate::types::{Error, NoMemory, Refused, PAGE};
 
@@ -96,6 +96,18 @@ impl Space {
     pub(crate) fn may_add(&self, pages: u64) -> bool {
         self.limits.address_space == u64::MAX
             || self.map.pages().saturating_add(pages) <= self.limits.address_space / PAGE
+    }
+
+    /// The same of an entry, or of a part of one.
+    pub(crate) fn discard_entry(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+    ) -> Result<(), NoMemory> {
+        match entry.flags.has(Flags::OWN) {
+            true => self.discard_own(b, entry),
+            false => self.discard(b, entry.start, entry.end, entry.is_pure_anonymous()),
+        }
     }
 
     /// Takes the pages `start..end` out of memory. The entries stay: those with an object will be

@@ -59,13 +59,15 @@ impl Space {
         start: u64,
         end: u64,
     ) -> Result<(), NoMemory> {
+        let own = self.own_within(start, end)?;
         let removed = self.remove_pages(b, start, end);
+        self.give_up(b, own);
         self.release(b);
         removed
     }
 
     /// The same, but objects that nothing maps any more are [released](Space::release) later: one of them may be
-    /// what is mapped there next.
+    /// what is mapped there next; and [its own](crate::own) keep what they have.
     pub(crate) fn remove_pages(
         &mut self,
         b: &mut impl Backend,

@@ -31,6 +31,8 @@ pub struct Usage {
     pub files: u64,
     /// Those of them that are of objects which are [memory](Backend::object_is_memory) and nothing else.
     pub shared_memory: u64,
+    /// Pages of objects that are the process's own: they are no objects to anybody else.
+    pub own: u64,
     /// Last-level tables.
     pub tables: u64,
     /// Those of them that perhaps another process has, too.
@@ -58,17 +60,25 @@ impl Space {
                 }
             }
         }
-        let is_memory = |entry: &&Entry| entry.object.is_some_and(|it| b.object_is_memory(it));
-        for entry in self.map.entries().filter(is_memory) {
-            usage.shared_memory += self.in_own_tables(entry.start, entry.end).objects;
+        for entry in self.map.entries() {
+            let shown = || self.in_own_tables(entry.start, entry.end).objects;
+            if entry.flags.has(Flags::OWN) {
+                usage.files -= shown();
+            } else if entry.object.is_some_and(|it| b.object_is_memory(it)) {
+                usage.shared_memory += shown();
+            }
         }
         usage
     }
 
-    /// Adds what page tables show that are parts of objects. Takes as long as to look at all tables of these.
+    /// Adds what page tables show that are parts of objects, and what objects of its own have. Takes as long as to look at all tables of these.
     pub fn add_wholes(&self, b: &impl Backend, usage: &mut Usage) {
         for entry in self.map.entries() {
             let Some(object) = entry.object else { continue };
+            if entry.flags.has(Flags::OWN) {
+                usage.own += self.residency(b, entry).objects;
+                continue;
+            }
             let pages = self.in_wholes(b, entry).pages;
             usage.files += pages;
             usage.shared_memory += if b.object_is_memory(object) { pages } else { 0 };
@@ -77,6 +87,11 @@ impl Space {
 
     /// What is in memory of an entry.
     pub fn residency(&self, b: &impl Backend, entry: &Entry) -> Residency {
+        if let (true, Some(object)) = (entry.flags.has(Flags::OWN), entry.object) {
+            // A fork hides it, but it is there.
+            let There { pages, large } = b.object_there(object, entry.offset, entry.pages());
+            return Residency { objects: pages, large, ..Residency::default() };
+        }
         let mut all = self.in_own_tables(entry.start, entry.end);
         let There { pages, large } = self.in_wholes(b, entry);
         all.objects += pages;

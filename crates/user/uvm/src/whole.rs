@@ -245,7 +245,7 @@ impl Space {
     /// An entry that was just made is mapped as a giant at its start, if it can be: whoever maps so much looks at it, and so nobody
     /// enters anything there first.
     pub(crate) fn enter_giant(&mut self, b: &mut impl Backend, entry: &Entry) {
-        let (Some(object), true) = (entry.object, entry.flags.has(Flags::SHARED)) else { return };
+        let (Some(object), true) = (entry.object, entry.is_direct()) else { return };
         // What is mapped can be read.
         if entry.pages() < LEAST_REGIONS * REGION_PAGES || entry.prot == Prot::NONE {
             return;

@@ -225,7 +225,7 @@ fn whoever_comes_second_does_it_later() {
     let pools = |t: &Test| t.node(0).core.local.core.cores.pools();
     let object = crate::morsels::object_of(&t.node(0).slot(WHOLE).cap());
     let other = crate::cores::CoreId(2);
-    assert!(pools(&t).take(object, other));
+    assert!(pools(&t).taking(object).take(other));
     let discard = op::DiscardMorsel { first: 0, count: 1 };
     for core in [0, 1] {
         assert_eq!(t.cluster.call(core, WHOLE, discard), Some(AGAIN));
@@ -234,7 +234,7 @@ fn whoever_comes_second_does_it_later() {
         assert!(t.is_empty(core, MAPPING));
         assert_eq!(t.map(core, PD, 1, WHOLE, RW, 33), 0, "one entry is no hindrance");
     }
-    pools(&t).untake(object);
+    pools(&t).taking(object).give_back();
     let (_, shared) = pools(&t).all().next().unwrap();
     assert!(shared.changes.claim(other));
     let create = op::CreateMorsel { order: 1, dst: OTHER.into() };

@@ -562,6 +562,9 @@ impl Backend for Caps {
     fn object_punch(&mut self, object: ObjectId, page: u64, pages: u64) -> bool {
         self.objects.punch(object, page, pages)
     }
+    fn object_own(&mut self, pages: u64, large: bool) -> Option<ObjectId> {
+        self.objects.add_own(pages * PAGE, large)
+    }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);
     }

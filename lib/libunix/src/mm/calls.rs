@@ -10,7 +10,7 @@ use crate::sys::readwrite::vector;
 use crate::sys::{self, limits::Limits};
 use abi::layout::PAGE;
 use linuxabi::iovec::Buffer;
-use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags};
+use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags, OWN_LEAST};
 
 const MAP_TYPE: u32 = 0xf;
 const MAP_SHARED: u32 = 1;
@@ -22,6 +22,7 @@ const MAP_GROWSDOWN: u32 = 0x100;
 const MAP_LOCKED: u32 = 0x2000;
 const MAP_NORESERVE: u32 = 0x4000;
 const MAP_POPULATE: u32 = 0x8000;
+const MAP_STACK: u32 = 0x2_0000;
 const MAP_HUGETLB: u32 = 0x4_0000;
 /// The bits above say which size: its logarithm, or 0.
 const MAP_HUGE_SHIFT: u32 = 26;
@@ -81,8 +82,16 @@ pub fn mmap(
     }
     if flags & MAP_ANONYMOUS == 0 || shared {
         find_object(p, &mut request, flags, fd, offset)?;
+    } else if !is_large && may_be_own(&request, flags) {
+        align(&mut request);
     }
     enter(p, &request, flags)
+}
+
+/// May private memory become an object?
+fn may_be_own(request: &MapRequest, flags: u32) -> bool {
+    let is_stack = flags & (MAP_STACK | MAP_GROWSDOWN) != 0;
+    request.len >= OWN_LEAST && request.prot.has(Prot::WRITE) && !is_stack
 }
 
 fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
@@ -276,7 +285,7 @@ fn shared_memory(mm: &mut Mm, len: u64) -> Result<ObjectId> {
 }
 
 pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
-    usage::shrinks(&p.mm);
+    usage::shrinks_by(&mut p.mm, len);
     let Mm { space, caps, .. } = &mut p.mm;
     space.munmap(caps, addr, len).map_err(errno)?;
     usage::changed(&p.mm);
@@ -327,7 +336,7 @@ pub fn mremap(
     };
     let (mm, limits) = p.memory();
     take_limits(mm, limits);
-    usage::shrinks(mm);
+    usage::shrinks_by(mm, old.saturating_sub(new));
     let Mm { space, caps, .. } = mm;
     let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
     usage::changed(mm);
@@ -341,7 +350,7 @@ pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
     // Linux may know it; the error alone does not say so.
     let refused = || sys::refused(MADVISE, Errno::EINVAL);
     let advice = Advice::from_number(advice as u64).ok_or_else(refused)?;
-    usage::shrinks(mm);
+    usage::shrinks_by(mm, len);
     let Mm { space, caps, .. } = mm;
     let result = space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno);
     usage::changed(mm);

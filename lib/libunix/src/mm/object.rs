@@ -48,6 +48,10 @@ pub struct Object {
     until: u64,
     /// Frames of extents that others have taken the place of: pages of theirs may still be mapped.
     old: Vec<Place>,
+    /// It is private memory of this process.
+    is_own: bool,
+    /// Of such memory: the description of what the child of a fork that is going on has instead.
+    heir: Option<u32>,
     /// The next object in the same bucket.
     next: Option<ObjectId>,
 }
@@ -59,6 +63,11 @@ struct Seen {
     pages: u64,
     frame: Place,
 }
+
+/// Most objects that are private memory. There are not so many of all descriptions; what is more consists of pages.
+const OWN_MAX: u32 = 64;
+/// Numbers that no inode has, for private memory.
+const OWN_INODES: u64 = 1 << 63;
 
 /// Most pages of a Morsel that are mapped at a time.
 const AROUND: u64 = 64;
@@ -129,6 +138,12 @@ pub struct Objects {
     stride: Stride,
     /// Is there a page of zeroes at `own::ZERO_PAGE`?
     zero_page: bool,
+    /// How many objects are private memory.
+    own_count: u32,
+    /// May more be made? Not while the process acts as its child, who would hold them.
+    pub may_own: bool,
+    /// Are its pages to be small, whatever else is said (`PR_SET_THP_DISABLE`)? Programs after this one and children inherit it.
+    pub only_small: bool,
     /// Files that are no longer mapped: to be released by whoever has the table of files.
     pub released: Vec<(Option<u32>, u32)>,
     /// Where pages are looked at.
@@ -157,6 +172,9 @@ impl Objects {
             far: Spread::new(L2_SLOTS),
             stride: Stride { next: u64::MAX, pages: 1, is_narrow: false },
             zero_page: false,
+            own_count: 0,
+            may_own: true,
+            only_small: false,
             released: Vec::new(),
             pages: Pages::new(Area::new(LIBRARY_PEEK, Place::own(own::PT), own::PEEK_MAPPING)),
         }
@@ -248,6 +266,7 @@ impl Objects {
         let (is_morsel, has_tables) = (false, false);
         let (path, size, old, next) = (None, 0, Vec::new(), first);
         let survives = false;
+        let (is_own, heir) = (false, None);
         let object = Object {
             desc,
             file,
@@ -260,11 +279,56 @@ impl Objects {
             has_tables,
             until: u64::MAX,
             old,
+            is_own,
+            heir,
             next,
         };
         let id = ObjectId::new(self.objects.add(Some(object))?);
         self.buckets[bucket] = Some(id);
         Ok((id, true))
+    }
+
+    /// Makes an object of so many zeros that is this process's alone, if there is one to be had.
+    #[cold]
+    pub fn add_own(&mut self, bytes: u64, large: bool) -> Option<ObjectId> {
+        if !self.may_own || self.own_count >= OWN_MAX {
+            return None;
+        }
+        let large = large && !self.only_small;
+        let desc = server::call(op::OwnMemory { size: bytes, large }).ok()?.desc;
+        let Ok((id, _)) = self.add(desc, None, OWN_INODES | u64::from(desc), true) else {
+            close(desc);
+            return None;
+        };
+        if let Some(object) = self.get_mut(id) {
+            object.is_own = true;
+            self.own_count += 1;
+        }
+        Some(id)
+    }
+
+    /// Makes what the child of a fork is to have instead of what is this process's alone.
+    pub fn make_heirs(&mut self) -> Result<(), Errno> {
+        if self.own_count == 0 {
+            return Ok(());
+        }
+        let mut own = self.objects.iter_mut().flatten().filter(|object| object.is_own);
+        own.try_for_each(|object| {
+            object.heir = Some(server::call(op::Heir { desc: object.desc })?.desc);
+            Ok(())
+        })
+    }
+
+    /// There is a child that has them, or will never be.
+    pub fn forget_heirs(&mut self, is_child: bool) {
+        if self.own_count == 0 {
+            return;
+        }
+        for heir in self.objects.iter_mut().flatten().filter_map(|object| object.heir.take()) {
+            if !is_child {
+                close(heir);
+            }
+        }
     }
 
     /// The bucket of a file. There are buckets.
@@ -313,6 +377,7 @@ impl Objects {
             return;
         };
         self.unlink(id, &object);
+        self.own_count -= u32::from(object.is_own);
         self.forget_extents(nodes, id, 0);
         object.old.into_iter().for_each(|frame| self.free_slot(nodes, frame));
         self.objects.remove(id.index() as u32);
@@ -494,8 +559,17 @@ impl Objects {
         give_back(&mut self.near, &mut self.far, nodes, slot);
     }
 
-    fn take_slot(&mut self, ram: &mut Arena, nodes: &mut Nodes) -> Result<Place, Status> {
-        let near = self.near.take(0, NEAR_EXTENTS).map_err(|_| Status::NoMemory)?;
+    /// A slot for an extent. Only those near are given to a child.
+    fn take_slot(
+        &mut self,
+        ram: &mut Arena,
+        nodes: &mut Nodes,
+        is_own: bool,
+    ) -> Result<Place, Status> {
+        let near = match is_own {
+            true => None,
+            false => self.near.take(0, NEAR_EXTENTS).map_err(|_| Status::NoMemory)?,
+        };
         match near {
             Some(index) => Ok(own::EXTENTS.plus(index).into()),
             None => self.far.take(|| nodes.make_node(ram)).map(|(node, at)| slot(node, at)),
@@ -575,8 +649,8 @@ impl Objects {
         until: u64,
     ) -> Result<Option<Seen>, ObjectError> {
         let object = self.get(id).ok_or(ObjectError::NoPage)?;
-        let (desc, write) = (object.desc, object.writable);
-        let slot = self.take_slot(ram, nodes).map_err(|_| ObjectError::NoMemory)?;
+        let (desc, write, is_own) = (object.desc, object.writable, object.is_own);
+        let slot = self.take_slot(ram, nodes, is_own).map_err(|_| ObjectError::NoMemory)?;
         let behind = if until == u64::MAX { NOT_BEHIND } else { until * PAGE };
         let request = op::FileExtent { desc, offset: page * PAGE, write, until: behind };
         let answer = server::call_caps(request, 0, 0, Caps::receive(slot));
@@ -724,12 +798,17 @@ impl Objects {
         self.near.clear();
         self.far = Spread::new(L2_SLOTS);
         self.zero_page = false;
+        (self.own_count, self.may_own) = (0, true);
     }
 
     /// In a forked child, which has the first Frames only: the others are asked for again.
     pub fn after_fork(&mut self, nodes: &mut Nodes) {
         for object in self.objects.iter_mut().flatten() {
             object.old.retain(|frame| near_index(*frame).is_some());
+            if object.is_own {
+                // There is one for each.
+                object.desc = object.heir.take().unwrap_or(u32::MAX);
+            }
         }
         let mut place = self.extents.first();
         while let Some(seen) = self.extents.get(place) {
@@ -741,7 +820,14 @@ impl Objects {
         let far = core::mem::replace(&mut self.far, Spread::new(L2_SLOTS));
         far.nodes().for_each(|node| nodes.forget_node(node));
         self.zero_page = false;
+        self.may_own = true;
     }
+}
+
+/// Closes a description that nothing else names.
+fn close(desc: u32) {
+    // If it stays, it goes with the process.
+    let _ = server::call_a(op::Close {}, &desc.to_le_bytes());
 }
 
 /// Notes that a slot is free.

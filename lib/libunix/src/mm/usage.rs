@@ -8,7 +8,7 @@ use crate::server::main_header;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use unixproto::session::Memory;
-use uvm::{Flags, Prot, Usage};
+use uvm::{Flags, Prot, Usage, PAGE, REGION_PAGES};
 
 /// Faults from the beginning to the first count; to each further one it is twice as many, up to the most.
 const FIRST_FAULTS: u64 = 16;
@@ -27,6 +27,10 @@ pub struct Counted {
     shared_memory: u64,
     /// Those of them that tables show which are parts of objects: only who asks has them counted.
     wholes: (u64, u64),
+    /// Pages of large private memory, likewise.
+    own: u64,
+    /// So many pages may have been given up since that was counted.
+    given_up: u64,
     data: u64,
     stack: u64,
     text: u64,
@@ -43,6 +47,8 @@ impl Counted {
         files: 0,
         shared_memory: 0,
         wholes: (0, 0),
+        own: 0,
+        given_up: 0,
         data: 0,
         stack: 0,
         text: 0,
@@ -55,6 +61,12 @@ impl Counted {
     fn restart(&mut self) {
         (self.faults_left, self.period) = (FIRST_FAULTS, FIRST_FAULTS);
     }
+}
+
+/// Pages of private memory that are there, as far as they are known. Of large ones others ask `unixd`.
+#[inline(always)]
+fn resident(mm: &Mm) -> u64 {
+    mm.space.amap().pages() + mm.counted.own
 }
 
 /// A fault has been handled. Here alone faults are counted.
@@ -88,7 +100,19 @@ pub fn changed(mm: &Mm) {
 pub fn shrinks(mm: &Mm) {
     let memory = &main_header().memory;
     raise(&memory.most_mapped, mm.space.map().pages());
-    raise(&memory.most_resident, mm.space.amap().pages());
+    raise(&memory.most_resident, resident(mm));
+}
+
+/// So many bytes will perhaps be given up. What of large private memory is there is counted before much of it can have gone unseen.
+#[inline]
+pub fn shrinks_by(mm: &mut Mm, bytes: u64) {
+    if mm.space.map().may_have(Flags::OWN) {
+        mm.counted.given_up = mm.counted.given_up.saturating_add(bytes / PAGE);
+        if mm.counted.given_up >= REGION_PAGES {
+            count_all(mm);
+        }
+    }
+    shrinks(mm);
 }
 
 #[inline]
@@ -139,14 +163,23 @@ pub fn count_all(mm: &mut Mm) {
     let mut wholes = Usage::default();
     mm.space.add_wholes(&mm.caps, &mut wholes);
     mm.counted.wholes = (wholes.files, wholes.shared_memory);
+    (mm.counted.own, mm.counted.given_up) = (wholes.own, 0);
     count(mm);
+}
+
+/// Tells what is known, and counts what nobody has counted if there may be much of it: the process ends, or asks.
+pub fn tell_all(mm: &mut Mm) {
+    match mm.space.map().may_have(Flags::OWN) {
+        true => count_all(mm),
+        false => tell(mm),
+    }
 }
 
 /// Counts, and tells everything.
 #[cold]
 #[inline(never)]
 pub fn count(mm: &mut Mm) {
-    let Usage { files, shared_memory, tables, shared_tables } = mm.space.usage(&mm.caps);
+    let Usage { files, shared_memory, tables, shared_tables, .. } = mm.space.usage(&mm.caps);
     let wholes = match mm.space.pmap().wholes() {
         0 => (0, 0),
         _ => mm.counted.wholes,
@@ -157,8 +190,12 @@ pub fn count(mm: &mut Mm) {
     let mut counted =
         Counted { faults_left, period, files, tables, shared_tables, ..Counted::NONE };
     (counted.shared_memory, counted.wholes) = (shared_memory, wholes);
+    counted.given_up = mm.counted.given_up;
     for entry in mm.space.map().entries() {
         let pages = entry.end - entry.start;
+        if entry.flags.has(Flags::OWN) {
+            counted.own = mm.counted.own;
+        }
         if entry.flags.has(Flags::STACK) {
             counted.stack += pages;
         } else if !entry.flags.has(Flags::SHARED) && entry.prot.has(Prot::WRITE) {

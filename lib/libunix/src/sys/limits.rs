@@ -165,7 +165,7 @@ pub fn rusage([cpu_ns, system_ns]: [u64; 2], peak_pages: u64, faults: u64) -> [u
 pub fn getrusage(mm: &mut Mm, who: i32, out: u64) -> Result<u64> {
     let usage = match who {
         0 | 1 => {
-            mm::usage::shrinks(mm);
+            mm::usage::tell_all(mm);
             let memory = &main_header().memory;
             let most = memory.most_resident.load(Ordering::Relaxed);
             let used = if who == 0 { time::of_process()? } else { time::of_thread() };

@@ -331,7 +331,7 @@ pub fn exit_group(p: &mut Task, regs: &mut Regs) -> Result<u64> {
     let status = signals::exited(regs.rdi as u32);
     trace::tell(p, regs, trace::event::EXIT, status.into());
     end::release_all(p);
-    mm::usage::tell(&p.mm);
+    mm::usage::tell_all(&mut p.mm);
     vfork::exit(status)
 }
 

@@ -88,8 +88,14 @@ pub fn prctl(
             let signal = sys.parent_death_signal;
             user::copy_out(mm, a, &signal).map(|()| 0)
         }
-        raw::PR_GET_SECCOMP | raw::PR_GET_TIMERSLACK | raw::PR_GET_THP_DISABLE => Ok(0),
-        raw::PR_SET_TIMERSLACK | raw::PR_SET_CHILD_SUBREAPER | raw::PR_SET_THP_DISABLE => Ok(0),
+        raw::PR_GET_SECCOMP | raw::PR_GET_TIMERSLACK => Ok(0),
+        raw::PR_SET_TIMERSLACK | raw::PR_SET_CHILD_SUBREAPER => Ok(0),
+        raw::PR_SET_THP_DISABLE if [b, c, d] == [0; 3] => {
+            mm.caps.objects.only_small = a != 0;
+            Ok(0)
+        }
+        raw::PR_GET_THP_DISABLE if [a, b, c, d] == [0; 4] => Ok(mm.caps.objects.only_small.into()),
+        raw::PR_SET_THP_DISABLE | raw::PR_GET_THP_DISABLE => Err(Errno::EINVAL),
         _ => privilege::prctl(option, [a, b, c, d]),
     }
 }

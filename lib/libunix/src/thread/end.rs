@@ -13,7 +13,7 @@ pub fn exit(task: &mut Task, code: u32) -> ! {
     task.threads.running -= 1;
     if task.threads.running == 0 {
         // `unixd` knows with what status.
-        crate::mm::usage::tell(&task.mm);
+        crate::mm::usage::tell_all(&mut task.mm);
     }
     match task.me.index {
         0 => task.threads.first_ended = true,

@@ -41,7 +41,8 @@ impl Unixd {
             Effect::Nudge(tid, signals) => self.life().nudge(tid, signals),
             Effect::LeavePipe(tid, pipe) => self.pipes.give_up(pipe, tid, &mut self.fx),
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
-            Effect::Release(pid) => {
+            Effect::Release(pid, resident) => {
+                self.raise_peak(pid, resident);
                 let cwd = self.procs.get(pid).map(|proc| proc.cwd);
                 let mut handles = self.handles();
                 handles.close_all(pid);
@@ -59,6 +60,14 @@ impl Unixd {
             }
             Effect::LeaderGone(_) => {}
             Effect::SessionOver(status) => self.system.end(status),
+        }
+    }
+
+    /// A process ends, perhaps before it has told how much private memory it had.
+    fn raise_peak(&mut self, pid: u32, resident: u64) {
+        let private = self.descs.private_pages(&self.tree, pid);
+        if let (1.., Ok(proc)) = (private, self.procs.get_mut(pid)) {
+            proc.children_peak = proc.children_peak.max(resident + private);
         }
     }
 

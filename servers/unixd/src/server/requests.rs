@@ -142,6 +142,8 @@ impl Unixd {
             Any::GetCwd(_) => self.path_ops().get_cwd(),
             Any::StatFs(op) => self.path_ops().stat_fs(call, op.dir, op.flags),
             Any::MemFile(op) => self.opening().mem_file(op),
+            Any::OwnMemory(op) => self.opening().own_memory(op),
+            Any::Heir(op) => self.opening().heir(op.desc),
             _ => self.attempt_descs(pid, call),
         }
     }

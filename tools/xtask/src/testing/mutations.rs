@@ -258,7 +258,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_table_is_own_again_and_what_is_below_is_not",
-        changes: &[("crates/storage/morsel/src/walk.rs", "(matches!(below.kind, Kind::Table(_)) || self.sharers(below.frame) > 0)", "self.sharers(below.frame) > 0")],
+        changes: &[("crates/storage/morsel/src/walk.rs", "(matches!(below.kind, Kind::Table(_)) || !self.is_alone(below))", "!self.is_alone(below)")],
         found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
     },
     Bug {
@@ -268,7 +268,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "recovery_does_not_count_who_shares",
-        changes: &[("crates/storage/morsel/src/recover.rs", "before.may_be_shared(found) && self.0.share(child.frame)", "before.may_be_shared(found)")],
+        changes: &[("crates/storage/morsel/src/recover.rs", "before.may_be_shared(found) && self.0.share(child)", "before.may_be_shared(found)")],
         found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
     },
     Bug {
@@ -300,6 +300,36 @@ const BUGS: &[Bug] = &[
         name: "who_loses_keeps_the_page",
         changes: &[("crates/storage/morsel/src/walk.rs", "        if !self.install(path, at, level, hole, child) {\n            self.give(child);\n        }\n", "        self.install(path, at, level, hole, child);\n")],
         found_by: Test::Host { package: "morsel", test: "two_populate_a_page" },
+    },
+    Bug {
+        name: "a_large_page_is_alone_while_others_have_pieces_of_it",
+        changes: &[("crates/storage/morsel/src/durable.rs", "state & WHOLE_COUNT == 0 && !has_piece", "state & WHOLE_COUNT == 0")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_in_a_pool_that_does_not_survive" },
+    },
+    Bug {
+        name: "pieces_that_nobody_has_are_not_given_back",
+        changes: &[("crates/storage/morsel/src/durable.rs", "            return self.release_pieces(child);\n", "            return;\n")],
+        found_by: Test::Host { package: "morsel", test: "both_who_share_a_large_page_write" },
+    },
+    Bug {
+        name: "who_divides_keeps_all_of_it",
+        changes: &[("crates/storage/morsel/src/walk.rs", "        } else if self.unshare(huge) {\n            left.push(huge);\n        }", "        }")],
+        found_by: Test::Host { package: "morsel", test: "a_large_page_is_divided_while_who_shares_it_is_destroyed" },
+    },
+    Bug {
+        name: "who_leads_to_a_piece_is_not_counted",
+        changes: &[("crates/storage/morsel/src/durable.rs", "            if self.share(piece) {\n                let link", "            if true {\n                let link")],
+        found_by: Test::Host { package: "morsel", test: "both_who_share_a_large_page_write" },
+    },
+    Bug {
+        name: "a_child_sees_what_its_parent_writes",
+        changes: &[("crates/user/uvm/src/fork.rs", "        self.before_fork_of_own(b)?;\n", "")],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_is_discarded_stays",
+        changes: &[("crates/user/uvm/src/own.rs", "match b.object_punch(object, entry.offset, entry.pages()) {", "match { let _ = b; entry.pages() > 0 && object.index() > 0 } {")],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
     },
     Bug {
         name: "who_meets_a_claim_does_not_write_it_back",
@@ -1205,12 +1235,12 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "single_pages_are_shown_while_they_are_taken_away",
-        changes: &[("kernel/src/operations/taking.rs", "    let done = match pools.is_taken(object) {", "    let done = match false {")],
+        changes: &[("kernel/src/operations/taking.rs", "    let done = match pools.taking(object).is_taken() {", "    let done = match false {")],
         found_by: Test::Host { package: "kernel", test: "whoever_comes_second_does_it_later" },
     },
     Bug {
         name: "two_cores_take_away_at_once",
-        changes: &[("kernel/src/operations/taking.rs", "    if !pools.take(object, id) {", "    if !pools.take(object, id) && false {")],
+        changes: &[("kernel/src/operations/taking.rs", "    if !pools.taking(object).take(id) {", "    if !pools.taking(object).take(id) && false {")],
         found_by: Test::Host { package: "kernel", test: "whoever_comes_second_does_it_later" },
     },
     Bug {

@@ -29,6 +29,8 @@ pub struct World {
     /// What the processor has cached: object and page; frame, and whether it may be written.
     tlb: RefCell<BTreeMap<(u32, u64), (u64, bool)>>,
     walking: Cell<bool>,
+    /// Is it as a pool that does not survive, and takes more memory when it has none?
+    pub grows: bool,
     /// What went wrong inside.
     pub wrong: RefCell<Option<String>>,
 }
@@ -59,6 +61,7 @@ impl World {
             luck: RefCell::new(fastrand::Rng::with_seed(1)),
             tlb: RefCell::default(),
             walking: Cell::new(false),
+            grows: false,
             wrong: RefCell::default(),
         }
     }
@@ -246,6 +249,9 @@ impl Pages for World {
         if let Some(cached) = self.tlb.borrow().iter().find(|(_, page)| frames.contains(&page.0)) {
             self.fail(format!("{cached:?} is given back while a core has it cached"));
         }
+    }
+    fn grows(&self) -> bool {
+        self.grows
     }
     fn reserve(&self, frame: Frame, order: u8) -> Reserved {
         let mut used = self.used.borrow_mut();
@@ -478,7 +484,7 @@ pub fn there_and_large(world: &World, id: u32) -> (BTreeSet<u64>, BTreeSet<u64>)
     });
     read.expect("it was audited");
     pages.split_off(&limit);
-    let large = frames.iter().filter(|(_, frame)| audit.huge.contains(frame));
+    let large = frames.iter().filter(|(_, frame)| audit.wholes.contains_key(frame));
     (pages, large.map(|(page, _)| *page).collect())
 }
 
@@ -486,9 +492,10 @@ struct Audit<'a> {
     image: &'a Image,
     /// How many entries and records lead to a frame.
     leads: BTreeMap<u64, u64>,
-    huge: BTreeSet<u64>,
-    /// What can be written: frame, and one of its pages.
-    own: Vec<(u64, u64)>,
+    /// How many entries lead to all of 2 MiB.
+    wholes: BTreeMap<u64, u64>,
+    /// What can be written: frame, one of its pages, and whether it is all of 2 MiB.
+    own: Vec<(u64, u64, bool)>,
 }
 
 /// A table on the way down.
@@ -505,12 +512,18 @@ struct Table {
 
 impl<'a> Audit<'a> {
     fn new(image: &'a Image) -> Self {
-        Audit { image, leads: BTreeMap::new(), huge: BTreeSet::new(), own: Vec::new() }
+        Audit { image, leads: BTreeMap::new(), wholes: BTreeMap::new(), own: Vec::new() }
     }
-    fn lead(&mut self, frame: u64) -> bool {
-        let leads = self.leads.entry(frame).or_default();
+    fn lead(&mut self, frame: u64, is_whole: bool) -> bool {
+        let all = if is_whole { &mut self.wholes } else { &mut self.leads };
+        let leads = all.entry(frame).or_default();
         *leads += 1;
         *leads > 1
+    }
+    /// How many entries lead to a frame: who leads to all of the 2 MiB counts as one.
+    fn leads_to(&self, frame: u64) -> u64 {
+        let single = self.leads.get(&frame).copied().unwrap_or(0);
+        single + u64::from(self.wholes.contains_key(&(frame & !511)))
     }
     fn tree(
         &mut self,
@@ -520,8 +533,8 @@ impl<'a> Audit<'a> {
     ) -> Result<(), String> {
         let anchor = Anchor(self.image.load(frame, word));
         let (frame, level) = (anchor.root().0, anchor.order());
-        let seen = self.lead(frame);
-        self.own.push((frame, 0));
+        let seen = self.lead(frame, false);
+        self.own.push((frame, 0, false));
         self.table(Table { frame, level, first: 0, own: true, seen }, visit)
     }
     fn table(&mut self, table: Table, visit: &mut impl FnMut(u64, u64)) -> Result<(), String> {
@@ -541,13 +554,13 @@ impl<'a> Audit<'a> {
             }
             let child = link.frame().0;
             // What a table leads to, it leads to once, by however many it is led to.
-            let seen = table.seen || self.lead(child);
+            let is_whole = level == 2 && link.is_huge();
+            let seen = table.seen || self.lead(child, is_whole);
             let own = table.own && link.is_own();
             if own {
-                self.own.push((child, first));
+                self.own.push((child, first, is_whole));
             }
-            if level == 2 && link.is_huge() {
-                self.huge.insert(child);
+            if is_whole {
                 (0..512).for_each(|n| visit(first + n, child + n));
             } else {
                 self.table(Table { frame: child, level: level - 1, first, own, seen }, visit)?;
@@ -556,25 +569,38 @@ impl<'a> Audit<'a> {
         Ok(())
     }
     fn compare(&self, world: &World) -> Result<(), String> {
-        if let Some((frame, page)) = self.own.iter().find(|(frame, _)| self.leads[frame] > 1) {
+        let is_shared = |&&(frame, _, is_whole): &&(u64, u64, bool)| match is_whole {
+            true => self.wholes[&frame] > 1 || (frame..frame + 512).any(|n| self.leads_to(n) > 1),
+            false => self.leads_to(frame) > 1,
+        };
+        if let Some((frame, page, _)) = self.own.iter().find(is_shared) {
             return Err(format!("frame {frame} is shared, and can be written at {page}"));
         }
         let used = world.used.borrow();
         let mut reached = vec![false; used.len()];
         reached[..HEAD as usize].fill(true);
-        for (&frame, &leads) in &self.leads {
-            let size = if self.huge.contains(&frame) { 512 } else { 1 };
-            for frame in frame..frame + size {
-                if std::mem::replace(&mut reached[frame as usize], true) {
-                    return Err(format!("frame {frame} is in two things"));
-                }
-            }
+        for (&frame, &leads) in &self.wholes {
+            reached[frame as usize..frame as usize + 512].fill(true);
             let state = State(world.descriptor(Frame(frame)));
-            if leads > 1 && state.sharers() != leads - 1 {
+            if state.whole_sharers(world.grows) != leads - 1 {
+                return Err(format!("{leads} lead to the 2 MiB at {frame}, which is {state:?}"));
+            }
+        }
+        for &frame in self.leads.keys() {
+            if std::mem::replace(&mut reached[frame as usize], true) && !world.grows {
+                return Err(format!("frame {frame} is in two things"));
+            }
+        }
+        for frame in (HEAD..reached.len() as u64).filter(|&frame| reached[frame as usize]) {
+            let state = State(world.descriptor(Frame(frame)));
+            let leads = self.leads_to(frame);
+            // The count of all of the 2 MiB is there.
+            let is_other = !world.grows && self.wholes.contains_key(&frame);
+            if !is_other && state.entered().is_none() && state.sharers() != leads - 1 {
                 return Err(format!("{leads} lead to frame {frame}, which is {state:?}"));
             }
-            if leads == 1 && state.entered().is_none() && state.sharers() != 0 {
-                return Err(format!("one leads to frame {frame}, which is {state:?}"));
+            if leads > 1 && state.entered().is_some() {
+                return Err(format!("{leads} lead to frame {frame}, which is {state:?}"));
             }
         }
         for (frame, (&reached, &used)) in reached.iter().zip(used.iter()).enumerate() {

@@ -151,6 +151,7 @@ impl Kernel {
             && self.tables.is_empty()
             && self.mappings.is_empty()
             && self.pages.is_empty()
+            && self.objects.keys().all(|&object| object < OWN)
     }
     /// The object that consists of page tables becomes larger.
     pub fn lengthen(&mut self, pages: u64) {
@@ -161,6 +162,11 @@ impl Kernel {
         let contents = self.objects.get_mut(&WHOLE).unwrap();
         let end = contents.len() as u64 + pages;
         contents.extend((contents.len() as u64..end).map(|page| (WHOLE as u64 + 1) << 32 | page));
+    }
+    fn add_object(&mut self, contents: Vec<u64>) -> u32 {
+        let object = OWN + self.id();
+        self.objects.insert(object, contents);
+        object
     }
     pub fn pages_of(&self, object: u32) -> u64 {
         self.objects[&object].len() as u64
@@ -209,11 +215,15 @@ pub enum Held {
 /// The object whose parts one entry maps: it consists of page tables, and nobody takes it away.
 pub const WHOLE: u32 = 3;
 
+/// The number of the first object that is a process's own, for the kernel and for the process.
+pub const OWN: u32 = 100;
+
 #[derive(Clone, Debug)]
 struct Whole {
     /// How often such entries had been lost when it was made.
     revokes: u64,
     pages: Range<u64>,
+    object: u32,
     object_page: u64,
     prot: Prot,
 }
@@ -235,6 +245,12 @@ pub struct Process {
     upper: BTreeMap<u64, (u32, bool)>,
     /// What one entry maps: where, from which page of which object on, and with which rights.
     wholes: HashMap<u32, Whole>,
+    /// Objects of its own: the kernel's by the process's number.
+    own: BTreeMap<u32, u32>,
+    /// Does it get them, every third time not?
+    pub has_own: bool,
+    /// How often it has asked for one.
+    own_wishes: u32,
     table_names: HashMap<u32, u32>,
     /// CNodes for the child of a fork that is going on.
     for_child: HashMap<u32, u32>,
@@ -261,6 +277,9 @@ impl Process {
             next_name: 0,
             upper: BTreeMap::new(),
             wholes: HashMap::new(),
+            own: BTreeMap::new(),
+            has_own: false,
+            own_wishes: 0,
             table_names: HashMap::new(),
             for_child: HashMap::new(),
             released: Vec::new(),
@@ -363,7 +382,14 @@ impl Process {
             writable.1 = false;
             self.upper.get_mut(key).unwrap().1 = false;
         }
+        let own_objects = self.own.iter().map(|(&name, object)| {
+            let contents = kernel.objects[object].clone();
+            (name, kernel.add_object(contents))
+        });
         Process {
+            own: own_objects.collect(),
+            has_own: self.has_own,
+            own_wishes: self.own_wishes,
             kernel: self.kernel.clone(),
             names,
             next_name: self.next_name,
@@ -386,8 +412,8 @@ impl Process {
         let mut wholes = self.wholes.values().filter(|whole| whole.revokes == kernel.revokes);
         if let Some(whole) = wholes.find(|whole| whole.pages.contains(&page)) {
             let shown = whole.object_page + page - whole.pages.start;
-            let is_there = whole.prot.allows(access) && shown < kernel.pages_of(WHOLE);
-            return is_there.then_some(Target::Object(WHOLE, shown));
+            let is_there = whole.prot.allows(access) && shown < kernel.pages_of(whole.object);
+            return is_there.then_some(Target::Object(whole.object, shown));
         }
         let (table, writable) = self.upper.get(&(page >> 9))?;
         let entry = *kernel.tables[table].entries.get(&((page & 511) as u32))?;
@@ -399,8 +425,9 @@ impl Process {
     pub fn is_whole(&self, page: u64, (start, end): (u64, u64)) -> Option<bool> {
         let kernel = self.kernel.borrow();
         let mut wholes = self.wholes.values().filter(|whole| whole.revokes == kernel.revokes);
-        let Whole { pages, object_page, .. } = wholes.find(|whole| whole.pages.contains(&page))?;
-        let end_of_all = kernel.pages_of(WHOLE);
+        let Whole { pages, object, object_page, .. } =
+            wholes.find(|whole| whole.pages.contains(&page))?;
+        let end_of_all = kernel.pages_of(*object);
         let shown = object_page + page - pages.start;
         let first = page - shown % REGION_PAGES;
         let is_all = first >= start.max(pages.start) && first + REGION_PAGES <= end.min(pages.end);
@@ -414,8 +441,8 @@ impl Process {
             pages.extend(kernel.tables[table].entries.keys().map(|e| (region << 9) + *e as u64));
         }
         let wholes = self.wholes.values().filter(|whole| whole.revokes == kernel.revokes);
-        for Whole { pages: shown, object_page, .. } in wholes {
-            let there = kernel.pages_of(WHOLE).saturating_sub(*object_page);
+        for Whole { pages: shown, object, object_page, .. } in wholes {
+            let there = kernel.pages_of(*object).saturating_sub(*object_page);
             pages.extend(shown.start..shown.end.min(shown.start + there));
         }
         pages
@@ -424,6 +451,15 @@ impl Process {
     pub fn giants(&self) -> Vec<Range<u64>> {
         let is_giant = |pages: &Range<u64>| pages.end - pages.start > REGION_PAGES;
         self.wholes.values().map(|whole| whole.pages.clone()).filter(is_giant).collect()
+    }
+    /// What a page of an object holds.
+    pub fn value_of(&self, object: ObjectId, page: u64) -> u64 {
+        self.kernel.borrow().value(Target::Object(self.object(object), page))
+    }
+    /// The kernel's number of an object.
+    fn object(&self, object: ObjectId) -> u32 {
+        let name = object.index() as u32;
+        self.own.get(&name).copied().unwrap_or(name)
     }
     fn node(&self, node: CNode) -> u32 {
         self.names[&node.0]
@@ -506,7 +542,8 @@ pub struct Remains {
 impl Remains {
     /// Of a process.
     pub fn of(process: Process) -> Remains {
-        let Process { kernel, names, table_names, .. } = process;
+        let Process { kernel, names, table_names, own, .. } = process;
+        own.values().for_each(|own| drop(kernel.borrow_mut().objects.remove(own)));
         let sorted = |map: HashMap<u32, u32>| {
             let mut all: Vec<u32> = map.into_values().collect();
             all.sort();
@@ -857,7 +894,8 @@ impl Backend for Process {
         page: u64,
         prot: Prot,
     ) -> Result<Table, ObjectError> {
-        assert_eq!(extent.frame as u32, WHOLE);
+        let object = extent.frame as u32;
+        assert!(object == WHOLE || self.own.values().any(|&own| own == object));
         if self.has_large && matches!(shown, Shown::Region(_)) {
             return Err(ObjectError::NoPage);
         }
@@ -871,7 +909,8 @@ impl Backend for Process {
         assert!(!self.wholes.values().any(overlaps), "mapped already");
         self.next_name += 1;
         let revokes = self.kernel.borrow().revokes;
-        self.wholes.insert(self.next_name, Whole { revokes, pages, object_page: page, prot });
+        let whole = Whole { revokes, pages, object, object_page: page, prot };
+        self.wholes.insert(self.next_name, whole);
         Ok(Table(self.next_name))
     }
     fn whole_drop(&mut self, shown: Shown, entry: Table) -> Result<(), Refused> {
@@ -921,7 +960,7 @@ impl Backend for Process {
         let first = first.max(if page < 40 { 0 } else { 40 });
         let behind = if page < 40 { len } else { page / 128 * 128 + 128 };
         let pages = pages.min(behind) - first;
-        Ok(Extent { frame: object.index() as u64, frame_page: first, first, pages })
+        Ok(Extent { frame: self.object(object).into(), frame_page: first, first, pages })
     }
     fn object_whole(
         &mut self,
@@ -935,12 +974,32 @@ impl Backend for Process {
         }
         drop(kernel);
         match object.index() as u32 {
-            WHOLE => self.object_extent(object, page).map(Some),
+            WHOLE | OWN.. => self.object_extent(object, page).map(Some),
             _ => Ok(None),
         }
     }
     fn object_pages(&self, object: ObjectId) -> u64 {
-        self.kernel.borrow().pages_of(object.index() as u32)
+        self.kernel.borrow().pages_of(self.object(object))
+    }
+    fn object_own(&mut self, pages: u64, _large: bool) -> Option<ObjectId> {
+        self.own_wishes += 1;
+        // Both kinds of memory are to be met.
+        if !self.has_own || self.own_wishes.is_multiple_of(3) || self.spend().is_err() {
+            return None;
+        }
+        let object = self.kernel.borrow_mut().add_object(vec![0; pages as usize]);
+        let name = self.own.keys().next_back().map_or(OWN, |last| last + 1);
+        self.own.insert(name, object);
+        Some(ObjectId::new(name))
+    }
+    fn object_punch(&mut self, object: ObjectId, page: u64, pages: u64) -> bool {
+        let Some(own) = self.own.get(&(object.index() as u32)).copied() else { return false };
+        if self.ask().is_err() {
+            return false;
+        }
+        let mut kernel = self.kernel.borrow_mut();
+        kernel.objects.get_mut(&own).unwrap()[page as usize..][..pages as usize].fill(0);
+        true
     }
     /// All that an object has is there, and all of it is made of large pages as far as there is room for them.
     fn object_there(&self, object: ObjectId, page: u64, pages: u64) -> There {
@@ -962,6 +1021,9 @@ impl Backend for Process {
         self.gone.remove(&(object.index() as u32));
     }
     fn object_release(&mut self, object: ObjectId) {
+        if let Some(own) = self.own.remove(&(object.index() as u32)) {
+            self.kernel.borrow_mut().objects.remove(&own);
+        }
         self.released.push(object);
     }
 }

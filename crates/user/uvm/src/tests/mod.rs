@@ -9,10 +9,10 @@ mod sparse;
 
 use crate::backend::Backend;
 use crate::types::{Access, Error, FaultError, PAGE};
-use crate::Space;
+use crate::{Flags, Space};
 use kernel::{Held, Kernel, Process, Remains, Target};
 use model::Model;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -45,11 +45,20 @@ impl Both {
         self.model.giants = self.backend.giants();
     }
 
+    /// In a child: the contents of objects of its own are its own, whoever copies them when.
+    fn own_what_is_own(&mut self) {
+        for entry in self.real.map().entries().filter(|entry| entry.flags.has(Flags::OWN)) {
+            for (_, page) in self.model.pages.range_mut(entry.start..entry.end) {
+                page.anon = page.anon.take().map(|anon| Rc::new(Cell::new(anon.get())));
+            }
+        }
+    }
+
     /// Where a mapping goes that is to consist of as few entries as possible.
     pub fn aligned_place(&self, pages: u64, object: Option<(u32, u64)>) -> Result<u64, Error> {
         let place = match object {
             Some((_, offset)) => self.model.find_aligned(pages, offset),
-            None => self.model.find_space(pages),
+            None => self.model.find_aligned(pages, 0),
         };
         place.ok_or(Error::NoMemory)
     }
@@ -80,10 +89,15 @@ impl Both {
         let (amap, pmap) = (self.real.amap(), self.real.pmap());
         let (mut usage, mut memory) = (self.real.usage(&self.backend), 0);
         self.real.add_wholes(&self.backend, &mut usage);
-        let mut files = 0;
+        let (mut files, mut own) = (0, 0);
         for entry in self.real.map().entries() {
             let mut expected = crate::Residency::default();
-            for page in entry.start..entry.end {
+            let is_own = entry.flags.has(Flags::OWN);
+            if let (true, Some(object)) = (is_own, entry.object) {
+                let there = self.backend.object_there(object, entry.offset, entry.pages());
+                (expected.objects, expected.large) = (entry.pages(), there.large);
+            }
+            for page in (entry.start..entry.end).filter(|_| !is_own) {
                 let slot = (page & 255) as u32;
                 match amap.chunk(page >> 8) {
                     Some(chunk) if chunk.owns(slot) => expected.own += 1,
@@ -97,12 +111,16 @@ impl Both {
                 }
             }
             assert_eq!(self.real.residency(&self.backend, entry), expected, "{entry:?}");
+            if is_own {
+                own += expected.objects;
+                continue;
+            }
             files += expected.objects;
             let is_memory = entry.object.is_some_and(|it| self.backend.object_is_memory(it));
             memory += if is_memory { expected.objects } else { 0 };
         }
         if !self.backend.has_lost {
-            assert_eq!((usage.files, usage.shared_memory), (files, memory));
+            assert_eq!((usage.files, usage.shared_memory, usage.own), (files, memory, own));
         }
     }
 
@@ -166,6 +184,13 @@ impl World {
         World { kernel, processes, remains: Vec::new(), copies: 0, clock: 1 << 40, exact: true }
     }
 
+    /// One in which large private memory is an object of the process's own.
+    pub fn with_own() -> World {
+        let mut world = World::new();
+        world.processes[0].backend.has_own = true;
+        world
+    }
+
     pub fn fork(&mut self, which: usize) {
         let parent = &mut self.processes[which];
         let mixed = parent.real.before_fork(&mut parent.backend);
@@ -176,9 +201,10 @@ impl World {
             return parent.backend.fork_failed();
         }
         let backend = parent.backend.fork(parent.real.pmap());
-        let child =
+        let mut child =
             Both { real: parent.real.duplicate(), backend, model: parent.model.inherited() };
         parent.real.forked();
+        child.own_what_is_own();
         // What the child gives up at once was shared for a moment.
         self.exact &= child.model.pages.len() == parent.model.pages.len();
         self.processes.push(child);

@@ -308,7 +308,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
     fn agrees_with_the_naive_model(ops in proptest::collection::vec(op(), 1..60)) {
-        let mut world = World::new();
+        let mut world = World::with_own();
         for (which, op, left) in &ops {
             let process = *which % world.processes.len();
             world.processes[process].backend.left = *left;

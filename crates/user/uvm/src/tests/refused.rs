@@ -21,7 +21,10 @@ impl Both {
                 let Some(entry) = self.real.map().within(page, page + 1).next() else { continue };
                 (here.prot, here.flags) = (entry.prot, entry.flags);
                 let (key, slot) = crate::amap::split(page);
-                if !self.real.amap().chunk(key).is_some_and(|chunk| chunk.filled.get(slot)) {
+                if let (true, Some(object)) = (entry.flags.has(Flags::OWN), entry.object) {
+                    let value = self.backend.value_of(object, entry.offset);
+                    here.anon = Some(Rc::new(Cell::new(value)));
+                } else if !self.real.amap().chunk(key).is_some_and(|chunk| chunk.filled.get(slot)) {
                     here.anon = None;
                 }
             }
@@ -66,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
     fn whatever_is_refused(ops in proptest::collection::vec((op(), refusals()), 1..60)) {
-        let mut world = World::new();
+        let mut world = World::with_own();
         for ((which, op, _), refusals) in &ops {
             let process = *which % world.processes.len();
             world.refuse(process, *refusals, |world| step(world, *which, op));
