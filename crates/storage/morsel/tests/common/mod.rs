@@ -476,7 +476,7 @@ pub fn there_and_large(world: &World, id: u32) -> (BTreeSet<u64>, BTreeSet<u64>)
     let (anchor, image) = (world.morsels().anchor(record), world.image());
     let (mut pages, mut frames) = (BTreeSet::new(), Vec::new());
     let table =
-        Table { frame: anchor.root().0, level: anchor.order(), first: 0, own: true, seen: true };
+        Table { frame: anchor.root().0, level: anchor.order(), first: 0, own: true, seen: false };
     let mut audit = Audit::new(&image);
     let read = audit.table(table, &mut |page, frame| {
         pages.insert(page);
