@@ -859,16 +859,29 @@ pub fn map(
         return map_to_device(cpu, table, from, args, dst);
     }
     let (level, flags) = check_morsel(&mut cpu.vm, &cpu.caps, table, from, &args)?;
-    let (object, at) = (object_of(&from.slot.cap()), (args.entry, level, flags));
-    let show = |cpu: &mut CpuDriver| show_at(cpu, table, from, at, &args, dst);
+    let at = (args.entry, level, flags);
     match level {
-        // They have to be cleared with the pages.
-        1 => showing(cpu, object, show),
-        _ => show(cpu),
+        1 => show_singly(cpu, table, from, at, &args, dst),
+        _ => show_at(cpu, table, from, at, &args, dst),
     }
 }
 
+/// Shows single pages at entries that were checked: they have to be cleared with the pages. (Apart, so that one entry is shown with
+/// everything in registers.)
+#[inline(never)]
+fn show_singly(
+    cpu: &mut CpuDriver,
+    table: SlotRef,
+    from: Held,
+    at: (u32, u8, MapFlags),
+    args: &MapArgs,
+    dst: SlotRef,
+) -> Result<()> {
+    showing(cpu, object_of(&from.slot.cap()), |cpu| show_at(cpu, table, from, at, args, dst))
+}
+
 /// Shows a table, or single pages, at entries that were checked.
+#[inline(always)]
 fn show_at(
     cpu: &mut CpuDriver,
     table: SlotRef,
