@@ -990,6 +990,8 @@ impl Backend for Process {
         let object = self.kernel.borrow_mut().add_object(vec![0; pages as usize]);
         let name = self.own.keys().next_back().map_or(OWN, |last| last + 1);
         self.own.insert(name, object);
+        // The name may be that of one that was released in the same step.
+        self.released.retain(|released| *released != ObjectId::new(name));
         Some(ObjectId::new(name))
     }
     fn object_punch(&mut self, object: ObjectId, page: u64, pages: u64) -> bool {
