@@ -20,7 +20,7 @@ use core::sync::atomic::Ordering;
 use libos::guarded::Memory;
 pub use unixproto::op;
 pub use unixproto::session::Header;
-use unixproto::session::{DATA_BYTES, DATA_OFFSET};
+use unixproto::session::{ShownFiles, DATA_BYTES, DATA_OFFSET, SHOWN_OFFSET};
 use unixproto::{lent, Reply, Request, Words};
 
 /// The header that both sides see, of the thread that runs here.
@@ -36,6 +36,13 @@ pub fn main_header() -> &'static Header {
     // SAFETY: the session frame is mapped for as long as the library runs, and all fields of the
     // header are atomics.
     unsafe { &*(SESSION_FRAME as *const Header) }
+}
+
+/// What the process knows of files.
+#[inline]
+pub fn shown_files() -> &'static ShownFiles {
+    // SAFETY: as in `main_header`.
+    unsafe { &*((SESSION_FRAME + SHOWN_OFFSET as u64) as *const ShownFiles) }
 }
 
 /// The first `len` bytes of the data area: what an answer has left there, or what is to be filled before a call.

@@ -69,9 +69,25 @@ pub fn refused(refusal: Refusal, caller: Speaker, fx: &mut Effects) -> Errno {
 }
 
 impl Contents<'_> {
-    /// What may be read.
+    /// What may be read. Whoever comes again need not ask, until something is changed.
     pub fn read_begin(&mut self, op: op::ReadBegin) -> Tried {
-        done(self.read_part(op)?)
+        let part = self.read_part(op)?;
+        self.show(part);
+        done(part)
+    }
+
+    /// Lets a process know how much of a file may be read, unless the next reader is to be noted as such.
+    fn show(&mut self, part: Part) {
+        let (pid, ino) = (self.caller.pid, Ino(part.inode as u32));
+        let Ok(session) = self.procs.get(pid).and_then(|proc| proc.session()) else { return };
+        let names = self.files.names_mut();
+        let Ok(inode) = names.get(ino) else { return };
+        if inode.atime <= inode.mtime && inode.changeable().is_ok() {
+            return;
+        }
+        let size = inode.size();
+        names.show(ino, pid);
+        session.files().file(part.inode).show(part.inode, part.layout, size);
     }
 
     /// What may be read, and the bytes.

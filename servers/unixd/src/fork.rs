@@ -342,9 +342,9 @@ fn copy_header(from: &Header, to: &Header) {
     to.child_flags.store(from.child_flags.load(Relaxed), Relaxed);
     to.ignored.store(from.ignored.load(Relaxed), Relaxed);
     to.caught.store(from.caught.load(Relaxed), Relaxed);
-    let shown = from.shown.load(Relaxed);
-    to.shown.store(shown, Relaxed);
-    for (to, from) in to.fds.iter().zip(&from.fds).take(shown as usize) {
+    let most = from.most_fds.load(Relaxed);
+    to.most_fds.store(most, Relaxed);
+    for (to, from) in to.fds.iter().zip(&from.fds).take(most as usize) {
         to.store(from.load(Relaxed), Relaxed);
     }
 }

@@ -240,6 +240,7 @@ impl Unixd {
             self.life().give_up(tid);
         }
         if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
+            self.hide_changed();
             self.perform();
             return outcome;
         }
@@ -248,6 +249,7 @@ impl Unixd {
             return Err(Errno::EINVAL);
         }
         let outcome = self.first_attempt(pid, &mut call);
+        self.hide_changed();
         self.keep_attributes();
         if self.settle() {
             return Ok(Outcome::Never);
@@ -258,6 +260,22 @@ impl Unixd {
                 self.life().block(tid, call, deadline)
             }
             outcome => Ok(outcome),
+        }
+    }
+
+    /// Who knows the size of a file that has changed is to ask again, before anybody is told of the change.
+    #[inline]
+    pub(crate) fn hide_changed(&mut self) {
+        if self.tree.files().names().has_hidden() {
+            self.hide_all_changed();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hide_all_changed(&mut self) {
+        while let Some((ino, to)) = self.tree.files_mut().names_mut().take_hidden() {
+            self.procs.hide(ino.0.into(), to);
         }
     }
 

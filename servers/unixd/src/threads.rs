@@ -15,6 +15,7 @@ use crate::window::Session;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, op as kop, Cap};
+use memfs::Shown;
 use unixproto::ops::Process;
 use unixproto::session::{Header, NOTE_SIGNAL};
 use unixproto::signals::bit;
@@ -100,6 +101,19 @@ impl Procs {
     pub fn put(&self, caller: Speaker, bytes: &[u8]) -> Result<(), Errno> {
         self.session_of(caller.tid)?.put(bytes);
         Ok(())
+    }
+    /// Whoever knows the size of a file is to ask again.
+    pub fn hide(&self, inode: u64, from: Shown) {
+        let hide = |proc: &Proc| {
+            if let Ok(session) = proc.session() {
+                session.files().file(inode).hide(inode);
+            }
+        };
+        match from {
+            Shown::Nobody => {}
+            Shown::To(pid) => _ = self.get(pid).map(hide),
+            Shown::Many => self.iter().for_each(hide),
+        }
     }
     /// The process of a thread.
     pub fn thread_of(&self, tid: Tid) -> Tried {

@@ -15,7 +15,9 @@ use libos::domain;
 use libos::local::Local;
 use libos::vspace::{entry_of, table_bytes, AddressSpace, Supplies, RW};
 use libos::{Cap, CapAddr, CapType, Place, Status};
-use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET, SESSION_BYTES};
+use unixproto::session::{
+    Header, ShownFiles, DATA_BYTES, DATA_OFFSET, SESSION_BYTES, SHOWN_OFFSET,
+};
 use unixproto::Errno;
 
 /// An upper-level entry of the address space that nothing else uses.
@@ -153,6 +155,12 @@ impl Session {
         // SAFETY: the first page is mapped as long as `self` lives, and it consists of atomics.
         unsafe { &*(self.va as *const Header) }
     }
+    /// What the process knows of files.
+    #[inline]
+    pub fn files(&self) -> &ShownFiles {
+        // SAFETY: as in `header`; aligned like its size.
+        unsafe { &*((self.va + SHOWN_OFFSET) as *const ShownFiles) }
+    }
     /// Bytes of the data area that are about to be written to, if they are inside.
     #[inline]
     fn place_to_write(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
@@ -207,6 +215,7 @@ impl Session {
     fn clear(&self) {
         let theirs = self.header().used.load(Ordering::Relaxed) as usize;
         let used = theirs.min(DATA_BYTES).max(self.written.take());
+        self.files().clear();
         // SAFETY: mapped writable as long as `self` lives.
         unsafe { core::ptr::write_bytes(self.va as *mut u8, 0, DATA_OFFSET + used) }
     }

@@ -1,10 +1,10 @@
-//! The session frame: the header page, then the data area.
+//! The session frame: the header page, then the data area, then what is known of files.
 //!
 //! Each field says who writes it. `unixd` reads the library's fields as hints about the process
 //! itself only: a lie harms nobody else.
 
 use crate::signals::SigInfo;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a session frame.
 pub const SESSION_BYTES: u64 = 16 * 1024;
@@ -13,9 +13,13 @@ pub const HEADER_BYTES: usize = 4096;
 /// Where the data area starts in the frame.
 pub const DATA_OFFSET: usize = HEADER_BYTES;
 /// Bytes of the data area.
-pub const DATA_BYTES: usize = SESSION_BYTES as usize - HEADER_BYTES;
+pub const DATA_BYTES: usize = SHOWN_OFFSET - HEADER_BYTES;
+/// Where the [files](ShownFiles) are that the process knows.
+pub const SHOWN_OFFSET: usize = SESSION_BYTES as usize - core::mem::size_of::<ShownFiles>();
 /// How many file descriptors the header shows (to `/proc/PID/fd` only).
 pub const SHOWN_FDS: usize = 128;
+/// How many files are shown.
+pub const SHOWN_FILES: usize = 8;
 /// How many resource limits there are.
 pub const LIMITS: usize = 16;
 /// Notification bit: something is new in `pending` or `own`.
@@ -29,7 +33,7 @@ pub const NOTE_LIBRARY: u64 = 0xff00;
 ///
 /// Every thread of a process has a session frame. What is about the process as a whole is in that
 /// of its first thread only, which stays when that thread ends: `umask`, `child_flags`, `ignored`,
-/// `caught`, `pending`, `memory`, `limits`, `changes` and `fds`. Of each thread are `tid`, `trace`, `sleeps`, `blocked` and
+/// `caught`, `pending`, `memory`, `limits`, `changes` and `fds`, and behind the data area the [files](ShownFiles) that it knows. Of each thread are `tid`, `trace`, `sleeps`, `blocked` and
 /// `own`; all have the same ids otherwise.
 #[repr(C)]
 pub struct Header {
@@ -76,12 +80,72 @@ pub struct Header {
     /// cleared for the next process that gets the frame: whoever says too little shows what it wrote itself.
     pub used: AtomicU32,
     /// How many places of `fds` were ever used: those behind are zero. By the library.
-    pub shown: AtomicU32,
+    pub most_fds: AtomicU32,
     /// File descriptor → description id, zero for none, for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }
 
 const _: () = assert!(core::mem::size_of::<Header>() <= HEADER_BYTES);
+
+/// What may be read of a file without asking. It is true as long as it is there: `unixd` takes it away before anybody is told of a
+/// change. What is shown is nothing that the process could not ask for, and nobody else reads it.
+#[repr(C)]
+pub struct ShownFile {
+    /// Odd while the rest changes.
+    version: AtomicU64,
+    /// 0: none.
+    inode: AtomicU64,
+    layout: AtomicU64,
+    size: AtomicU64,
+}
+
+impl ShownFile {
+    /// By `unixd`, which alone shows anything.
+    pub fn show(&self, inode: u64, layout: u32, size: u64) {
+        // What the process may have made of it harms nobody else.
+        let version = self.version.load(Ordering::Relaxed) & !1;
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.inode.store(inode, Ordering::Relaxed);
+        self.layout.store(layout.into(), Ordering::Relaxed);
+        self.size.store(size, Ordering::Relaxed);
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+    /// It does not say anything about this file any more.
+    pub fn hide(&self, inode: u64) {
+        if self.inode.load(Ordering::Relaxed) == inode {
+            self.show(0, 0, 0);
+        }
+    }
+    /// Layout and size of a file, if they are known.
+    #[inline]
+    pub fn get(&self, inode: u64) -> Option<(u32, u64)> {
+        let version = self.version.load(Ordering::Acquire);
+        if self.inode.load(Ordering::Relaxed) != inode || inode == 0 {
+            return None;
+        }
+        let known = (self.layout.load(Ordering::Relaxed), self.size.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        let is_whole = version & 1 == 0 && self.version.load(Ordering::Relaxed) == version;
+        is_whole.then_some((known.0 as u32, known.1))
+    }
+}
+
+/// Files whose size a process knows without asking, each at the place of its number. By `unixd`.
+#[repr(C)]
+pub struct ShownFiles([ShownFile; SHOWN_FILES]);
+
+impl ShownFiles {
+    /// Where a file may be shown.
+    #[inline]
+    pub fn file(&self, inode: u64) -> &ShownFile {
+        &self.0[inode as usize % SHOWN_FILES]
+    }
+    /// None is, for the next process.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|file| file.show(0, 0, 0));
+    }
+}
 
 /// What a process says of its memory, in pages if nothing else is said. By the library.
 #[repr(C)]

@@ -292,14 +292,14 @@ impl<M: Memory> Files<M> {
         if offset > i64::MAX as u64 {
             return Err(Errno::EINVAL);
         }
-        let inode = self.names.get_mut(ino)?;
-        let bytes = bytes.min(inode.size().saturating_sub(offset));
+        let inode = self.names.get(ino)?;
         // As `relatime` has it: only when a change came since, or a day.
         let is_due = inode.atime <= inode.mtime || inode.atime + DAY_NS < now;
         if is_due && inode.changeable().is_ok() {
-            inode.atime = now;
+            self.names.get_mut(ino)?.atime = now;
         }
-        let (_, file) = self.file(ino)?;
+        let (size, file) = self.look(ino)?;
+        let bytes = bytes.min(size.saturating_sub(offset));
         Ok(Part { inode: ino.0 as u64, layout: file.layout, offset, bytes })
     }
 

@@ -70,6 +70,8 @@ pub struct Inode<C> {
     /// Last change of anything.
     pub ctime: i64,
     holds: u32,
+    /// To whom it is [shown](Fs::show).
+    shown: Shown,
     /// Its number where it is kept, if it is.
     pub(crate) kept: Option<Kept>,
     /// What it has to do with snapshots.
@@ -130,6 +132,19 @@ pub struct Fs<C> {
     owners: Shares,
     /// What is kept elsewhere, too.
     pub(crate) keeping: Keeping,
+    /// What was shown to somebody, and has changed or gone since.
+    hidden: Vec<(Ino, Shown)>,
+}
+
+/// Who knows what an inode says, and does not ask again until he is told that it has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// Nobody.
+    Nobody,
+    /// The one with this number.
+    To(u32),
+    /// Several may.
+    Many,
 }
 
 /// The root directory.
@@ -142,6 +157,7 @@ impl<C: Default> Fs<C> {
             inodes: Table::default(),
             owners: Shares::new(limits),
             keeping: Keeping::default(),
+            hidden: Vec::new(),
         };
         let mut root = fs.inode(Node::Dir(Dir::new(ROOT)), attr);
         root.nlink = 2;
@@ -169,6 +185,10 @@ impl<C: Default> Fs<C> {
     /// The same, to be changed; its owner by [`Fs::give`].
     pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
         let inode = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)?;
+        if inode.shown != Shown::Nobody {
+            // Whatever is done to it now may be seen.
+            self.hidden.push((ino, core::mem::replace(&mut inode.shown, Shown::Nobody)));
+        }
         // What is in a snapshot does not change.
         if inode.kept.is_some() && inode.part != Part::Frozen {
             self.keeping.note(ino);
@@ -196,6 +216,7 @@ impl<C: Default> Fs<C> {
             mtime: now,
             ctime: now,
             holds: 0,
+            shown: Shown::Nobody,
             kept: None,
             part: Part::Live,
         }
@@ -221,9 +242,29 @@ impl<C: Default> Fs<C> {
         self.owners.take(attr.cred.uid, 1);
         Ok(Ino(index as u32 + 1))
     }
-    /// Keeps an inode alive without a name (open, or a working directory).
+    /// Whoever has number `whom` knows from now on what an inode says, until it is [hidden](Self::take_hidden).
+    pub fn show(&mut self, ino: Ino, whom: u32) {
+        if let Some(inode) = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)) {
+            inode.shown = match inode.shown {
+                Shown::Nobody => Shown::To(whom),
+                Shown::To(other) if other == whom => Shown::To(whom),
+                _ => Shown::Many,
+            };
+        }
+    }
+    /// Has anything that was shown changed?
+    #[inline]
+    pub fn has_hidden(&self) -> bool {
+        !self.hidden.is_empty()
+    }
+    /// Something that was shown, and may have changed or gone since: who knows it is to be told, before anybody else is told of the
+    /// change.
+    pub fn take_hidden(&mut self) -> Option<(Ino, Shown)> {
+        self.hidden.pop()
+    }
+    /// Keeps an inode alive without a name (open, or a working directory). Nobody can see that.
     pub fn hold(&mut self, ino: Ino) {
-        if let Ok(inode) = self.get_mut(ino) {
+        if let Some(inode) = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)) {
             inode.holds += 1;
         }
     }
@@ -233,7 +274,7 @@ impl<C: Default> Fs<C> {
     }
     /// Ends a [`Fs::hold`].
     pub fn release(&mut self, ino: Ino) {
-        if let Ok(inode) = self.get_mut(ino) {
+        if let Some(inode) = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)) {
             inode.holds = inode.holds.saturating_sub(1);
             self.reap(ino);
         }
@@ -243,6 +284,10 @@ impl<C: Default> Fs<C> {
         let dead = self.get(ino).is_ok_and(|inode| inode.nlink == 0 && inode.holds == 0);
         if dead && ino != ROOT {
             let Some(inode) = self.inodes.remove(ino.0 as usize - 1) else { return };
+            if inode.shown != Shown::Nobody {
+                // Its number may soon be another one's.
+                self.hidden.push((ino, inode.shown));
+            }
             self.owners.give_back(inode.account(), 1);
             let kept = inode.kept;
             // Its contents are let go before whoever keeps them destroys them.

@@ -29,7 +29,7 @@ mod walk;
 
 pub use dir::{Dir, DirEntry, FIRST_COOKIE};
 pub use extents::{Extent, Extents};
-pub use fs::{Attr, Fs, Ino, Inode, Node};
+pub use fs::{Attr, Fs, Ino, Inode, Node, Shown};
 pub use keep::{Attributes, Keeper, Kept, KeptCopy, KeptName, SetXattr, What};
 pub use perm::{Cred, Guard, EXEC, READ, WRITE};
 pub use snapshot::{Copies, Part, SNAPSHOTS};

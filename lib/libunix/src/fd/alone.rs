@@ -20,13 +20,15 @@ pub struct Alone {
     flags: Option<u32>,
     /// The offset; `unixd` may have another one.
     offset: Option<u64>,
+    /// That of `unixd`, if it is known.
+    told: Option<u64>,
 }
 
 impl Fds {
     /// Marks a file as one that this process has opened.
     pub(super) fn opened_alone(&mut self) -> Alone {
         self.has_own = true;
-        Alone { since: self.sharings, flags: None, offset: None }
+        Alone { since: self.sharings, flags: None, offset: Some(0), told: Some(0) }
     }
 
     fn alone(&mut self, index: u32) -> Option<&mut Alone> {
@@ -69,7 +71,9 @@ pub fn seek(fds: &mut Fds, index: u32, desc: u32, offset: i64, whence: u32) -> R
         _ => {
             give_back(fds, index, desc);
             let new = server::call(op::Seek { desc, offset, whence })?.offset;
-            fds.keep_offset(index, new);
+            if let Some(alone) = fds.alone(index) {
+                (alone.offset, alone.told) = (Some(new), Some(new));
+            }
             return Ok(new);
         }
     };
@@ -80,7 +84,9 @@ pub fn seek(fds: &mut Fds, index: u32, desc: u32, offset: i64, whence: u32) -> R
 
 /// `unixd` has the offset of a file from now on.
 pub fn give_back(fds: &mut Fds, index: u32, desc: u32) {
-    if let Some(offset) = fds.alone(index).and_then(|alone| alone.offset.take()) {
+    let Some(alone) = fds.alone(index) else { return };
+    let told = alone.told.take();
+    if let Some(offset) = alone.offset.take().filter(|offset| told != Some(*offset)) {
         // The description is held and regular, and the offset was checked: nothing can go wrong.
         let _ = server::call(op::Seek { desc, offset: offset as i64, whence: SEEK_SET });
     }

@@ -282,8 +282,8 @@ impl Fds {
         if let Some(cell) = header.fds.get(fd as usize) {
             let desc = self.get(fd).and_then(|file| file.description(Errno::EBADF));
             cell.store(desc.unwrap_or(0), Ordering::Relaxed);
-            if header.shown.load(Ordering::Relaxed) <= fd as u32 {
-                header.shown.store(fd as u32 + 1, Ordering::Relaxed);
+            if header.most_fds.load(Ordering::Relaxed) <= fd as u32 {
+                header.most_fds.store(fd as u32 + 1, Ordering::Relaxed);
             }
         }
     }

@@ -123,6 +123,7 @@ impl Unixd {
         let Some(blocked) = self.life().unblock(tid) else { return };
         let mut call: Call = blocked.call;
         let outcome = self.next_attempt(self.caller.pid, &mut call);
+        self.hide_changed();
         self.keep_attributes();
         if self.settle() {
             return;

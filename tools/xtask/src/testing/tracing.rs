@@ -170,7 +170,7 @@ fn pictures_and_trees(context: &Context, folder: &Path, dump: &Dump) -> Result<(
         fault,
         &[
             "page fault  [process",
-            "├─<kernel::startup::handlers::Kernel as kernel::arch::handlers::Handlers>::on_trap",
+            "├─kernel::events::on_other_trap",
             "└─libunix::upcall::page_fault",
         ],
     )?;

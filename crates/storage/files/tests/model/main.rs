@@ -5,7 +5,7 @@ mod snapshots;
 
 use files::{Allocation, Backing, Claim, Files, Memory, Piece, Refusal, Writer, GRANT_MAX};
 use kept::{Numbers, Object, Objects};
-use memfs::{Attr, Attributes, Cred, Ino, Kept, SIZE_MAX};
+use memfs::{Attr, Attributes, Cred, Ino, Kept, Shown, SIZE_MAX};
 use paging::PAGE;
 use piecewise::Limits;
 use proptest::prelude::*;
@@ -250,7 +250,12 @@ struct World {
     limit: u64,
     /// The directory with the stored file.
     kept: Ino,
+    /// What some reader was shown of each file: its layout and size.
+    shown: [Option<(u32, u64)>; FILES],
 }
+
+/// The reader that is shown files.
+const READER: u32 = 7;
 
 const PLENTY: u64 = 1 << 30;
 
@@ -290,7 +295,7 @@ impl World {
         ];
         let part = |(at, len): (u64, u64)| archive()[at as usize..(at + len) as usize].to_vec();
         let model = [Vec::new(), part(places[0]), part(places[1]), Vec::new()];
-        World { files, inos, model, free, limit, kept }
+        World { files, inos, model, free, limit, kept, shown: [None; FILES] }
     }
 
     fn writer(&self) -> Writer {
@@ -444,6 +449,32 @@ impl World {
         }
         for (file, ino) in self.inos.into_iter().enumerate() {
             assert_eq!(self.files.names().get(ino).unwrap().size(), self.model[file].len() as u64);
+        }
+        self.look_at_shown();
+    }
+
+    /// Whoever was not told otherwise reads what it was shown as if it had asked again; and is shown everything.
+    fn look_at_shown(&mut self) {
+        while let Some((ino, to)) = self.files.names_mut().take_hidden() {
+            assert_eq!(to, Shown::To(READER));
+            let file = self.inos.iter().position(|other| *other == ino).expect("it was shown");
+            assert!(self.shown[file].take().is_some(), "it is told once");
+        }
+        for file in 0..FILES {
+            let ino = self.inos[file];
+            if let Some(known) = self.shown[file] {
+                let part = self.files.begin_read(ino, 0, u64::MAX, NOW + 1).unwrap();
+                let now = (part.layout, part.bytes);
+                assert_eq!(known, now, "file {file} has changed, and nobody was told");
+            }
+            let size = self.model[file].len() as u64;
+            let part = self.files.begin_read(ino, 0, u64::MAX, NOW + 1).unwrap();
+            assert_eq!(part.bytes, size);
+            while let Some((hidden, _)) = self.files.names_mut().take_hidden() {
+                assert_eq!(hidden, ino, "its access time");
+            }
+            self.files.names_mut().show(ino, READER);
+            self.shown[file] = Some((part.layout, size));
         }
     }
 
