@@ -86,7 +86,7 @@ impl Opening<'_> {
         match found.node {
             Some(_) if exclusive => Err(Errno::EEXIST),
             Some(_) if op.flags & O_CREAT != 0 && found.slash => Err(Errno::EISDIR),
-            Some(node) => self.open_node(call, op, &found, node, false),
+            Some(node) => self.open_node(call, op, found, node, false),
             None if op.flags & O_CREAT == 0 => Err(Errno::ENOENT),
             None => self.create(call, op, found),
         }
@@ -104,12 +104,12 @@ impl Opening<'_> {
             Node::Proc(_) => return Err(Errno::ENOENT),
             Node::Share(dir) => {
                 let file = self.view()?.visit()?.create(dir, &found.name, op)?;
-                return self.open_shared(op, &found, file);
+                return self.open_shared(op, found, file);
             }
         };
         // A link that leads nowhere was followed to its end already.
         let ino = self.new_file(dir, &found.name, op.mode)?;
-        self.open_node(call, op, &found, Node::Mem(ino), true)
+        self.open_node(call, op, found, Node::Mem(ino), true)
     }
 
     /// Makes a regular file.
@@ -149,7 +149,7 @@ impl Opening<'_> {
         &mut self,
         call: &mut Call,
         op: op::Open,
-        found: &Found<Node>,
+        found: Found<Node>,
         node: Node,
         new: bool,
     ) -> Tried {
@@ -175,9 +175,9 @@ impl Opening<'_> {
         if let Some(node) = object.node() {
             self.handles.tree.hold(node);
         }
-        let dir = found.parent;
+        let Found { parent: dir, name, .. } = found;
         self.handles.tree.hold(dir);
-        let place = Place { dir, name: found.name.clone() };
+        let place = Place { dir, name };
         if let Object::Pipe(pipe, fifo) = object {
             self.handles.pipes.opened(pipe, op.flags, self.handles.fx);
             if fifo.is_some() {
@@ -189,7 +189,7 @@ impl Opening<'_> {
     }
 
     /// Opens what is in the folder of the host.
-    fn open_share(&mut self, node: u32, op: op::Open, found: &Found<Node>) -> Tried {
+    fn open_share(&mut self, node: u32, op: op::Open, found: Found<Node>) -> Tried {
         let visit = self.view()?.visit()?;
         if op.flags & O_PATH == 0 {
             let file = visit.open(node, op)?;
@@ -205,21 +205,15 @@ impl Opening<'_> {
     }
 
     /// Gives the process a description of an open file of the host.
-    fn open_shared(&mut self, op: op::Open, found: &Found<Node>, file: OpenFile) -> Tried {
+    fn open_shared(&mut self, op: op::Open, found: Found<Node>, file: OpenFile) -> Tried {
         self.opened_at(op, found, Node::Share(file.node), Object::Shared(file))
     }
 
-    fn opened_at(
-        &mut self,
-        op: op::Open,
-        found: &Found<Node>,
-        node: Node,
-        object: Object,
-    ) -> Tried {
-        let dir = found.parent;
+    fn opened_at(&mut self, op: op::Open, found: Found<Node>, node: Node, object: Object) -> Tried {
+        let Found { parent: dir, name, .. } = found;
         self.handles.tree.hold(node);
         self.handles.tree.hold(dir);
-        let place = Place { dir, name: found.name.clone() };
+        let place = Place { dir, name };
         self.opened(object, op.flags, Some(place), Claim::None)
     }
 

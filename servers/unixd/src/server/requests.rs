@@ -16,6 +16,7 @@ use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::terminal::TtyOps;
 use crate::threads::Tid;
+use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use crate::watches::{sources, Source};
 use unixproto::ops::Process;
@@ -277,11 +278,11 @@ impl Unixd {
 
     /// A process closes descriptions.
     fn close(&mut self, call: &Call) -> Tried {
-        let ids = self.procs.a(self.caller, call)?;
-        let pid = self.caller.pid;
-        let mut handles = self.handles();
-        for bytes in ids.chunks_exact(4) {
-            handles.close(pid, u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+        let (Speaker { pid, tid }, ids) = (self.caller, call.lengths.0 / 4);
+        for n in 0..ids {
+            let mut id = [0; 4];
+            self.procs.session_of(tid)?.read(4 * n, &mut id);
+            self.handles().close(pid, u32::from_le_bytes(id));
         }
         done(())
     }
