@@ -222,6 +222,26 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "morsel", test: "each_operation_in_depth" },
     },
     Bug {
+        name: "who_knows_a_file_is_not_told_of_a_change",
+        changes: &[("crates/storage/memfs/src/fs.rs", "            self.hidden.push((ino, core::mem::replace(&mut inode.shown, Shown::Nobody)));\n", "")],
+        found_by: Test::Host { package: "files", test: "contents_are_as_in_the_model" },
+    },
+    Bug {
+        name: "a_known_size_stays_known",
+        changes: &[("servers/unixd/src/server.rs", "            self.procs.hide(ino.0.into(), to);", "            let _ = (ino, to);")],
+        found_by: Test::Machine { test: "linux/known_sizes" },
+    },
+    Bug {
+        name: "only_the_last_reader_is_told",
+        changes: &[("servers/unixd/src/threads.rs", "Shown::Many => self.iter().for_each(hide),", "Shown::Many => {}")],
+        found_by: Test::Machine { test: "linux/known_sizes" },
+    },
+    Bug {
+        name: "an_offset_is_taken_for_told",
+        changes: &[("lib/libunix/src/fd/alone.rs", "    let told = alone.told.take();", "    let told = alone.offset;")],
+        found_by: Test::Machine { test: "linux/known_sizes" },
+    },
+    Bug {
         name: "pages_that_others_are_moving_are_none",
         changes: &[("crates/storage/morsel/src/walk.rs", "let frame = self.pages.take(kind.order())?;", "let frame = self.pages.take(kind.order()).map_err(|_| Refused::NoMemory)?;")],
         found_by: Test::Host { package: "morsel", test: "random_operations_in_a_pool_that_others_take_from" },
