@@ -166,6 +166,7 @@ fn run_in(seed: u64, mut world: World, operations: usize) {
         };
         match found {
             Err(Refused::NoMemory) => {
+                assert!(world.was_empty.take(), "{}: there are pages", context());
                 empty += 1;
                 let mut contents_then = contents.clone();
                 make_room(&world, &mut contents_then, &mut after);

@@ -26,6 +26,8 @@ pub struct World {
     /// Of so many calls for pages about one is told to come again; 0: none.
     pub busy: u32,
     luck: RefCell<fastrand::Rng>,
+    /// A call for pages has found that there are none.
+    pub was_empty: Cell<bool>,
     /// What the processor has cached: object and page; frame, and whether it may be written.
     tlb: RefCell<BTreeMap<(u32, u64), (u64, bool)>>,
     walking: Cell<bool>,
@@ -59,6 +61,7 @@ impl World {
             first_fit: false,
             busy: 0,
             luck: RefCell::new(fastrand::Rng::with_seed(1)),
+            was_empty: Cell::new(false),
             tlb: RefCell::default(),
             walking: Cell::new(false),
             grows: false,
@@ -228,6 +231,7 @@ impl Pages for World {
         let found = (start..len).step_by(size).chain((0..start).step_by(size)).find(|&first| {
             first + size <= len && used[first..first + size].iter().all(|used| !used)
         });
+        self.was_empty.set(self.was_empty.get() || found.is_none());
         let found = found.ok_or(Refused::NoMemory)?;
         used[found..found + size].fill(true);
         self.cursor.set(if self.first_fit { 0 } else { found + size });
