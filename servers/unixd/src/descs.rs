@@ -20,7 +20,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use files::Claim;
-use memfs::Ino;
+use memfs::{Ino, Name};
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::*;
 use unixproto::ops::{Flags, Offset, Opened};
@@ -134,7 +134,7 @@ pub struct Place {
     /// The directory, held.
     pub dir: Node,
     /// The name there.
-    pub name: Vec<u8>,
+    pub name: Name,
 }
 
 /// Who holds a description after a fork of who holds it.

@@ -239,7 +239,7 @@ impl PathOps<'_> {
         let (parent, found) = self.last(dir, &path)?;
         let (cred, now) = (self.cred(), self.clock.wall());
         let remove_dir = flags & AT_REMOVEDIR != 0;
-        if found.name == b"." || found.name == b".." {
+        if matches!(&found.name[..], b"." | b"..") {
             return Err(match (remove_dir, &found.name[..]) {
                 (false, _) => Errno::EISDIR,
                 (true, _) if parent == Parent::Mem(self.tree.files().names().root()) => {

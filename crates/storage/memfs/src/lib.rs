@@ -33,7 +33,7 @@ pub use fs::{Attr, Fs, Ino, Inode, Node, Shown};
 pub use keep::{Attributes, Keeper, Kept, KeptCopy, KeptName, SetXattr, What};
 pub use perm::{Cred, Guard, EXEC, READ, WRITE};
 pub use snapshot::{Copies, Part, SNAPSHOTS};
-pub use walk::{walk, Found, Names, Step, Walk, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
+pub use walk::{walk, Found, Name, Names, Step, Walk, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
 
 /// The largest size of a file.
 pub const SIZE_MAX: u64 = 1 << 46;

@@ -8,6 +8,7 @@ use crate::fs::{Ino, Node};
 use crate::perm::{Cred, EXEC};
 use crate::Fs;
 use alloc::vec::Vec;
+use smallvec::SmallVec;
 use unixproto::Errno;
 
 /// Bytes of a name.
@@ -16,6 +17,9 @@ pub const NAME_MAX: usize = unixproto::files::NAME_MAX as usize;
 pub const PATH_MAX: usize = unixproto::files::PATH_MAX as usize;
 /// Symbolic links that one walk follows.
 pub const SYMLINKS_MAX: u32 = 40;
+
+/// A name that was walked to. Most are so short that they need no memory of their own.
+pub type Name = SmallVec<[u8; 24]>;
 
 /// What a node is, for a walk.
 pub enum Step<N> {
@@ -81,7 +85,7 @@ pub struct Found<N> {
     /// The directory of the last component.
     pub parent: N,
     /// The last component; `.` for the root itself.
-    pub name: Vec<u8>,
+    pub name: Name,
     /// What has that name, if anything has.
     pub node: Option<N>,
     /// The path ended with a slash: it can mean a directory only.
@@ -168,7 +172,12 @@ impl<T: Names> Walker<'_, T> {
     /// The path has led to a directory with nothing behind: `/`, or a link to it.
     fn end_here(&self) -> Result<Found<T::Node>, Errno> {
         self.tree.enter(self.at, self.how.cred)?;
-        Ok(Found { parent: self.at, name: b".".to_vec(), node: Some(self.at), slash: false })
+        Ok(Found {
+            parent: self.at,
+            name: Name::from_slice(b"."),
+            node: Some(self.at),
+            slash: false,
+        })
     }
 
     /// Looks a component up.
@@ -190,7 +199,7 @@ impl<T: Names> Walker<'_, T> {
         node: Option<T::Node>,
         slash: bool,
     ) -> Result<Found<T::Node>, Errno> {
-        let found = |parent, node| Ok(Found { parent, name: name.to_vec(), node, slash });
+        let found = |parent, node| Ok(Found { parent, name: Name::from_slice(name), node, slash });
         let Some(node) = node else { return found(self.at, None) };
         let follow = self.how.follow || slash;
         match self.tree.step(node)? {

@@ -27,7 +27,7 @@ use credentials::Credentials;
 use files::Claim;
 use libos::runtime::{Boot, Start};
 use libos::{cmdline, domain, session};
-use memfs::{Attr, Cred};
+use memfs::{Attr, Cred, Name};
 use piecewise::Limits;
 use unixproto::files::{O_RDONLY, O_RDWR, O_WRONLY};
 use unixproto::signals::SIGKILL;
@@ -174,7 +174,7 @@ impl Unixd {
         let console = fs.lookup(dir, CONSOLE)?.ok_or(Errno::ENOENT)?;
         fs.hold(dir);
         fs.hold(console);
-        let place = descs::Place { dir: Node::Mem(dir), name: CONSOLE.to_vec() };
+        let place = descs::Place { dir: Node::Mem(dir), name: Name::from_slice(CONSOLE) };
         let object = Object::Tty(Some(console));
         self.handles().open(opener, object, O_RDWR, Some(place), Claim::None)
     }
