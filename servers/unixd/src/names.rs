@@ -76,7 +76,7 @@ impl<'a> View<'a> {
             }
             return self.descs.of(self.caller.pid, dir)?.object.node().ok_or(Errno::EINVAL);
         }
-        let path = self.procs.a(self.caller, call)?;
+        let path = self.procs.path(self.caller, call)?;
         self.walk(dir, &path, follow)?.existing()
     }
 

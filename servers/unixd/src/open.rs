@@ -76,7 +76,7 @@ impl Opening<'_> {
         }
         check_exec(op)?;
         self.room(1)?;
-        let path = self.procs.a(self.caller, call)?;
+        let path = self.procs.path(self.caller, call)?;
         if op.flags & O_TMPFILE == O_TMPFILE {
             return self.open_unnamed(op, &path);
         }

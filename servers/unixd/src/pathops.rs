@@ -167,7 +167,7 @@ impl PathOps<'_> {
 
     /// `mkdir`.
     pub fn mkdir(&mut self, call: &Call, dir: u32, mode: u32) -> Tried {
-        let path = self.procs.a(self.caller, call)?;
+        let path = self.procs.path(self.caller, call)?;
         let (parent, found) = self.last(dir, &path).map_err(exists_in_proc)?;
         if found.node.is_some() {
             return Err(Errno::EEXIST);
@@ -199,7 +199,7 @@ impl PathOps<'_> {
 
     /// `mknod`.
     pub fn mknod(&mut self, call: &Call, op: op::Mknod) -> Tried {
-        let path = self.procs.a(self.caller, call)?;
+        let path = self.procs.path(self.caller, call)?;
         let (parent, found) = self.last(op.dir, &path).map_err(exists_in_proc)?;
         if found.node.is_some() {
             return Err(Errno::EEXIST);
@@ -235,7 +235,7 @@ impl PathOps<'_> {
 
     /// `unlink`, `rmdir`.
     pub fn unlink(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
-        let path = self.procs.a(self.caller, call)?;
+        let path = self.procs.path(self.caller, call)?;
         let (parent, found) = self.last(dir, &path)?;
         let (cred, now) = (self.cred(), self.clock.wall());
         let remove_dir = flags & AT_REMOVEDIR != 0;

@@ -16,8 +16,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::{invoke, op as kop, Cap};
 use memfs::Shown;
+use smallvec::SmallVec;
 use unixproto::ops::Process;
-use unixproto::session::{Header, NOTE_SIGNAL};
+use unixproto::session::{Header, DATA_BYTES, NOTE_SIGNAL};
 use unixproto::signals::bit;
 use unixproto::trace::flag;
 use unixproto::{Any, Errno};
@@ -38,6 +39,9 @@ pub struct Thread {
     /// Its name, for `/proc`.
     pub name: Vec<u8>,
 }
+
+/// A path. Most are so short that they need no memory of their own.
+pub type PathText = SmallVec<[u8; 64]>;
 
 impl Procs {
     /// The process of a thread.
@@ -91,6 +95,13 @@ impl Procs {
     #[inline]
     pub fn a(&self, caller: Speaker, call: &Call) -> Result<Vec<u8>, Errno> {
         Ok(self.session_of(caller.tid)?.data(0, call.lengths.0))
+    }
+    /// Byte string `a`, which is a path.
+    pub fn path(&self, caller: Speaker, call: &Call) -> Result<PathText, Errno> {
+        let session = self.session_of(caller.tid)?;
+        let mut path = PathText::from_elem(0, call.lengths.0.min(DATA_BYTES));
+        session.read(0, &mut path);
+        Ok(path)
     }
     /// Byte string `b` of a request.
     pub fn b(&self, caller: Speaker, call: &Call) -> Result<Vec<u8>, Errno> {
