@@ -202,7 +202,7 @@ fn all(all: usize) -> piecewise::Limits {
 fn last(fs: &Files, path: &str) -> Result<(Ino, Vec<u8>, Option<Ino>), Errno> {
     let how = Walk { root: fs.root(), start: fs.root(), cred: ROOT, follow: false };
     let found = walk(fs, how, path.as_bytes())?;
-    Ok((found.parent, found.name, found.node))
+    Ok((found.parent, found.name.to_vec(), found.node))
 }
 
 fn run(fs: &mut Files, op: &Op) -> Result<(), Errno> {
