@@ -66,7 +66,12 @@ impl Space {
     }
 
     /// Takes away what tables show of pages `start..end`, but not what one entry shows.
-    fn take_tables(&mut self, b: &mut impl Backend, start: u64, end: u64) -> Result<(), NoMemory> {
+    pub(crate) fn take_tables(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+    ) -> Result<(), NoMemory> {
         let mut key = start >> 9;
         loop {
             key = match self.pmap.next_table(key) {
