@@ -1,9 +1,8 @@
 //! A million random operations beside a set of frames.
 
 use pool::{Geometry, Locals, Pool, Refused, Size, Words, CHILD, TREE};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 #[derive(Default)]
 struct Memory(RefCell<Vec<u64>>);
@@ -35,15 +34,17 @@ impl Locals for Memory {
         Words::compare_exchange(self, core, old, new)
     }
     fn found_in(&self, _core: usize) -> usize {
-        FOUND_IN.load(Relaxed)
+        FOUND_IN.get()
     }
     fn set_found_in(&self, _core: usize, group: usize) {
-        FOUND_IN.store(group, Relaxed);
+        FOUND_IN.set(group);
     }
 }
 
-/// Of all cores, and of all tests that run at the same time: it may say anything.
-static FOUND_IN: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Of all cores and pools of a test: it may say anything. (Not of all tests: each repeats what it did.)
+    static FOUND_IN: Cell<usize> = const { Cell::new(0) };
+}
 
 fn memory(words: usize) -> Memory {
     // What was there before is anything.
