@@ -150,6 +150,12 @@ pub enum Shown {
 /// The root directory.
 const ROOT: Ino = Ino(1);
 
+/// Where the inode with a number is; of 0, where none is.
+#[inline(always)]
+pub(crate) fn place(ino: Ino) -> usize {
+    (ino.0 as usize).wrapping_sub(1)
+}
+
 impl<C: Default> Fs<C> {
     /// An empty file system with so many inodes at most. It has a root directory, however few they are.
     pub fn new(limits: Limits, attr: Attr) -> Self {
@@ -180,11 +186,11 @@ impl<C: Default> Fs<C> {
     }
     /// An inode; `ENOENT` if the number is of none.
     pub fn get(&self, ino: Ino) -> Result<&Inode<C>, Errno> {
-        self.inodes.get((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)
+        self.inodes.get(place(ino)).ok_or(Errno::ENOENT)
     }
     /// The same, to be changed; its owner by [`Fs::give`].
     pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
-        let inode = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)).ok_or(Errno::ENOENT)?;
+        let inode = self.inodes.get_mut(place(ino)).ok_or(Errno::ENOENT)?;
         if inode.shown != Shown::Nobody {
             // Whatever is done to it now may be seen.
             self.hidden.push((ino, core::mem::replace(&mut inode.shown, Shown::Nobody)));
@@ -244,7 +250,7 @@ impl<C: Default> Fs<C> {
     }
     /// Whoever has number `whom` knows from now on what an inode says, until it is [hidden](Self::take_hidden).
     pub fn show(&mut self, ino: Ino, whom: u32) {
-        if let Some(inode) = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)) {
+        if let Some(inode) = self.inodes.get_mut(place(ino)) {
             inode.shown = match inode.shown {
                 Shown::Nobody => Shown::To(whom),
                 Shown::To(other) if other == whom => Shown::To(whom),
@@ -264,7 +270,7 @@ impl<C: Default> Fs<C> {
     }
     /// Keeps an inode alive without a name (open, or a working directory). Nobody can see that.
     pub fn hold(&mut self, ino: Ino) {
-        if let Some(inode) = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)) {
+        if let Some(inode) = self.inodes.get_mut(place(ino)) {
             inode.holds += 1;
         }
     }
@@ -274,7 +280,7 @@ impl<C: Default> Fs<C> {
     }
     /// Ends a [`Fs::hold`].
     pub fn release(&mut self, ino: Ino) {
-        if let Some(inode) = self.inodes.get_mut((ino.0 as usize).wrapping_sub(1)) {
+        if let Some(inode) = self.inodes.get_mut(place(ino)) {
             inode.holds = inode.holds.saturating_sub(1);
             self.reap(ino);
         }
@@ -283,7 +289,7 @@ impl<C: Default> Fs<C> {
     pub(crate) fn reap(&mut self, ino: Ino) {
         let dead = self.get(ino).is_ok_and(|inode| inode.nlink == 0 && inode.holds == 0);
         if dead && ino != ROOT {
-            let Some(inode) = self.inodes.remove(ino.0 as usize - 1) else { return };
+            let Some(inode) = self.inodes.remove(place(ino)) else { return };
             if inode.shown != Shown::Nobody {
                 // Its number may soon be another one's.
                 self.hidden.push((ino, inode.shown));

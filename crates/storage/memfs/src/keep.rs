@@ -5,7 +5,7 @@
 //! told by [`Fs::settle`], before anybody is answered that they were made.
 
 use crate::dir::Dir;
-use crate::fs::{Attr, Ino, Inode, Node};
+use crate::fs::{place, Attr, Ino, Inode, Node};
 use crate::perm::Cred;
 use crate::snapshot::Part;
 use crate::Fs;
@@ -284,9 +284,8 @@ impl<C: Default> Fs<C> {
         ino: Ino,
     ) -> Result<(), Errno> {
         let Some(dir) = self.get(dir)?.kept else { return Ok(()) };
-        let index = (ino.0 as usize).wrapping_sub(1);
         let Some(keeper) = &mut self.keeping.keeper else { return Err(Errno::EROFS) };
-        let inode = self.inodes.get_mut(index).ok_or(Errno::ENOENT)?;
+        let inode = self.inodes.get_mut(place(ino)).ok_or(Errno::ENOENT)?;
         let at = name.map(|name| KeptName { dir, name });
         inode.kept = Some(keeper.create(at, inode.what(), inode.attributes())?);
         Ok(())

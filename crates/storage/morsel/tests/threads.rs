@@ -954,6 +954,12 @@ fn large(core: &Core) {
     core.with(|state| state.tlb[0].clear());
 }
 
+/// What is in the two pages of both.
+fn first_pages(core: &Core) -> [u64; 4] {
+    let read = [(1, 0), (1, 1), (2, 0), (2, 1)];
+    read.map(|(id, page)| core.read(open(core, id), page, 0).expect("there"))
+}
+
 #[test]
 fn both_who_share_a_large_page_write() {
     run_large(
@@ -963,11 +969,7 @@ fn both_who_share_a_large_page_write() {
             |core| core.write(open(core, 1), 0, 0, 1).expect("room"),
             |core| core.write(open(core, 2), 0, 0, 2).expect("room"),
         ],
-        |core| {
-            let read = [(1, 0), (1, 1), (2, 0), (2, 1)];
-            let read = read.map(|(id, page)| core.read(open(core, id), page, 0).expect("there"));
-            assert_eq!(read, [1, 8, 2, 8]);
-        },
+        |core| assert_eq!(first_pages(core), [1, 8, 2, 8]),
     );
 }
 
@@ -980,11 +982,7 @@ fn two_divide_a_large_page() {
             |core| core.write(open(core, 1), 0, 0, 1).expect("room"),
             |core| core.write(open(core, 1), 1, 0, 2).expect("room"),
         ],
-        |core| {
-            let read = [(1, 0), (1, 1), (2, 0), (2, 1)];
-            let read = read.map(|(id, page)| core.read(open(core, id), page, 0).expect("there"));
-            assert_eq!(read, [1, 2, 7, 8]);
-        },
+        |core| assert_eq!(first_pages(core), [1, 2, 7, 8]),
     );
 }
 
@@ -1034,10 +1032,6 @@ fn a_large_page_is_divided_while_who_shares_it_discards() {
             |core| core.write(open(core, 1), 0, 0, 1).expect("room"),
             |core| core.discard(open(core, 2), 0, 512).expect("there"),
         ],
-        |core| {
-            let read = [(1, 0), (1, 1), (2, 0), (2, 1)];
-            let read = read.map(|(id, page)| core.read(open(core, id), page, 0).expect("there"));
-            assert_eq!(read, [1, 8, 0, 0]);
-        },
+        |core| assert_eq!(first_pages(core), [1, 8, 0, 0]),
     );
 }
