@@ -144,22 +144,26 @@ impl Amap {
     /// Finds out whether a chunk that is marked as shared still is. Answers whether its CNode must
     /// not be changed.
     pub fn still_shared(&mut self, b: &mut impl Backend, key: u64) -> bool {
-        let Some(chunk) = self.chunks.get_mut(key) else { return false };
-        let Store::Dense { node, stale, shared } = &mut chunk.store else { return false };
-        if !*shared {
-            return false;
+        self.is_held_by_another(b, key).unwrap_or(true)
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    ///
+    /// No other process holds it, but the backend refuses to empty slots of it: until these are empty
+    /// nothing can be put there.
+    fn is_held_by_another(&mut self, b: &mut impl Backend, key: u64) -> Result<bool, Refused> {
+        let Some(chunk) = self.chunks.get_mut(key) else { return Ok(false) };
+        let Store::Dense { node, stale, shared } = &mut chunk.store else { return Ok(false) };
+        if !*shared || b.cnode_shared(*node) {
+            return Ok(*shared);
         }
-        if b.cnode_shared(*node) {
-            return true;
-        }
-        // Until these slots are empty nothing can be put there.
-        if stale.runs().try_for_each(|(lo, hi)| b.slots_drop(*node, lo, hi - lo)).is_err() {
-            return true;
-        }
+        stale.runs().try_for_each(|(lo, hi)| b.slots_drop(*node, lo, hi - lo))?;
         // The other holder is gone, but may have left with copies of the Frames.
         (*stale, *shared) = (Bits::EMPTY, false);
         chunk.aliased = chunk.filled;
-        false
+        Ok(false)
     }
 
     /// Makes sure that there is a chunk with this number, and that this process may change where its
@@ -196,7 +200,9 @@ impl Amap {
     /// Leaves the other process that holds the CNode of a chunk: `amap_copy`.
     #[cold]
     fn leave(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
-        if !self.still_shared(b, key) {
+        // Where that cannot be told nothing is copied: what is mapped as the process's own, which it is, would
+        // have a second holder, should the old CNode be lost.
+        if !self.is_held_by_another(b, key)? {
             return Ok(());
         }
         let Some(chunk) = self.chunks.get_mut(key) else { return Ok(()) };

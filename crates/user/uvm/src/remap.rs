@@ -191,8 +191,7 @@ impl Space {
         let object = entry.object.ok_or(Error::Fault)?;
         self.make_way(b, to, to + new)?;
         // What may be refused comes first. What was taken away, faults bring back.
-        self.make_way(b, start, start + old)?;
-        self.take_tables(b, start, start + old)?;
+        self.discard_tables(b, start, start + old)?;
         self.map.isolate(start, start + old)?;
         let (offset, end) = (entry.object_page(start), to + old);
         let rest = (new > old).then(|| Self::beside_own(entry, end, to + new));

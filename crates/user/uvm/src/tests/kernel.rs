@@ -168,8 +168,9 @@ impl Kernel {
         self.objects.insert(object, contents);
         object
     }
+    /// None of one that nobody has any more: its Mappings show nothing.
     pub fn pages_of(&self, object: u32) -> u64 {
-        self.objects[&object].len() as u64
+        self.objects.get(&object).map_or(0, |contents| contents.len() as u64)
     }
     /// Has nobody else a page: one capability, in a CNode of which there is one capability?
     fn is_alone(&self, page: u32) -> bool {
