@@ -864,6 +864,38 @@ fn a_part_stays_the_same_while_a_snapshot_is_taken() {
     );
 }
 
+/// The same while somebody writes, too: what was handed out is the object's table, and the snapshot is of one moment.
+#[test]
+fn a_part_stays_the_same_while_a_snapshot_is_taken_and_somebody_writes() {
+    run(
+        "a part, three",
+        Domain::Caches,
+        // With three, two that are asked to come again can take turns for ever, and whom they wait for has none.
+        2,
+        written,
+        &[
+            |core| {
+                let part = core.until(|| core.morsels().part(open(core, 1), 0, 1)).expect("there");
+                core.with(|state| state.noted.push(part.0));
+            },
+            |core| {
+                core.until(|| core.morsels().snapshot(open(core, 1), 2)).expect("room");
+            },
+            |core| core.write(open(core, 1), 0, 0, 9).expect("room"),
+        ],
+        |core| {
+            let part = core.morsels().part(open(core, 1), 0, 1).expect("there");
+            core.with(|state| assert_eq!(state.noted, [part.0]));
+            let seen = core.read(open(core, 2), 0, 0).expect("inside");
+            assert!([7, 9].contains(&seen), "{seen}");
+            assert_eq!(core.read(open(core, 1), 0, 0), Ok(9));
+            core.write(open(core, 1), 0, 0, 8).expect("room");
+            assert_eq!(core.morsels().part(open(core, 1), 0, 1), Ok(part));
+            assert_eq!(core.read(open(core, 2), 0, 0), Ok(seen));
+        },
+    );
+}
+
 /// Behind a limit nobody writes.
 #[test]
 fn a_limit_is_lowered_while_somebody_writes() {

@@ -9,12 +9,13 @@
 //!   some a boot looks, too.
 //!
 //! The NVDIMM loses no store, so this shows what the order of stores means, not of write-backs: those are tried on
-//! the host (docs/morsels.md).
+//! the host (docs/morsels.md), by tests of the crates; random sequences of three operations from here, as there are so many.
 
 mod states;
 
 use super::linux::compile;
 use super::{feed, this_tool, Case, Context};
+use crate::toolchain;
 use anyhow::{bail, ensure, Context as _, Result};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -34,6 +35,10 @@ const KEPT: u64 = 64;
 /// Is said when what was left is as it must be.
 const LOOKED: &str = "looked";
 const FOLDER: &str = "/pmem/crash";
+/// Sequences of three operations, each with power failures on the host: when all tests run, and when they are asked for.
+/// `TESSERA_TRIPLES` says how many else.
+const SOME_THREES: u64 = 10_000;
+const ALL_THREES: u64 = 1_000_000;
 
 /// What is done, and how it is looked at: words of `load`, and on what.
 struct Load {
@@ -62,7 +67,14 @@ struct Setting {
     cores: u32,
 }
 
-pub fn cases() -> Vec<Case> {
+pub fn cases(filter: &str) -> Vec<Case> {
+    let threes = match filter.starts_with("morsel") {
+        true => ALL_THREES,
+        false => SOME_THREES,
+    };
+    let threes = |name: &str, package: &'static str| {
+        Case::single(format!("morsel/{name}"), move |context| sequences(context, package, threes))
+    };
     let crashes = |name: &str, load: &'static Load, domain, cores| {
         let setting = Setting { domain, cores };
         Case::single(format!("morsel/{name}"), move |context| crashes(context, load, setting))
@@ -73,7 +85,27 @@ pub fn cases() -> Vec<Case> {
         crashes("crash-memory", &FILES, "memory", 4),
         crashes("crash-atomic", &ATOMIC, "cpu", 1),
         crashes("crash-atomic-memory", &ATOMIC, "memory", 2),
+        // The longest first.
+        threes("threes-of-names", "pmfs"),
+        threes("threes", "morsel"),
     ]
+}
+
+/// Random sequences of three operations of a crate, with power failures.
+fn sequences(context: &Context, package: &str, count: u64) -> Result<()> {
+    let mut cargo = toolchain::host(&context.project);
+    let test = "random_sequences_of_three";
+    cargo.args(["test", "--quiet", "--package", package, "--test", "failures", test]);
+    cargo.args(["--", "--exact", "--show-output"]);
+    cargo.env("TESSERA_TRIPLES", number("TESSERA_TRIPLES", count)?.to_string());
+    let output = feed(&mut cargo, b"")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(said.contains("1 passed"), "it did not run: {said}");
+    if let Some(line) = said.lines().find(|line| line.contains(" images, ")) {
+        context.note(&format!("{package}: {line}"));
+    }
+    Ok(())
 }
 
 /// `examples/list.c` finds what it has appended, at the same addresses.

@@ -276,7 +276,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(processors::cases());
     cases.extend(events::cases());
     cases.extend(map::cases());
-    cases.extend(crash::cases());
+    cases.extend(crash::cases(filter));
     cases.extend(persistent::cases());
     cases.extend(benches::cases());
     cases.extend(mutations::cases());
