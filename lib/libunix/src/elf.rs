@@ -94,6 +94,10 @@ pub struct Program {
     /// Where the program headers are in memory, or 0.
     pub headers: u64,
     pub headers_count: u64,
+    /// What was added to the addresses of the file.
+    pub bias: u64,
+    /// It may be anywhere.
+    position_independent: bool,
     /// Name of the dynamic linker, if it wants one: offset and length in the file.
     pub interpreter: Option<(u64, u64)>,
     /// The first note: offset and length in the file.
@@ -110,6 +114,8 @@ impl Program {
             entry: 0,
             headers: 0,
             headers_count: head.headers,
+            bias: 0,
+            position_independent: head.pie,
             interpreter: None,
             note: None,
             executable_stack: false,
@@ -123,7 +129,9 @@ impl Program {
         for header in headers.iter().take(head.headers as usize).map(program_header) {
             match header.p_type {
                 PT_LOAD if header.p_memsz > 0 => loads.push(header),
-                PT_INTERP => program.interpreter = Some((header.p_offset, header.p_filesz)),
+                PT_INTERP if program.interpreter.is_none() => {
+                    program.interpreter = Some((header.p_offset, header.p_filesz));
+                }
                 PT_NOTE if program.note.is_none() => {
                     program.note = Some((header.p_offset, header.p_filesz));
                 }
@@ -133,6 +141,7 @@ impl Program {
             }
         }
         let bias = bias(head, &loads)?;
+        program.bias = bias;
         for load in &loads {
             let segment = segment(load, bias, size)?;
             let covers = load.p_offset <= head.headers_offset
@@ -151,6 +160,27 @@ impl Program {
             return Err(ElfError::Invalid);
         }
         Ok(program)
+    }
+
+    /// The addresses from its first page to behind its last, if it may be anywhere else.
+    pub fn movable(&self) -> Option<core::ops::Range<u64>> {
+        let first = self.segments.first().filter(|_| self.position_independent)?;
+        Some(first.start & !(PAGE - 1)..self.end().next_multiple_of(PAGE))
+    }
+
+    /// Moves it by so many bytes, around the end of the addresses if need be.
+    pub fn moved(mut self, by: u64) -> Program {
+        for segment in &mut self.segments {
+            for address in [&mut segment.start, &mut segment.file_end, &mut segment.end] {
+                *address = address.wrapping_add(by);
+            }
+        }
+        self.entry = self.entry.wrapping_add(by);
+        self.bias = self.bias.wrapping_add(by);
+        if self.headers != 0 {
+            self.headers = self.headers.wrapping_add(by);
+        }
+        self
     }
 
     /// First address behind the program.

@@ -3,15 +3,17 @@
 //! A cpio archive (see [`crate::cpio`]) in two parts. The base holds `boot/…` and `root/…` and is
 //! kept from one start to the next; a small second part adds the files of one run: what is to be done
 //! ([`Orders`]), the program, and what `--file` names.
+//!
+//! The root is a few files and busybox, or [a folder of this machine](Base::of_folder), with busybox for what it lacks.
 
-use crate::compile::{self, Built, Scope};
+use crate::compile::{self, Built, Scope, UserProgram};
 use crate::cpio::Archive;
 use crate::elf;
 use crate::project::Project;
 use crate::setup;
 use crate::toolchain::Variant;
 use anyhow::{ensure, Context, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -51,8 +53,44 @@ const FILES: [(&str, &str); 5] = [
 /// The part that stays the same, and the paths in it.
 pub struct Base {
     file: PathBuf,
-    /// Absolute paths of the root file system.
-    index: BTreeSet<String>,
+    index: Index,
+    /// It is a folder of this machine: its file is deleted when this is dropped, unless that is to be kept.
+    of_folder: Option<Image>,
+}
+
+/// Absolute paths of the root file system.
+#[derive(Default)]
+struct Index {
+    paths: BTreeSet<String>,
+    /// Folders that are links, such as `/bin`, and where they lead.
+    links: BTreeMap<String, String>,
+}
+
+impl Index {
+    /// Where a path really is, if a folder that leads to it is a link.
+    fn real(&self, path: &str) -> String {
+        let mut path = path.to_owned();
+        // Links to links to links end somewhere, or nowhere.
+        for _ in 0..8 {
+            let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+            let Some((end, target)) =
+                ends.filter_map(|end| Some((end, self.links.get(&path[..end])?))).next()
+            else {
+                break;
+            };
+            let above = path[..end].rsplit_once('/').map_or("", |(above, _)| above);
+            let start = match target.starts_with('/') {
+                true => target.clone(),
+                false => format!("{above}/{target}"),
+            };
+            path = format!("{}{}", crate::program::guest_path(&start), &path[end..]);
+        }
+        path
+    }
+
+    fn contains(&self, path: &str) -> bool {
+        self.paths.contains(&self.real(path))
+    }
 }
 
 impl Base {
@@ -76,21 +114,37 @@ impl Base {
         let key = inputs_key(project, &inputs)?;
         let remembered = fs::read_to_string(&index_file).unwrap_or_default();
         if let (Some(index), true) = (remembered.strip_prefix(&key), file.exists()) {
-            return Ok(Base { file, index: index.lines().map(String::from).collect() });
+            let paths = index.lines().map(String::from).collect();
+            return Ok(Base { file, index: Index { paths, ..Index::default() }, of_folder: None });
         }
         let temporary = project.state().join(format!("{name}.{}", std::process::id()));
         let index = write_base(&temporary, built, &busybox, bash.as_deref())
             .with_context(|| format!("cannot write {}", temporary.display()))?;
         // Not even an emulator that is starting sees half an image.
         fs::rename(&temporary, &file)?;
-        let lines: String = index.iter().map(|path| format!("{path}\n")).collect();
+        let lines: String = index.paths.iter().map(|path| format!("{path}\n")).collect();
         fs::write(&index_file, key + &lines)?;
-        Ok(Base { file, index })
+        Ok(Base { file, index, of_folder: None })
+    }
+
+    /// One with a folder of this machine as its root.
+    pub fn of_folder(project: &Project, built: &Built, folder: &Path) -> Result<Base> {
+        remove_stale_images(project);
+        let busybox = setup::busybox()?;
+        let image = Image::temporary(project);
+        let index = write_folder(&image.file, built, &busybox, folder)
+            .with_context(|| format!("{} cannot be made a root", folder.display()))?;
+        Ok(Base { file: image.file.clone(), index, of_folder: Some(image) })
     }
 
     /// Whether the root file system has something at this absolute path.
     pub fn contains(&self, path: &str) -> bool {
         self.index.contains(path)
+    }
+
+    /// Is its root a folder of this machine, with libraries of its own?
+    pub fn is_folder(&self) -> bool {
+        self.of_folder.is_some()
     }
 }
 
@@ -118,34 +172,10 @@ fn inputs_key(project: &Project, inputs: &[&Path]) -> Result<String> {
     Ok(key + "\n")
 }
 
-fn write_base(
-    file: &Path,
-    built: &Built,
-    busybox: &Path,
-    bash: Option<&Path>,
-) -> Result<BTreeSet<String>> {
+fn write_base(file: &Path, built: &Built, busybox: &Path, bash: Option<&Path>) -> Result<Index> {
     let mut out = BufWriter::new(File::create(file)?);
-    let mut archive = Archive::continued_at(&mut out, 0);
-    archive.directory("boot", 0o755)?;
-    archive.directory("boot/programs", 0o755)?;
-    let (commands, others): (Vec<_>, Vec<_>) =
-        built.programs.iter().partition(|program| program.image_path.starts_with("root/"));
-    for program in others {
-        archive.file(&program.image_path, 0o755, 0, &executable(&program.file)?)?;
-    }
-    let mut root = Root { archive, index: BTreeSet::new() };
-    root.archive.directory("root", 0o755)?;
-    for (path, permissions) in DIRECTORIES {
-        root.directory(path, permissions)?;
-    }
-    for (path, text) in FILES {
-        root.file(path, 0o644, text.as_bytes())?;
-    }
-    root.file("bin/busybox", 0o755, &fs::read(busybox)?)?;
-    for program in commands {
-        let path = program.image_path.trim_start_matches("root/");
-        root.file(path, 0o755, &executable(&program.file)?)?;
-    }
+    let mut root = Root::begin(&mut out, built)?;
+    root.basics(built, busybox)?;
     if let Some(bash) = bash {
         root.file("bin/bash", 0o755, &fs::read(bash)?)?;
     }
@@ -153,6 +183,22 @@ fn write_base(
     let index = root.index;
     out.flush()?;
     Ok(index)
+}
+
+fn write_folder(file: &Path, built: &Built, busybox: &Path, folder: &Path) -> Result<Index> {
+    let mut out = BufWriter::new(File::create(file)?);
+    let mut root = Root::begin(&mut out, built)?;
+    root.folder(folder, "")?;
+    root.basics(built, busybox)?;
+    root.applets(busybox)?;
+    let index = root.index;
+    out.flush()?;
+    Ok(index)
+}
+
+/// Is it for the root file system?
+fn is_command(program: &UserProgram) -> bool {
+    program.image_path.starts_with("root/")
 }
 
 /// A program of this project as the machine needs it. The archive stays in memory for good.
@@ -163,18 +209,93 @@ fn executable(file: &Path) -> Result<Vec<u8>> {
 
 struct Root<W: Write> {
     archive: Archive<W>,
-    index: BTreeSet<String>,
+    index: Index,
 }
 
 impl<W: Write> Root<W> {
+    /// What is not of the root file system.
+    fn begin(out: W, built: &Built) -> Result<Root<W>> {
+        let mut archive = Archive::continued_at(out, 0);
+        archive.directory("boot", 0o755)?;
+        archive.directory("boot/programs", 0o755)?;
+        for program in built.programs.iter().filter(|program| !is_command(program)) {
+            archive.file(&program.image_path, 0o755, 0, &executable(&program.file)?)?;
+        }
+        archive.directory("root", 0o755)?;
+        Ok(Root { archive, index: Index::default() })
+    }
+
+    /// What every root has, as far as it is not there.
+    fn basics(&mut self, built: &Built, busybox: &Path) -> Result<()> {
+        for (path, permissions) in DIRECTORIES {
+            self.directory(path, permissions)?;
+        }
+        for (path, text) in FILES {
+            self.file(path, 0o644, text.as_bytes())?;
+        }
+        self.file("bin/busybox", 0o755, &fs::read(busybox)?)?;
+        for program in built.programs.iter().filter(|program| is_command(program)) {
+            let path = program.image_path.trim_start_matches("root/");
+            self.file(path, 0o755, &executable(&program.file)?)?;
+        }
+        Ok(())
+    }
+
+    /// Enters a path where it really is; `None` if there is something already.
+    fn enter(&mut self, path: &str) -> Option<String> {
+        let real = self.index.real(&format!("/{path}"));
+        self.index.paths.insert(real.clone()).then(|| format!("root{real}"))
+    }
+
     fn directory(&mut self, path: &str, permissions: u32) -> io::Result<()> {
-        self.index.insert(format!("/{path}"));
-        self.archive.directory(&format!("root/{path}"), permissions)
+        match self.enter(path) {
+            Some(path) => self.archive.directory(&path, permissions),
+            None => Ok(()),
+        }
     }
 
     fn file(&mut self, path: &str, permissions: u32, data: &[u8]) -> io::Result<()> {
-        self.index.insert(format!("/{path}"));
-        self.archive.file(&format!("root/{path}"), permissions, 0, data)
+        match self.enter(path) {
+            Some(path) => self.archive.file(&path, permissions, 0, data),
+            None => Ok(()),
+        }
+    }
+
+    /// All that is in a folder of this machine, in the folder `guest`, which is there. What is neither file nor folder nor link
+    /// is left out.
+    fn folder(&mut self, host: &Path, guest: &str) -> Result<()> {
+        let at = || format!("{}", host.display());
+        let mut names = fs::read_dir(host)
+            .with_context(at)?
+            .collect::<io::Result<Vec<_>>>()
+            .with_context(at)?;
+        names.sort_by_key(|entry| entry.file_name());
+        for entry in names {
+            let (name, host) = (entry.file_name(), entry.path());
+            let at = || format!("{}", host.display());
+            let name = name.to_str().with_context(|| format!("{name:?} is not UTF-8"))?;
+            let guest = format!("{guest}/{name}");
+            let metadata = fs::symlink_metadata(&host).with_context(at)?;
+            let permissions = metadata.permissions().mode() & 0o7777;
+            let path = format!("root{guest}");
+            if metadata.is_symlink() {
+                let target = fs::read_link(&host).with_context(at)?.to_string_lossy().into_owned();
+                self.archive.symlink(&path, &target)?;
+                if fs::metadata(&host).is_ok_and(|at| at.is_dir()) {
+                    self.index.links.insert(guest.clone(), target);
+                }
+            } else if metadata.is_dir() {
+                self.archive.directory(&path, permissions)?;
+                self.folder(&host, &guest)?;
+            } else if metadata.is_file() {
+                let mtime = u32::try_from(metadata.mtime()).unwrap_or(0);
+                self.archive.file(&path, permissions, mtime, &fs::read(&host).with_context(at)?)?;
+            } else {
+                continue;
+            }
+            self.index.paths.insert(guest);
+        }
+        Ok(())
     }
 
     /// A symbolic link for every command that busybox knows, where it wants it.
@@ -183,10 +304,13 @@ impl<W: Write> Root<W> {
         ensure!(output.status.success(), "{} does not list its commands", busybox.display());
         for path in String::from_utf8(output.stdout)?.lines() {
             let path = path.trim_start_matches('/');
-            let known_folder =
-                path.rsplit_once('/').is_some_and(|(at, _)| self.index.contains(&format!("/{at}")));
-            if known_folder && self.index.insert(format!("/{path}")) {
-                self.archive.symlink(&format!("root/{path}"), "/bin/busybox")?;
+            let folder = path.rsplit_once('/').map(|(at, _)| format!("/{at}"));
+            let known_folder = folder.is_some_and(|folder| self.index.contains(&folder));
+            if !known_folder {
+                continue;
+            }
+            if let Some(path) = self.enter(path) {
+                self.archive.symlink(&path, "/bin/busybox")?;
             }
         }
         Ok(())
@@ -248,7 +372,7 @@ impl Image {
         }
         let mut adder = Adder { archive, made: BTreeSet::new(), base };
         for addition in additions {
-            adder.add(&addition.host, &addition.guest)?;
+            adder.add(&addition.host, &base.index.real(&addition.guest))?;
         }
         adder.archive.finish()?;
         Ok(image)

@@ -30,8 +30,10 @@ mod compile;
 #[cfg(feature = "workbench")]
 mod completion;
 mod cpio;
+mod deb;
 mod demo;
 mod doctor;
+mod dynamic;
 mod elf;
 mod emulator;
 mod export;

@@ -4,14 +4,17 @@
 //! NUL, each a letter and a text. `a` is an argument (the first is the program's name), `e` an
 //! environment variable, `c` the working directory.
 
-use crate::elf;
+use crate::dynamic;
 use crate::image::{Addition, Base};
 use anyhow::{bail, ensure, Context, Result};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 pub const WORKING_DIRECTORY: &str = "/root";
+/// As much of a `#!` line as counts.
+const LINE: u64 = 256;
 const PATH: &str = "/bin:/sbin:/usr/bin:/usr/sbin";
 
 /// A program, its arguments and its surroundings.
@@ -58,8 +61,9 @@ impl Invocation {
     }
 
     /// Finds the program. A name with a slash is a file of the host, which the image gets; without
-    /// one it is a program of the image. `check` refuses here what the guest would refuse.
-    pub fn locate(&self, base: &Base, check: bool) -> Result<Option<Addition>> {
+    /// one it is a program of the image. With it comes what it needs: dynamic linker and libraries, or the interpreter of a script.
+    /// `check` refuses here what the guest would refuse.
+    pub fn locate(&self, base: &Base, check: bool) -> Result<Vec<Addition>> {
         let name = self.arguments.first().context("no program is named")?;
         if !name.contains('/') {
             let mut folders = self.path().split(':');
@@ -67,19 +71,27 @@ impl Invocation {
             if check && !found {
                 bail!("{}", not_in_image(name));
             }
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let host = Path::new(name);
+        // What a root of its own has is meant.
+        if base.is_folder() && base.contains(name) {
+            return Ok(Vec::new());
+        }
         if !host.exists() {
             if !check || base.contains(name) {
-                return Ok(None);
+                return Ok(Vec::new());
             }
             bail!("{name}: no such file, neither here nor in the image");
         }
-        if check {
-            check_program(host, base)?;
-        }
-        Ok(Some(Addition { host: host.to_owned(), guest: guest_path(name) }))
+        let mut all = match program_needs(host, base) {
+            Err(error) if check => return Err(error),
+            needs => needs.unwrap_or_default(),
+        };
+        // A root has its own linker and libraries, which belong together.
+        all.retain(|addition| !base.is_folder() || !base.contains(&addition.guest));
+        all.push(Addition { host: host.to_owned(), guest: guest_path(name) });
+        Ok(all)
     }
 }
 
@@ -91,37 +103,48 @@ fn not_in_image(name: &str) -> String {
     format!("{name}: the image has no such program{hint}")
 }
 
-fn check_program(host: &Path, base: &Base) -> Result<()> {
+/// What a program of the host needs beside itself.
+fn program_needs(host: &Path, base: &Base) -> Result<Vec<Addition>> {
     let name = host.display();
     let metadata = fs::metadata(host).with_context(|| format!("{name}"))?;
     ensure!(!metadata.is_dir(), "{name} is a directory, not a program");
     ensure!(metadata.is_file(), "{name} is not a regular file");
     let executable = metadata.permissions().mode() & 0o111 != 0;
     ensure!(executable, "{name} is not executable (chmod +x {name})");
-    let data = fs::read(host).with_context(|| format!("{name}"))?;
-    if let Some(line) = data.strip_prefix(b"#!") {
-        return check_script(host, line, base);
+    let mut start = Vec::new();
+    fs::File::open(host)?.take(LINE).read_to_end(&mut start)?;
+    if let Some(line) = start.strip_prefix(b"#!") {
+        return script_needs(host, line, base);
     }
-    elf::check(&data).map_err(|problem| {
+    dynamic::needs(host).map_err(|problem| {
         let in_image = host.is_absolute() && base.contains(&host.to_string_lossy());
-        let hint = match (in_image, host.file_name()) {
-            (true, Some(file)) => format!(" (for the image's own, say {})", file.to_string_lossy()),
-            _ => String::new(),
-        };
-        anyhow::anyhow!("{name} {problem}{hint}")
+        match (in_image, host.file_name()) {
+            (true, Some(file)) => {
+                let file = file.to_string_lossy();
+                anyhow::anyhow!("{problem} (for the image's own, say {file})")
+            }
+            _ => problem,
+        }
     })
 }
 
-fn check_script(host: &Path, after_mark: &[u8], base: &Base) -> Result<()> {
+/// What a script needs: its interpreter, of the image or of this machine.
+fn script_needs(host: &Path, after_mark: &[u8], base: &Base) -> Result<Vec<Addition>> {
     let line = after_mark.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let interpreter = line.split_whitespace().next().unwrap_or_default();
+    if base.contains(interpreter) {
+        return Ok(Vec::new());
+    }
+    let program = Path::new(interpreter);
     ensure!(
-        base.contains(interpreter),
-        "{} is a script for {interpreter:?}, which the image does not have",
+        program.is_absolute() && program.is_file(),
+        "{} is a script for {interpreter:?}, which neither the image nor this machine has",
         host.display()
     );
-    Ok(())
+    let mut all = dynamic::needs(program)?;
+    all.push(Addition { host: program.to_owned(), guest: interpreter.to_owned() });
+    Ok(all)
 }
 
 /// Where a file of the host, named like this, is put in the guest.

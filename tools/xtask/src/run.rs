@@ -2,6 +2,7 @@
 
 use crate::backtrace::Symbols;
 use crate::compile::{self, Scope};
+use crate::deb;
 use crate::emulator::{self, Console, End, Finished, Limits};
 use crate::export::{self, Export};
 use crate::image::{Addition, Base, Image, Orders};
@@ -48,8 +49,8 @@ Each that is not the program's comes with a message on standard error.";
 /// Boot Tessera and run a program on it (a shell if none is named)
 ///
 /// PROG without a slash is a program of the image (busybox and all its commands, bash if the host
-/// has bash-static). PROG with a slash is a static Linux program of this machine: ./prog becomes
-/// /root/prog there. Standard input, output and error and the exit status are the program's; one that is
+/// has bash-static). PROG with a slash is a Linux program of this machine: ./prog becomes /root/prog there, and
+/// comes with the libraries that it needs. Standard input, output and error and the exit status are the program's; one that is
 /// killed by signal N exits with 128+N. On a terminal every key goes to the guest; Ctrl-A x ends
 /// the emulator and Ctrl-A Ctrl-A is one Ctrl-A.
 ///
@@ -66,6 +67,14 @@ pub struct RunOptions {
     /// Set a variable in the program's environment
     #[arg(long, value_name = "KEY=VALUE")]
     pub env: Vec<String>,
+    /// Boot a folder of this machine as the root file system, with busybox for what it lacks. It is copied: what the
+    /// guest changes there is gone at the end
+    #[arg(long, value_name = "DIR", conflicts_with = "deb")]
+    pub root: Option<PathBuf>,
+    /// Boot Debian's packages as the root file system, with all that they depend on, as this machine's apt resolves
+    /// it: fetched the first time, installed nowhere
+    #[arg(long, value_name = "PACKAGE,…", value_delimiter = ',')]
+    pub deb: Vec<String>,
     /// Put a file or folder of this machine into the image (default place: as named, from /root)
     #[arg(long, value_name = "HOST[:GUEST]")]
     pub file: Vec<String>,
@@ -141,7 +150,15 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         Some(recording) => recording.built().clone(),
         None => compile::build(project, Scope::System)?,
     };
-    let base = Base::prepare(project, &built)?;
+    let root = match (&options.root, options.deb.is_empty()) {
+        (Some(folder), _) => Some(folder.clone()),
+        (None, false) => Some(deb::root(project, &options.deb)?),
+        (None, true) => None,
+    };
+    let base = match &root {
+        Some(folder) => Base::of_folder(project, &built, folder)?,
+        None => Base::prepare(project, &built)?,
+    };
     if is_watched {
         let (host, guest) = (watch::build(project)?, format!("/bin/{}", watch::NAME));
         additions.push(Addition { host, guest });

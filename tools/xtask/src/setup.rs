@@ -66,7 +66,7 @@ pub fn test_tools() -> Result<()> {
 }
 
 fn is_static(file: &Path) -> bool {
-    std::fs::read(file).is_ok_and(|data| crate::elf::check(&data).is_ok())
+    std::fs::read(file).is_ok_and(|data| crate::elf::check(&data) == Ok(None))
 }
 
 /// Installs Debian packages unless `present` says that there is nothing to do.

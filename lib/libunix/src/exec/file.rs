@@ -1,4 +1,4 @@
-//! The file of a program: opening it, `#!` lines, its headers.
+//! The file of a program: opening it, `#!` lines, its headers, its dynamic linker.
 
 use super::args::Args;
 use crate::elf::{ElfError, Head, Program, Segment};
@@ -25,8 +25,8 @@ const SCRIPTS: usize = 5;
 const START: u64 = 1024;
 /// Bytes of a `#!` line that count.
 const LINE: usize = 256;
-/// Longest name of a dynamic linker that a message shows.
-const INTERPRETER: u64 = 256;
+/// Bytes of the name of a dynamic linker, with the NUL behind it: at least and at most.
+const LINKER_NAME: core::ops::RangeInclusive<u64> = 2..=4096;
 
 /// An open file to be executed.
 pub struct Executable {
@@ -129,17 +129,42 @@ impl Executable {
         }
     }
 
-    /// Reads and checks the headers. `ELIBACC`: it is dynamic, and that has been said.
-    pub fn read_program(&self, io: &mut Io) -> Result<Program> {
+    /// Reads and checks the headers.
+    pub fn read_program(&self, mm: &mut Mm) -> Result<Program> {
         let head = Head::parse(&self.start).map_err(errno)?;
-        let headers = self.headers(&mut io.mm, &head)?;
-        let size = io.mm.caps.objects.size(self.object);
-        let program = Program::parse(&head, &headers, size).map_err(errno)?;
-        if let Some((offset, len)) = program.interpreter {
-            self.refuse_dynamic(io, offset, len);
-            return Err(Errno::ELIBACC);
+        let headers = self.headers(mm, &head)?;
+        let size = mm.caps.objects.size(self.object);
+        Program::parse(&head, &headers, size).map_err(errno)
+    }
+
+    /// Opens the dynamic linker that a program of this file wants to be started by, if it wants one.
+    pub fn open_linker(
+        &self,
+        mm: &mut Mm,
+        program: &Program,
+    ) -> Result<Option<(Executable, Program)>> {
+        let Some((offset, len)) = program.interpreter else { return Ok(None) };
+        if !LINKER_NAME.contains(&len) {
+            return Err(Errno::ENOEXEC);
         }
-        Ok(program)
+        let name = match self.start.get(offset as usize..offset.saturating_add(len) as usize) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(self.read(mm, offset, len)?),
+        };
+        // What is behind the first NUL does not count.
+        let Some((0, name)) = name.split_last() else { return Err(Errno::ENOEXEC) };
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        let linker = open(mm, CWD, name)?;
+        match linker.read_program(mm) {
+            Ok(program) => {
+                mm.caps.objects.set_path(linker.object, String::from_utf8_lossy(name).into_owned());
+                Ok(Some((linker, program)))
+            }
+            Err(_) => {
+                linker.close(mm);
+                Err(Errno::ELIBBAD)
+            }
+        }
     }
 
     /// Is it a native program?
@@ -162,20 +187,6 @@ impl Executable {
             bytes.get_mut(field).ok_or(Errno::ENOEXEC)?.fill(0);
         }
         Ok(bytes)
-    }
-
-    /// Says why a dynamic program cannot run.
-    fn refuse_dynamic(&self, io: &mut Io, offset: u64, len: u64) {
-        let name = self.read(&mut io.mm, offset, len.min(INTERPRETER)).unwrap_or_default();
-        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-        let name = String::from_utf8_lossy(name);
-        complain(
-            io,
-            &alloc::format!(
-                "this program is dynamically linked and needs {name}, which is not there; \
-             only static programs run"
-            ),
-        );
     }
 }
 

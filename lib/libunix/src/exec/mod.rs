@@ -40,15 +40,7 @@ pub fn execve(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     let (path, argv, envp) = (regs.rdi, regs.rsi, regs.rdx);
     let path = args::path(&mut p.mm, path)?;
     let args = Args::read(&mut p.mm, &path, argv, envp)?;
-    execute(p, regs, CWD, args).map_err(as_linux)
-}
-
-/// A missing interpreter is a missing file to the caller.
-fn as_linux(error: Errno) -> Errno {
-    match error {
-        Errno::ELIBACC => Errno::ENOENT,
-        other => other,
-    }
+    execute(p, regs, CWD, args)
 }
 
 pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
@@ -62,7 +54,7 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
     }
     let args = Args::read(&mut p.mm, &path, argv, envp)?;
-    execute(p, regs, dir, args).map_err(as_linux)
+    execute(p, regs, dir, args)
 }
 
 /// The first program of the session, as `unixd` names it. If it cannot run, the process says so
@@ -94,10 +86,8 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
             Err(error) => problem = error,
         }
     }
-    if problem != Errno::ELIBACC {
-        let name = String::from_utf8_lossy(args.argv.first());
-        file::complain(p, &alloc::format!("{name}: {}", file::reason(problem)));
-    }
+    let name = String::from_utf8_lossy(args.argv.first());
+    file::complain(p, &alloc::format!("{name}: {}", file::reason(problem)));
     let status = if problem == Errno::ENOENT { 127 } else { 126 };
     vfork::exit(unixproto::signals::exited(status))
 }
@@ -130,9 +120,9 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     if lock::is_shared() {
         return spawn(p, regs, dir, args, fork::replace);
     }
-    let (file, program) = find(p, dir, &mut args)?;
-    if file.is_native(&program) {
-        return native::execute(p, &file, &program, &args);
+    let image = Image::find(p, dir, &mut args)?;
+    if image.file.is_native(&image.program) {
+        return native::execute(p, &image.file, &image.program, &args);
     }
     // From here on there is no way back.
     end::release_all(p);
@@ -148,12 +138,12 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.me.signals.exec();
     p.sys.parent_death_signal = 0;
     p.me.exec();
-    match load(p, &file, &program, &args) {
-        Ok(sp) => {
+    match load(p, image, &args) {
+        Ok((entry, sp)) => {
             usage::count(&mut p.mm);
             usage::begin(&mut p.mm);
             p.limits.show();
-            start(&mut p.me, regs, program.entry, sp);
+            start(&mut p.me, regs, entry, sp);
             let tid = p.me.tid;
             trace::executed(p, regs, tid);
         }
@@ -162,18 +152,36 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     Ok(0)
 }
 
-/// Opens a program and reads its headers.
-fn find(io: &mut Io, dir: u32, args: &mut Args) -> Result<(Executable, Program)> {
-    let file = file::open_program(&mut io.mm, dir, args)?;
-    let program = file.read_program(io).and_then(|program| match file.is_native(&program) {
-        true => native::check(&mut io.mm, &file, &program, args).map(|()| program),
-        false => Ok(program),
-    });
-    match program {
-        Ok(program) => Ok((file, program)),
-        Err(error) => {
-            file.close(&mut io.mm);
-            Err(error)
+/// A program, and the dynamic linker that is to start it, if it wants one.
+struct Image {
+    file: Executable,
+    program: Program,
+    linker: Option<(Executable, Program)>,
+}
+
+impl Image {
+    /// Opens a program and what starts it, and reads their headers.
+    fn find(io: &mut Io, dir: u32, args: &mut Args) -> Result<Image> {
+        let mm = &mut io.mm;
+        let file = file::open_program(mm, dir, args)?;
+        let program = file.read_program(mm).and_then(|program| match file.is_native(&program) {
+            true => native::check(mm, &file, &program, args).map(|()| (program, None)),
+            false => file.open_linker(mm, &program).map(|linker| (program, linker)),
+        });
+        match program {
+            Ok((program, linker)) => Ok(Image { file, program, linker }),
+            Err(error) => {
+                file.close(mm);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives it up; not needed once it is mapped.
+    fn close(self, mm: &mut Mm) {
+        self.file.close(mm);
+        if let Some((linker, _)) = self.linker {
+            linker.close(mm);
         }
     }
 }
@@ -187,8 +195,7 @@ fn spawn(
     mut args: Args,
     how: fn(&mut Process, &mut Regs) -> Result<u64>,
 ) -> Result<u64> {
-    let (file, _) = find(p, dir, &mut args)?;
-    file.close(&mut p.mm);
+    Image::find(p, dir, &mut args)?.close(&mut p.mm);
     p.fork.execute = Some(Request { dir, args: args.into_given() });
     let spawned = how(p, regs);
     p.fork.execute = None;
@@ -202,8 +209,9 @@ fn start(me: &mut Me, regs: &mut Regs, entry: u64, sp: u64) {
         Regs { rip: entry, rsp: sp, cs: USER_CS, ss: USER_SS, rflags: 0x202, ..Regs::default() };
 }
 
-/// Maps the program and its stack. Answers the first stack pointer.
-fn load(io: &mut Io, file: &Executable, program: &Program, args: &Args) -> Result<u64> {
+/// Maps the program, what starts it, and its stack. Answers where it begins, and the first stack pointer.
+fn load(io: &mut Io, image: Image, args: &Args) -> Result<(u64, u64)> {
+    let Image { file, program, linker } = image;
     let (mm, limits) = io.memory();
     mm::take_limits(mm, limits);
     let object = file.object;
@@ -218,7 +226,28 @@ fn load(io: &mut Io, file: &Executable, program: &Program, args: &Args) -> Resul
     let gap = limits.max_stack().clamp(128 << 20, PROGRAM_END / 6 * 5).min(STACK_GAP);
     space.set_mmap_top((PROGRAM_END - gap - (1 << 20)) & !(PAGE - 1));
     time::prepare();
-    stack::build(io, program, args)
+    let linker = match linker {
+        Some((file, linker)) => Some(map_linker(&mut io.mm, file.object, linker)?),
+        None => None,
+    };
+    let sp = stack::build(io, &program, linker.as_ref(), args)?;
+    Ok((linker.map_or(program.entry, |linker| linker.entry), sp))
+}
+
+/// Maps a dynamic linker where a mapping goes that may be anywhere.
+fn map_linker(mm: &mut Mm, object: uvm::ObjectId, mut linker: Program) -> Result<Program> {
+    if let Some(pages) = linker.movable() {
+        let Mm { space, caps, .. } = mm;
+        let len = pages.end - pages.start;
+        let whole = MapRequest::anonymous(len, Prot::NONE);
+        let place = space.mmap(caps, &whole).map_err(mm::errno)?;
+        space.munmap(caps, place, len).map_err(mm::errno)?;
+        linker = linker.moved(place.wrapping_sub(pages.start));
+    }
+    for segment in &linker.segments {
+        map_segment(mm, object, segment)?;
+    }
+    Ok(linker)
 }
 
 fn map_segment(mm: &mut Mm, object: uvm::ObjectId, segment: &Segment) -> Result<()> {

@@ -48,14 +48,15 @@ const FRAME_BYTES: u64 = 1024;
 ///
 /// From the top: a word of zeroes, path, environment, arguments, platform, random bytes; below
 /// them the words that the program finds at its stack pointer.
-pub fn build(io: &mut Io, program: &Program, args: &Args) -> Result<u64> {
+pub fn build(io: &mut Io, program: &Program, linker: Option<&Program>, args: &Args) -> Result<u64> {
     let seed = random::seed(&mut io.random);
     let name = PROGRAM_END - 8 - (args.path.len() as u64 + 1);
     let envp = name - args.envp.bytes.len() as u64;
     let argv = envp - args.argv.bytes.len() as u64;
     let platform = argv - PLATFORM.len() as u64;
     let random = platform - seed.len() as u64;
-    let auxiliary = auxiliary(&mut io.me, program, name, platform, random);
+    let base = linker.map_or(0, |linker| linker.bias);
+    let auxiliary = auxiliary(&mut io.me, program, base, [name, platform, random]);
     let words = 1 + args.argv.count + 1 + args.envp.count + 1 + 2 * auxiliary.len();
     let sp = ((random & !15) - words as u64 * 8) & !15;
     map(io, program, sp)?;
@@ -115,9 +116,8 @@ fn map(io: &mut Io, program: &Program, sp: u64) -> Result<()> {
 fn auxiliary(
     me: &mut Me,
     program: &Program,
-    name: u64,
-    platform: u64,
-    random: u64,
+    base: u64,
+    [name, platform, random]: [u64; 3],
 ) -> [(u64, u64); 21] {
     let id = |n: usize| header().ids[n].load(Relaxed) as u64;
     // SAFETY: the frame is mapped, and the kernel writes this field only at `Configure`.
@@ -130,7 +130,7 @@ fn auxiliary(
         (AT_PHDR, program.headers),
         (AT_PHENT, 56),
         (AT_PHNUM, program.headers_count),
-        (AT_BASE, 0),
+        (AT_BASE, base),
         (AT_FLAGS, 0),
         (AT_ENTRY, program.entry),
         (AT_UID, id(0)),

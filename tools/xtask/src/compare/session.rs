@@ -253,11 +253,8 @@ impl System {
 
 /// The program of the user's, found and checked like that of `./x run`.
 pub fn locate(session: &Session, invocation: Invocation, stdin: Vec<u8>) -> Result<Task> {
-    let additions = invocation
-        .locate(&session.base, true)
-        .context("the program cannot be compared")?
-        .into_iter()
-        .collect();
+    let additions = invocation.locate(&session.base, true);
+    let additions = additions.context("the program cannot be compared")?;
     Ok(Task { stdin, ..Task::new(invocation, additions) })
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `build` | which of `gcc`, `pie`, `musl` (default: all) |
+//! | `build` | which of `gcc`, `pie`, `musl`, `dynamic` (default: all but the last) |
 //! | `args` | arguments, separated by spaces |
 //! | `long-args` | the same for when the test is asked for by its name; then it has an hour |
 //! | `env` | one `KEY=VALUE`; may be repeated |
@@ -23,6 +23,9 @@
 use crate::machine::{parse_size, MachineOptions};
 use anyhow::{bail, Context, Result};
 use std::time::Duration;
+
+/// A build with shared libraries: the way most programs are made, but not what most tests are about.
+pub const DYNAMIC: &str = "dynamic";
 
 #[derive(Clone, Debug, Default)]
 pub struct Directives {
@@ -113,7 +116,8 @@ impl Directives {
 
     /// Is the program to be tested in this build?
     pub fn wants(&self, build: &str) -> bool {
-        self.builds.is_empty() || self.builds.iter().any(|wanted| wanted == build)
+        self.builds.is_empty() && build != DYNAMIC
+            || self.builds.iter().any(|wanted| wanted == build)
     }
 
     /// The machine to run on, with so many cores unless the test says.

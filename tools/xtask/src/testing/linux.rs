@@ -5,10 +5,11 @@
 //! Linux; `./x test --record` runs it here and writes them anew. Tests themselves do not ask the
 //! machine's own Linux: kernels differ in corners, and a test must not.
 
-use super::directives::Directives;
+use super::directives::{Directives, DYNAMIC};
 use super::guest::{GuestRun, Observed};
 use super::model::number;
 use super::{feed, Case, Context};
+use crate::dynamic;
 use crate::image::Addition;
 use crate::program::Invocation;
 use crate::project::Project;
@@ -18,7 +19,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const BUILDS: [&str; 3] = ["gcc", "pie", "musl"];
+const BUILDS: [&str; 4] = ["gcc", "pie", "musl", DYNAMIC];
 
 pub fn cases(context: &Context) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
@@ -144,10 +145,12 @@ fn guest_run(
         }
         machine.nvdimm = Some(crate::nvdimm::parse(&format!("{}:{size}", memory.display()))?);
     }
+    let mut additions = dynamic::needs(&program)?;
+    additions.push(Addition { host: program, guest });
     Ok(GuestRun {
         test,
         invocation,
-        additions: vec![Addition { host: program, guest }],
+        additions,
         stdin: directives.stdin.clone(),
         machine,
         timeout: directives.timeout(),
@@ -170,6 +173,7 @@ pub fn compile(source: &Path, program: &Path, build: &str) -> Result<()> {
     }
     let (compiler, how): (_, &[&str]) = match build {
         "pie" => ("gcc", &["-static-pie"]),
+        DYNAMIC => ("gcc", &["-rdynamic"]),
         "musl" => ("musl-gcc", &["-static"]),
         "nolibc" => ("gcc", &["-static", "-nostdlib", "-DNO_LIBC"]),
         _ => ("gcc", &["-static"]),

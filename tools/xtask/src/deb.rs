@@ -1,0 +1,259 @@
+//! A root file system of Debian's packages, with what they depend on, as apt itself resolves it.
+//!
+//! Nothing is installed on this machine: the packages are downloaded once, and unpacked to a folder. Of what their
+//! maintainer scripts do, this is done: commands that have alternatives get one, and there are the users and
+//! groups that every system has.
+
+use crate::project::Project;
+use crate::setup;
+use anyhow::{bail, ensure, Context, Result};
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Folders that are links to those in `/usr`.
+const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+/// What every root has, whatever it is for: its layout, and names of users.
+const ALWAYS: [&str; 2] = ["base-files", "base-passwd"];
+
+/// A folder with these packages and all that they depend on.
+///
+/// # Errors
+/// There is no apt, or it does not know a package, or cannot fetch one; it says why.
+pub fn root(project: &Project, packages: &[String]) -> Result<PathBuf> {
+    ensure!(
+        setup::in_path("apt-get") && setup::in_path("dpkg-deb"),
+        "--deb takes Debian's packages, and this system has no apt; --root takes any folder"
+    );
+    let store = project.state().join("deb");
+    let apt = Apt::new(&store, packages)?;
+    let files = apt.resolve()?;
+    let mut key = DefaultHasher::new();
+    (&files, include_str!("deb.rs")).hash(&mut key);
+    let folder = store.join(format!("root.{:016x}", key.finish()));
+    if folder.exists() {
+        return Ok(folder);
+    }
+    apt.fetch(&files)?;
+    let scratch = store.join(format!("new.{}", std::process::id()));
+    if scratch.exists() {
+        remove(&scratch)?;
+    }
+    eprintln!("x: unpacking {} packages (nothing is installed on this machine)", files.len());
+    let unpacked = unpack(&apt.archives, &files, &scratch);
+    if let Err(error) = unpacked.and_then(|()| Ok(fs::rename(&scratch, &folder)?)) {
+        // Half a root is of no use to anybody.
+        let _ = remove(&scratch);
+        return Err(error);
+    }
+    Ok(folder)
+}
+
+/// apt, as if nothing were installed.
+struct Apt<'a> {
+    packages: Vec<&'a str>,
+    archives: PathBuf,
+    options: Vec<String>,
+}
+
+impl<'a> Apt<'a> {
+    fn new(store: &Path, packages: &'a [String]) -> Result<Apt<'a>> {
+        let archives = store.join("archives");
+        fs::create_dir_all(archives.join("partial"))?;
+        let status = store.join("status");
+        File::create(&status)?;
+        let options = [
+            format!("Dir::State::status={}", status.display()),
+            format!("Dir::Cache::archives={}", archives.display()),
+            "Debug::NoLocking=1".into(),
+            "APT::Sandbox::User=root".into(),
+            "APT::Install-Recommends=0".into(),
+            "Acquire::http::Timeout=20".into(),
+            "Acquire::Retries=2".into(),
+        ];
+        let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect();
+        let packages = packages.iter().map(String::as_str).chain(ALWAYS).collect();
+        Ok(Apt { packages, archives, options })
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new("apt-get");
+        command.args(&self.options).args(["-y", "-q"]).args(more).arg("install");
+        command.args(&self.packages).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+        command
+    }
+
+    /// The names of all files that are needed.
+    fn resolve(&self) -> Result<Vec<String>> {
+        match self.ask() {
+            Ok(files) => Ok(files),
+            // The lists may be missing or old.
+            Err(first) => {
+                eprintln!("x: asking apt for its lists of packages");
+                setup::apt_get("update", &[]);
+                self.ask().map_err(|_| first)
+            }
+        }
+    }
+
+    fn ask(&self) -> Result<Vec<String>> {
+        // With downloads that are there already, nothing would be named.
+        let nowhere =
+            format!("Dir::Cache::archives={}", self.archives.join("partial/none").display());
+        let output = self.command(&["-qq", "--print-uris", "-o", &nowhere]).output()?;
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() {
+            let said = complaint.lines().find(|line| line.starts_with("E:")).unwrap_or("it failed");
+            bail!("apt cannot find {}: {said}", self.packages.join(" "));
+        }
+        // 'URI' FILE SIZE HASH
+        let said = String::from_utf8(output.stdout)?;
+        let mut files: Vec<String> =
+            said.lines().filter_map(|line| Some(line.split(' ').nth(1)?.to_owned())).collect();
+        files.sort();
+        ensure!(!files.is_empty(), "apt names no packages: {said}");
+        Ok(files)
+    }
+
+    fn fetch(&self, files: &[String]) -> Result<()> {
+        let missing = || files.iter().filter(|file| !self.archives.join(file).exists()).count();
+        if missing() == 0 {
+            return Ok(());
+        }
+        eprintln!("x: downloading {} packages from Debian", missing());
+        let mut apt = self.command(&["--download-only", "-o", "APT::Keep-Downloaded-Packages=1"]);
+        let mut child = apt.stdout(Stdio::piped()).spawn().context("cannot start apt-get")?;
+        let said = child.stdout.take().context("a pipe")?;
+        for line in BufReader::new(said).lines() {
+            let line = line?;
+            if line.starts_with("Get:") || line.starts_with("Need to get") {
+                eprintln!("x: {line}");
+            }
+        }
+        ensure!(
+            child.wait()?.success() && missing() == 0,
+            "apt-get could not download the packages: is there a network?"
+        );
+        Ok(())
+    }
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    // Some packages have folders that nobody may write to.
+    let _ = Command::new("chmod").args(["-R", "u+rwX"]).arg(folder).status();
+    Ok(fs::remove_dir_all(folder)?)
+}
+
+fn unpack(archives: &Path, files: &[String], root: &Path) -> Result<()> {
+    fs::create_dir_all(root)?;
+    for name in MERGED {
+        fs::create_dir_all(root.join("usr").join(name))?;
+        symlink(format!("usr/{name}"), root.join(name))?;
+    }
+    let mut scripts = Vec::new();
+    for file in files {
+        let archive = archives.join(file);
+        let mut dpkg = Command::new("dpkg-deb")
+            .arg("--fsys-tarfile")
+            .arg(&archive)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start dpkg-deb")?;
+        let contents = dpkg.stdout.take().context("a pipe")?;
+        let mut tar = Command::new("tar");
+        tar.args(["-x", "-p", "--keep-directory-symlink", "--no-same-owner", "-C"]).arg(root);
+        let unpacked = tar.stdin(contents).status().context("cannot start tar")?;
+        ensure!(dpkg.wait()?.success() && unpacked.success(), "{file} cannot be unpacked");
+        let script = Command::new("dpkg-deb").arg("-I").arg(&archive).arg("postinst").output()?;
+        scripts.push(String::from_utf8_lossy(&script.stdout).into_owned());
+    }
+    for (master, name) in [("passwd.master", "passwd"), ("group.master", "group")] {
+        let from = root.join("usr/share/base-passwd").join(master);
+        if from.exists() {
+            fs::copy(from, root.join("etc").join(name))?;
+        }
+    }
+    for (name, default) in [("usr/share/base-files/profile", "etc/profile")] {
+        if root.join(name).exists() {
+            fs::copy(root.join(name), root.join(default))?;
+        }
+    }
+    scripts.iter().flat_map(|script| alternatives(script)).try_for_each(|it| it.link(root))
+}
+
+/// A command that several packages have, each under a name of its own.
+#[derive(Debug, PartialEq)]
+struct Alternative {
+    link: String,
+    target: String,
+    priority: i64,
+}
+
+impl Alternative {
+    /// Makes the link, unless there is something.
+    fn link(&self, root: &Path) -> Result<()> {
+        let place = root.join(self.link.trim_start_matches('/'));
+        let target = root.join(self.target.trim_start_matches('/'));
+        if fs::symlink_metadata(&place).is_ok() || !target.exists() {
+            return Ok(());
+        }
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        Ok(symlink(&self.target, place)?)
+    }
+}
+
+/// Those that a package's script makes, the one that it prefers first.
+fn alternatives(script: &str) -> Vec<Alternative> {
+    let script = script.replace("\\\n", " ");
+    let mut all = Vec::new();
+    for line in script.lines().filter(|line| line.contains("update-alternatives")) {
+        let words: Vec<&str> =
+            line.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
+        let mut priority = 0;
+        for (at, word) in words.iter().enumerate() {
+            let more = &words[at + 1..];
+            match (*word, more) {
+                ("--install", [link, _, target, number, ..]) => {
+                    priority = number.parse().unwrap_or(0);
+                    all.push((*link, *target, priority));
+                }
+                ("--slave", [link, _, target, ..]) => all.push((*link, *target, priority)),
+                _ => {}
+            }
+        }
+    }
+    // What the shell would have to expand is left out.
+    let plain = |text: &str| text.starts_with('/') && !text.contains(['$', '`', '*']);
+    all.retain(|(link, target, _)| plain(link) && plain(target));
+    all.sort_by_key(|(_, _, priority)| -priority);
+    let owned = |(link, target, priority): (&str, &str, i64)| Alternative {
+        link: link.into(),
+        target: target.into(),
+        priority,
+    };
+    all.into_iter().map(owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternatives_of_a_script() {
+        let script =
+            "set -e\nupdate-alternatives --quiet --install /usr/bin/awk awk /usr/bin/mawk 5 \\\n  \
+                      --slave /usr/share/man/man1/awk.1.gz awk.1.gz /usr/share/man/man1/mawk.1.gz\n\
+                      update-alternatives --install /usr/bin/$x x /usr/bin/y 7\n";
+        let all = alternatives(script);
+        assert_eq!(all.len(), 2);
+        assert_eq!(
+            (all[0].link.as_str(), all[0].target.as_str()),
+            ("/usr/bin/awk", "/usr/bin/mawk")
+        );
+    }
+}
