@@ -185,6 +185,14 @@ pub fn wait_filled<R: Request>(task: &mut Task, request: R, a: usize) -> Result<
     reply
 }
 
+/// The same with `b` behind it.
+pub fn wait_both<R: Request>(task: &mut Task, request: R, a: usize, b: usize) -> Result<R::Reply> {
+    let released = lock::release(task);
+    let reply = call_caps(request, a, b, Caps::NONE);
+    drop(released);
+    Ok(reply?.0)
+}
+
 /// Sends a request with byte string `a`, whose bytes are in the data area already.
 pub fn call_filled<R: Request>(request: R, a: usize) -> Result<R::Reply> {
     Ok(call_caps(request, a, 0, Caps::NONE)?.0)

@@ -12,6 +12,7 @@ use crate::procs::{Pid, HELD_MAX};
 use crate::server::sets::Sets;
 use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
+use crate::sockets::Sockets;
 use crate::streams::Channel;
 use crate::voices::Speaker;
 use crate::wait::{done, Tried};
@@ -51,6 +52,8 @@ pub enum Object {
     Counter(Kind, u32),
     /// A set of `epoll` that processes share, by its number.
     Set(u32),
+    /// A local socket, by its number.
+    Socket(u32),
     /// Signals that are read, by their mask.
     Signals(u64),
     /// A device that the library does alone.
@@ -83,6 +86,7 @@ impl Object {
             Object::Stream(_) => Kind::Stream,
             Object::Counter(kind, _) => *kind,
             Object::Set(_) => Kind::Set,
+            Object::Socket(_) => Kind::Socket,
             Object::Signals(_) => Kind::Signals,
             Object::Device(kind, _) => *kind,
             Object::Disk { .. } => Kind::Disk,
@@ -103,6 +107,7 @@ impl Object {
             | Object::Text(node, _)
             | Object::Memory(node, _) => Some(*node),
             Object::Stream(_) | Object::Counter(..) | Object::Set(_) | Object::Signals(_) => None,
+            Object::Socket(_) => None,
         }
     }
     /// What names its contents for caches of them: of a file, or a disk. Of a memory: whose it is. 0: there are none.
@@ -122,6 +127,7 @@ impl Object {
             Object::Tty(_) | Object::Stream(_) => Some(Source::Terminal),
             Object::Counter(_, number) => Some(Source::Counter(*number)),
             Object::Set(number) => Some(Source::Set(*number)),
+            Object::Socket(number) => Some(Source::Socket(*number)),
             Object::Signals(_) => Some(Source::Signals(pid)),
             Object::File(_) | Object::Dir(_) | Object::Device(..) | Object::Disk { .. } => None,
             Object::Text(..) | Object::Path(_) | Object::Memory(..) | Object::Shared(_) => None,
@@ -336,6 +342,26 @@ impl Descs {
         }
         Ok(id)
     }
+    /// One is on its way to another process.
+    pub fn pass(&mut self, id: u32) {
+        if let Ok(desc) = self.get_mut(id) {
+            desc.refs += 1;
+        }
+    }
+    /// One that was on its way is a process's now. `stays`: it is still on its way, too.
+    pub fn receive(&mut self, pid: Pid, id: u32, stays: bool) {
+        let held = self.holders.entry(pid).or_default();
+        let Ok(desc) = self.table.get_mut((id as usize).wrapping_sub(1)).ok_or(()) else { return };
+        match held.binary_search(&id) {
+            // It has it already: a process is counted once.
+            Ok(_) if !stays => desc.refs -= 1,
+            Ok(_) => {}
+            Err(at) => {
+                held.insert(at, id);
+                desc.refs += stays as u32;
+            }
+        }
+    }
     /// A process does not hold one any more. Returns `true` if it did.
     fn forget(&mut self, pid: Pid, id: u32) -> bool {
         let Some(held) = self.holders.get_mut(&pid) else { return false };
@@ -400,6 +426,7 @@ pub struct Handles<'a> {
     pub pipes: &'a mut Pipes,
     pub counters: &'a mut Counters,
     pub sets: &'a mut Sets,
+    pub sockets: &'a mut Sockets,
     pub clock: &'a mut Clock,
     pub locks: &'a mut AllLocks,
     pub watches: &'a mut Watches,
@@ -436,6 +463,7 @@ impl Handles<'_> {
     pub fn close(&mut self, pid: Pid, id: u32) {
         if self.descs.forget(pid, id) {
             self.let_go(pid, id);
+            self.let_go_lost();
         }
     }
 
@@ -445,11 +473,12 @@ impl Handles<'_> {
         for id in held {
             self.let_go(pid, id);
         }
+        self.let_go_lost();
         self.watches.forget(pid);
     }
 
     /// A process does not hold a description any more.
-    fn let_go(&mut self, pid: Pid, id: u32) {
+    pub(crate) fn let_go(&mut self, pid: Pid, id: u32) {
         let Ok(desc) = self.descs.get(id) else { return };
         if let Some(source) = desc.object.source(pid) {
             self.watches.unwatch(source, pid, id);
@@ -470,6 +499,7 @@ impl Handles<'_> {
             Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
             Object::Counter(_, number) => self.counters.remove(number, self.clock),
             Object::Set(number) => self.sets.remove(number),
+            Object::Socket(number) => self.sockets.closed(number, self.fx),
             Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
             Object::Disk { .. } | Object::Memory(..) => {}
             Object::Shared(file) => self.tree.close_shared(file),

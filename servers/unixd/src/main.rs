@@ -65,6 +65,7 @@ mod ring;
 mod server;
 mod share;
 mod signals;
+mod sockets;
 mod stock;
 mod streams;
 mod system;

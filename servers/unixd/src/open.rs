@@ -61,11 +61,11 @@ impl Opening<'_> {
     pub fn cred(&self) -> Cred {
         self.procs.cred(self.caller.pid)
     }
-    fn names(&self) -> &memfs::Fs<crate::frames::Contents> {
+    pub(crate) fn names(&self) -> &memfs::Fs<crate::frames::Contents> {
         self.handles.tree.files().names()
     }
     /// May the process open `count` more?
-    fn room(&self, count: usize) -> Result<(), Errno> {
+    pub(crate) fn room(&self, count: usize) -> Result<(), Errno> {
         self.handles.descs.room(self.caller.pid, self.cred().uid, count)
     }
 
@@ -235,7 +235,7 @@ impl Opening<'_> {
     }
 
     /// Gives the process a description of what is held already.
-    fn open_desc(
+    pub(crate) fn open_desc(
         &mut self,
         object: Object,
         flags: u32,
@@ -362,7 +362,13 @@ impl Opening<'_> {
         self.opened(Object::Counter(Kind::Process, number), flags, None, Claim::None)
     }
 
-    fn opened(&mut self, object: Object, flags: u32, place: Option<Place>, claim: Claim) -> Tried {
+    pub(crate) fn opened(
+        &mut self,
+        object: Object,
+        flags: u32,
+        place: Option<Place>,
+        claim: Claim,
+    ) -> Tried {
         let (kind, inode) = (object.kind() as u8, object.inode());
         let (is_stored, is_large) =
             (self.handles.tree.stores(&object), self.handles.tree.is_large(&object));

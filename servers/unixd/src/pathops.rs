@@ -133,6 +133,7 @@ impl PathOps<'_> {
         let (kind, rdev, ino) = match object {
             Object::Tty(_) => (S_IFCHR, crate::open::device::CONSOLE, 1),
             Object::Pipe(pipe, _) => (S_IFIFO, 0, 1 + *pipe as u64),
+            Object::Socket(number) => (S_IFSOCK, 0, 1 + *number as u64),
             _ => (S_IFIFO, 0, 1),
         };
         let memfs::Guard { uid, gid, mode, .. } = nameless(self.pipes, object);
@@ -632,6 +633,7 @@ pub fn nameless(pipes: &Pipes, object: &Object) -> memfs::Guard {
     let (mode, (uid, gid)) = match object {
         Object::Tty(_) => (0o620, (0, 0)),
         Object::Pipe(pipe, _) => (0o600, pipes.owner(*pipe)),
+        Object::Socket(_) => (0o777, (0, 0)),
         _ => (0o600, (0, 0)),
     };
     memfs::Guard { uid, gid, mode, is_dir: false }

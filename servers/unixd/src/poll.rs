@@ -6,6 +6,7 @@ use crate::descs::{Descs, Object};
 use crate::pipes::Pipes;
 use crate::procs::Procs;
 use crate::server::sets::Sets;
+use crate::sockets::Sockets;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
@@ -21,6 +22,7 @@ pub struct Polling<'a> {
     pub pipes: &'a mut Pipes,
     pub counters: &'a mut Counters,
     pub sets: &'a mut Sets,
+    pub sockets: &'a mut Sockets,
     pub terminal: &'a mut Terminal,
     pub watches: &'a mut Watches,
     pub procs: &'a Procs,
@@ -58,6 +60,7 @@ impl Polling<'_> {
                 match desc.object {
                     Object::Pipe(pipe, _) => self.pipes.wait(pipe, caller.tid),
                     Object::Set(number) => self.sets.wait(number, caller.tid),
+                    Object::Socket(number) => self.sockets.wait(number, caller.tid),
                     Object::Counter(_, number) => self.counters.wait(number, caller.tid),
                     Object::Tty(_) | Object::Stream(_) => self.terminal.wait(caller.tid),
                     // Whoever looks for signals watches those of its process.

@@ -417,6 +417,7 @@ impl View<'_> {
             Object::Stream(_) => b"pipe:[0]".to_vec(),
             Object::Counter(Kind::Timer, _) => b"anon_inode:[timerfd]".to_vec(),
             Object::Set(_) => b"anon_inode:[eventpoll]".to_vec(),
+            Object::Socket(number) => format!("socket:[{}]", 1 + number).into_bytes(),
             Object::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
             Object::Counter(Kind::Process, _) => b"anon_inode:[pidfd]".to_vec(),
             Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),

@@ -19,6 +19,7 @@ use crate::nodes::Tree;
 use crate::pipes::Pipes;
 use crate::pmem::Pool;
 use crate::procs::{Pid, Procs};
+use crate::sockets::Sockets;
 use crate::stock::Stock;
 use crate::system::System;
 use crate::terminal::Terminal;
@@ -76,6 +77,8 @@ pub struct Unixd {
     pipes: Pipes,
     /// Sets of `epoll` that processes share.
     sets: Sets,
+    /// Local sockets.
+    sockets: Sockets,
     /// Counters that processes share.
     counters: Counters,
     /// Advisory locks.

@@ -6,6 +6,7 @@ use crate::descs::{Descs, Object};
 use crate::effects::Effects;
 use crate::pipes::{broken, Pipes};
 use crate::procs::{Pid, Procs, FIRST};
+use crate::sockets::Sockets;
 use crate::streams::{Channel, Streams};
 use crate::voices::Speaker;
 use crate::wait::{count, Call, Outcome, Tried, Waiters};
@@ -214,6 +215,7 @@ pub struct TtyOps<'a> {
     pub procs: &'a Procs,
     pub descs: &'a Descs,
     pub pipes: &'a Pipes,
+    pub sockets: &'a Sockets,
     pub clock: &'a mut Clock,
     pub fx: &'a mut Effects,
     pub caller: Speaker,
@@ -373,6 +375,7 @@ impl TtyOps<'_> {
             Object::Stream(Channel::Input) => self.terminal.streams.available(),
             Object::Stream(_) => 0,
             Object::Pipe(pipe, _) => self.pipes.length(pipe),
+            Object::Socket(number) => self.sockets.all.unread(number)?,
             Object::Path(_) => return Err(Errno::EBADF),
             _ => return Err(Errno::ENOTTY),
         };

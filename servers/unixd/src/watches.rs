@@ -15,6 +15,7 @@ use crate::effects::Effects;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
 use crate::server::sets::{Sets, NESTS};
+use crate::sockets::Sockets;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
@@ -60,6 +61,8 @@ pub enum Source {
     Counter(u32),
     /// A set of `epoll`, by its number.
     Set(u32),
+    /// A local socket, by its number.
+    Socket(u32),
     /// The signals of a process.
     Signals(Pid),
 }
@@ -71,6 +74,7 @@ pub struct Sources<'a> {
     pub pipes: &'a Pipes,
     pub counters: &'a Counters,
     pub sets: &'a Sets,
+    pub sockets: &'a Sockets,
     pub clock: &'a Clock,
     pub terminal: &'a Terminal,
     pub procs: &'a Procs,
@@ -86,6 +90,7 @@ macro_rules! sources {
             pipes: &$of.pipes,
             counters: &$of.counters,
             sets: &$of.sets,
+            sockets: &$of.sockets,
             clock: &$of.clock,
             terminal: &$of.terminal,
             procs: &$of.procs,
@@ -110,6 +115,7 @@ impl Sources<'_> {
         let Ok(desc) = self.descs.get(id) else { return POLLNVAL };
         match desc.object {
             Object::Set(number) => self.sets.ready(number, self, nests),
+            Object::Socket(number) => self.sockets.ready(number),
             Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),
             Object::Tty(_) => self.terminal.tty_ready(),
             Object::Stream(channel) => self.terminal.stream_ready(channel),

@@ -66,6 +66,17 @@ errnos! {
     ENOTSOCK "Socket operation on non-socket";
     EOPNOTSUPP "Operation not supported";
     EPROTONOSUPPORT "Protocol not supported";
+    ESOCKTNOSUPPORT "Socket type not supported";
+    EDESTADDRREQ "Destination address required";
+    EMSGSIZE "Message too long";
+    EPROTOTYPE "Protocol wrong type for socket";
+    ENOPROTOOPT "Protocol not available";
+    EADDRINUSE "Address already in use";
+    ECONNREFUSED "Connection refused";
+    ECONNRESET "Connection reset by peer";
+    EISCONN "Transport endpoint is already connected";
+    ENOTCONN "Transport endpoint is not connected";
+    ENOBUFS "No buffer space available";
     EAFNOSUPPORT "Address family not supported by protocol";
     ETIMEDOUT "Connection timed out";
 }

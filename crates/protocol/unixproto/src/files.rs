@@ -44,6 +44,8 @@ pub enum Kind {
     Memory = 17,
     /// A file of the host: `ReadAt`, `WriteAt`.
     Shared = 19,
+    /// A local socket: `Read`, `Write`, `Send`, `Receive`.
+    Socket = 20,
 }
 
 impl Kind {
@@ -53,6 +55,7 @@ impl Kind {
             1 => Kind::Regular,
             2 => Kind::Directory,
             19 => Kind::Shared,
+            20 => Kind::Socket,
             3 => Kind::Pipe,
             4 => Kind::Tty,
             5 => Kind::Null,
@@ -178,7 +181,7 @@ impl PollEntry {
 macro_rules! poll_bits {
     ($($name:ident)*) => { $(#[doc = stringify!($name)] pub const $name: u16 = general::$name as u16;)* };
 }
-poll_bits! { POLLIN POLLPRI POLLOUT POLLERR POLLHUP POLLNVAL POLLRDNORM POLLWRNORM }
+poll_bits! { POLLIN POLLPRI POLLOUT POLLERR POLLHUP POLLNVAL POLLRDNORM POLLWRNORM POLLRDHUP }
 
 pub use general::{
     AT_EACCESS, AT_EMPTY_PATH, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW,

@@ -25,6 +25,7 @@ pub mod privilege;
 pub mod request;
 pub mod session;
 pub mod signals;
+pub mod sockets;
 /// Requests about block devices by `ioctl`.
 pub mod block {
     pub use linux_raw_sys::ioctl::{

@@ -172,6 +172,20 @@ replies! {
         /// `O_*`: access mode and status.
         flags: u32,
     }
+    /// What was received. data: the bytes; the descriptions that were passed along, 4 bytes each; process, user and group of who
+    /// has sent it, 4 bytes each, if that is told; the sender's name, if it is told.
+    Received {
+        /// Bytes.
+        count: u64,
+        /// Bytes of the message: more, if there was no room for all.
+        full: u64,
+        /// How many descriptions. The caller holds them now.
+        rights: u32,
+        /// Bytes of what is told about the sender (12 or 0), and of the name.
+        told: u32,
+        /// There were more descriptions.
+        is_cut: bool,
+    }
     /// How much of what a caller has lent was copied.
     Piped {
         /// Bytes.
@@ -1067,6 +1081,105 @@ requests! {
         /// As of `SetLock`.
         len: i64
     ) -> Locked;
+
+    // Local sockets. An address is what follows the family: a path, with a NUL behind it or not; or an abstract name, which
+    // begins with NUL.
+
+    /// Makes a socket. `ESOCKTNOSUPPORT`.
+    142 Socket(
+        /// `SOCK_*`.
+        kind: u32,
+        /// `O_NONBLOCK`.
+        flags: u32
+    ) -> Opened;
+    /// Makes two that are connected.
+    143 SocketPair(
+        /// `SOCK_*`.
+        kind: u32,
+        /// `O_NONBLOCK`.
+        flags: u32
+    ) -> PipeEnds;
+    /// Gives a socket a name: `a`, or one that is free if that is empty.
+    144 Bind(
+        /// Description.
+        desc: u32,
+        /// Mode of the file.
+        mode: u32
+    ) -> ();
+    /// Connects to the socket at `a`; to nobody if that is empty.
+    145 Connect(
+        /// Description.
+        desc: u32
+    ) -> ();
+    /// Accepts connections from now on.
+    146 Listen(
+        /// Description.
+        desc: u32,
+        /// So many may wait.
+        backlog: u32
+    ) -> ();
+    /// The next connection.
+    147 Accept(
+        /// Description.
+        desc: u32,
+        /// `O_NONBLOCK` for the new one.
+        flags: u32
+    ) -> Opened;
+    /// Sends `a`. `b`: the descriptions that are passed along, 4 bytes each; process, user and group to be told, 4 bytes each;
+    /// the address.
+    148 Send(
+        /// Description.
+        desc: u32,
+        /// `MSG_DONTWAIT`, `MSG_NOSIGNAL`.
+        flags: u32,
+        /// How many descriptions.
+        rights: u32,
+        /// The sender is told.
+        tells: bool,
+        /// There is an address.
+        to: bool
+    ) -> Count;
+    /// Receives.
+    149 Receive(
+        /// Description.
+        desc: u32,
+        /// At most so many bytes.
+        bytes: u32,
+        /// `MSG_DONTWAIT`, `MSG_PEEK`.
+        flags: u32,
+        /// At most so many descriptions.
+        rights: u32
+    ) -> Received;
+    /// The name of a socket, or that of the other end. data: it.
+    150 SocketName(
+        /// Description.
+        desc: u32,
+        /// That of the other end.
+        peer: bool
+    ) -> Count;
+    /// Nothing more is read, or sent.
+    151 ShutDown(
+        /// Description.
+        desc: u32,
+        /// `SHUT_*`.
+        how: u32
+    ) -> ();
+    /// An option of a socket. data: 8 bytes, or 12 of `SO_PEERCRED`.
+    152 GetSocketOption(
+        /// Description.
+        desc: u32,
+        /// `SO_*`.
+        option: u32
+    ) -> Count;
+    /// Sets one.
+    153 SetSocketOption(
+        /// Description.
+        desc: u32,
+        /// `SO_*`.
+        option: u32,
+        /// Its value; of a time, nanoseconds.
+        value: u64
+    ) -> ();
 
     // The system.
 

@@ -302,6 +302,11 @@ fn close_descriptions([first, second]: [u32; 2]) {
 /// Gives `file` the lowest free descriptor. If there is none, the file is closed: `EMFILE`, or `ENOMEM`.
 pub fn install(io: &mut Io, file: File, cloexec: bool) -> Result<i32> {
     let file = File { alone: io.fds.opened_alone(), ..file };
+    install_shared(io, file, cloexec)
+}
+
+/// The same for a file that other processes may have.
+pub fn install_shared(io: &mut Io, file: File, cloexec: bool) -> Result<i32> {
     let limit = io.limits.max_files();
     let descriptions = file.descriptions();
     let Ok(index) = io.fds.add_file(file) else {
@@ -319,7 +324,7 @@ pub fn install(io: &mut Io, file: File, cloexec: bool) -> Result<i32> {
 }
 
 /// Gives two files descriptors and tells them to the program: both or none.
-fn install_two(io: &mut Io, files: (File, File), cloexec: bool, fds: u64) -> Result<u64> {
+pub fn install_two(io: &mut Io, files: (File, File), cloexec: bool, fds: u64) -> Result<u64> {
     let first = install(io, files.0, cloexec);
     let second = install(io, files.1, cloexec);
     match (first, second) {

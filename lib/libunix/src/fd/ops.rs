@@ -121,8 +121,6 @@ pub trait FileOps: Clone + Into<AnyFile> {
     const POSITIONED: bool = false;
     /// It may make a reader or writer wait: `epoll` takes it (else `EPERM`).
     const POLLABLE: bool = false;
-    /// It is one end of a connection (else `ENOTSOCK`).
-    const SOCKET: bool = false;
 
     /// The file that `unixd` has opened. Only for kinds with [`SERVED`](Self::SERVED).
     fn opened(_opened: &Opened) -> Option<Self> {

@@ -1,7 +1,6 @@
 //! What the system says of itself, and calls that change nothing.
 
 use crate::errno::{Errno, Result};
-use crate::fd::Fds;
 use crate::mm::{user, Mm};
 use crate::server::{self, op};
 use linuxabi::bytes::Bytes;
@@ -59,15 +58,4 @@ pub fn unshare(_: (), flags: u32) -> Result<u64> {
 /// and have another way.
 pub fn not_there(_: ()) -> Result<u64> {
     Err(Errno::ENOSYS)
-}
-
-/// Sockets of any family.
-pub fn no_sockets(_: ()) -> Result<u64> {
-    Err(Errno::EAFNOSUPPORT)
-}
-
-/// A call on a descriptor that is never a socket.
-pub fn not_a_socket(fds: &mut Fds, fd: i32) -> Result<u64> {
-    fds.get(fd)?;
-    Err(Errno::ENOTSOCK)
 }

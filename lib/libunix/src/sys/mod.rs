@@ -19,6 +19,7 @@ pub mod random;
 pub mod readwrite;
 pub mod robust;
 pub mod scheduling;
+mod sockets;
 
 mod table;
 mod thread;

@@ -26,7 +26,8 @@ const OPEN_FLAGS: u32 = abi::O_ACCMODE
     | abi::O_DIRECT
     | abi::O_TMPFILE;
 
-fn masked(mode: u32) -> u32 {
+/// The mode of what the process makes.
+pub fn masked(mode: u32) -> u32 {
     mode & 0o7777 & !main_header().umask.load(Ordering::Relaxed)
 }
 

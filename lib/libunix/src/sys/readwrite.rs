@@ -197,32 +197,3 @@ pub fn readahead(fds: &mut Fds, fd: i32) -> Result<u64> {
 pub fn sync(_: ()) -> u64 {
     0
 }
-
-/// `ENOTSOCK` unless the file is one end of a connection.
-fn check_socket(fds: &Fds, fd: i32) -> Result<()> {
-    fn is_socket<K: FileOps>(_: &K) -> bool {
-        K::SOCKET
-    }
-    match with_kind!(&fds.get(fd)?.kind, kind => is_socket(kind)) {
-        true => Ok(()),
-        false => Err(Errno::ENOTSOCK),
-    }
-}
-
-/// `send` and `recv` without flags that change anything for a stream.
-pub fn sendto(io: &mut Io, fd: i32, buf: u64, len: u64, flags: u32) -> Result<u64> {
-    const NOSIGNAL: u32 = 0x4000;
-    check_socket(&io.fds, fd)?;
-    if flags & !NOSIGNAL != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    write(io, fd, buf, len)
-}
-
-pub fn recvfrom(io: &mut Io, fd: i32, buf: u64, len: u64, flags: u32) -> Result<u64> {
-    check_socket(&io.fds, fd)?;
-    if flags != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    read(io, fd, buf, len)
-}

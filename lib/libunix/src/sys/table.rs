@@ -3,7 +3,7 @@
 use super::*;
 use crate::errno::Result;
 use crate::exec;
-use crate::fd::kinds::{epoll, event, pair, pidfd, pipe, signals, timer};
+use crate::fd::kinds::{epoll, event, pidfd, pipe, signals, timer};
 use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::{Needs, Process};
@@ -177,6 +177,26 @@ calls! {
     439 faccessat2 attributes::faccessat2, (i32, u64, u32, u32);
     452 fchmodat2 attributes::fchmodat2, (i32, u64, u32, u32);
 
+    // Sockets.
+    41 socket sockets::socket, (u32, u32, u32);
+    42 connect sockets::connect, (i32, u64, u32);
+    43 accept sockets::accept, (i32, u64, u64);
+    44 sendto sockets::sendto, (i32, u64, u64, u32, u64, u32);
+    45 recvfrom sockets::recvfrom, (i32, u64, u64, u32, u64, u64);
+    46 sendmsg sockets::sendmsg, (i32, u64, u32);
+    47 recvmsg sockets::recvmsg, (i32, u64, u32);
+    48 shutdown sockets::shutdown, (i32, u32);
+    49 bind sockets::bind, (i32, u64, u32);
+    50 listen sockets::listen, (i32, i32);
+    51 getsockname sockets::getsockname, (i32, u64, u64);
+    52 getpeername sockets::getpeername, (i32, u64, u64);
+    53 socketpair sockets::socketpair, (u32, u32, u32, u64);
+    54 setsockopt sockets::setsockopt, (i32, u32, u32, u64, u32);
+    55 getsockopt sockets::getsockopt, (i32, u32, u32, u64, u64);
+    288 accept4 sockets::accept4, (i32, u64, u64, u32);
+    299 recvmmsg sockets::recvmmsg, (i32, u64, u32, u32, u64);
+    307 sendmmsg sockets::sendmmsg, (i32, u64, u32, u32);
+
     // Descriptors.
     3 close descriptors::close, (i32);
     16 ioctl ioctl::ioctl, (i32, u32, u64);
@@ -185,7 +205,6 @@ calls! {
     33 dup2 descriptors::dup2, (i32, i32);
     72 fcntl descriptors::fcntl, (i32, u32, u64);
     73 flock locks::flock, (i32, u32);
-    53 socketpair pair::socketpair, (u32, u32, u32, u64);
     284 eventfd event::eventfd, (u32);
     282 signalfd signals::signalfd, (i32, u64, u64);
     289 signalfd4 signals::signalfd4, (i32, u64, u64, u32);
@@ -332,20 +351,6 @@ calls! {
     287 timerfd_gettime timer::timerfd_gettime, (i32, u64);
 
     // What there is not.
-    41 socket info::no_sockets, ();
-    42 connect info::not_a_socket, (i32);
-    43 accept info::not_a_socket, (i32);
-    44 sendto readwrite::sendto, (i32, u64, u64, u32);
-    45 recvfrom readwrite::recvfrom, (i32, u64, u64, u32);
-    46 sendmsg info::not_a_socket, (i32);
-    47 recvmsg info::not_a_socket, (i32);
-    48 shutdown info::not_a_socket, (i32);
-    49 bind info::not_a_socket, (i32);
-    50 listen info::not_a_socket, (i32);
-    51 getsockname info::not_a_socket, (i32);
-    52 getpeername info::not_a_socket, (i32);
-    54 setsockopt info::not_a_socket, (i32);
-    55 getsockopt info::not_a_socket, (i32);
     161 chroot info::not_permitted, ();
     163 acct info::not_permitted, ();
     165 mount info::not_permitted, ();
@@ -368,6 +373,5 @@ calls! {
     198 lremovexattr xattrs::lremovexattr, (u64, u64);
     199 fremovexattr xattrs::fremovexattr, (i32, u64);
     272 unshare info::unshare, (u32);
-    288 accept4 info::not_a_socket, (i32);
     308 setns info::not_permitted, ();
 }

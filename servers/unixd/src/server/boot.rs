@@ -114,6 +114,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         pipes: Default::default(),
         counters: Default::default(),
         sets: Default::default(),
+        sockets: Default::default(),
         tree: Tree::new(files),
         locks: Default::default(),
         futexes: Default::default(),

@@ -189,6 +189,18 @@ impl Unixd {
             Any::Changes(_) => self.watches.changes(sources!(self, None), &self.procs, self.caller),
             Any::Pipe(op) => self.opening().pipe(op.flags),
             Any::Set(_) => self.opening().set(),
+            Any::Socket(op) => self.opening().make_socket(op),
+            Any::SocketPair(op) => self.opening().make_pair(op),
+            Any::Bind(op) => self.opening().bind(call, op),
+            Any::Connect(op) => self.opening().connect(call, op),
+            Any::Listen(op) => self.opening().listen(op),
+            Any::Accept(op) => self.opening().accept(call, op),
+            Any::Send(op) => self.opening().send(call, op),
+            Any::Receive(op) => self.opening().receive(call, op),
+            Any::SocketName(op) => self.opening().socket_name(op),
+            Any::ShutDown(op) => self.opening().shut_down(op),
+            Any::GetSocketOption(op) => self.opening().socket_option(op),
+            Any::SetSocketOption(op) => self.opening().set_socket_option(op),
             Any::SetControl(op) => self.set_control(call, op),
             Any::SetWait(op) => self.set_wait(call, op),
             Any::Signals(op) => self.opening().signals(op),
@@ -330,6 +342,7 @@ impl Unixd {
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx)
             }
+            Object::Socket(_) => self.opening().read_socket(call, id, bytes),
             Object::Tty(_) => self.tty_ops().tty_read(caller.pid, call, bytes, nonblocking),
             Object::Stream(channel) => self.tty_ops().stream_read(channel, bytes, nonblocking),
             Object::Counter(_, number) => {
@@ -351,6 +364,10 @@ impl Unixd {
                 self.pipes.pull_waiting(pipe, &mut self.procs, &mut self.fx);
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx)
+            }
+            Object::Socket(_) => {
+                let op = op::Send { desc: id, flags: 0, rights: 0, tells: false, to: false };
+                self.opening().send(call, op)
             }
             Object::Tty(_) => self.tty_ops().tty_write(caller.pid, call, nonblocking),
             Object::Stream(channel) => self.tty_ops().stream_write(channel, call, nonblocking),
@@ -384,19 +401,24 @@ impl Unixd {
     }
 
     fn tty_ops(&mut self) -> TtyOps<'_> {
-        let Unixd { terminal, console, procs, descs, pipes, clock, fx, caller, .. } = self;
-        TtyOps { terminal, console, procs, descs, pipes, clock, fx, caller: *caller }
+        let Unixd { terminal, console, procs, descs, pipes, sockets, clock, fx, caller, .. } = self;
+        TtyOps { terminal, console, procs, descs, pipes, sockets, clock, fx, caller: *caller }
     }
 
     /// What opening and closing works on.
     pub(super) fn handles(&mut self) -> Handles<'_> {
-        let Unixd { descs, pipes, counters, sets, clock, locks, watches, tree, fx, .. } = self;
-        Handles { descs, pipes, counters, sets, clock, locks, watches, tree, fx }
+        let Unixd {
+            descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx, ..
+        } = self;
+        Handles { descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx }
     }
 
     fn opening(&mut self) -> Opening<'_> {
-        let Unixd { descs, pipes, counters, sets, clock, locks, watches, tree, fx, .. } = self;
-        let handles = Handles { descs, pipes, counters, sets, clock, locks, watches, tree, fx };
+        let Unixd {
+            descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx, ..
+        } = self;
+        let handles =
+            Handles { descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx };
         let Unixd { procs, terminal, stock, system, load, caller, .. } = self;
         Opening { handles, procs, terminal, stock, system, load, caller: *caller }
     }
@@ -417,9 +439,21 @@ impl Unixd {
     }
 
     fn polling(&mut self) -> Polling<'_> {
-        let Unixd { descs, pipes, counters, sets, terminal, watches, procs, .. } = self;
+        let Unixd { descs, pipes, counters, sets, sockets, terminal, watches, procs, .. } = self;
         let Unixd { clock, stirred, caller, .. } = self;
         let caller = *caller;
-        Polling { descs, pipes, counters, sets, terminal, watches, procs, clock, stirred, caller }
+        Polling {
+            descs,
+            pipes,
+            counters,
+            sets,
+            sockets,
+            terminal,
+            watches,
+            procs,
+            clock,
+            stirred,
+            caller,
+        }
     }
 }

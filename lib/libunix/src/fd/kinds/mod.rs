@@ -80,8 +80,8 @@ kinds! { $
     directory::Directory;
     /// Pipes and fifos.
     pipe::Pipe;
-    /// One end of a socket pair: two pipes.
-    pair::Pair;
+    /// Local sockets.
+    socket::Socket;
     /// The terminal.
     terminal::Terminal;
     /// The console as a stream of bytes.

@@ -1,0 +1,546 @@
+//! Sockets, and how they are connected.
+
+use crate::message::{Message, User};
+use crate::names::{Name, Names};
+use crate::options::Options;
+use crate::{BACKLOG_MOST, QUEUE_BYTES, QUEUE_DATAGRAMS};
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use piecewise::{Limits, Shares, Table};
+use unixproto::files::{
+    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, POLLRDNORM, POLLWRNORM,
+};
+use unixproto::Errno;
+
+/// A socket's number.
+pub type Number = u32;
+
+/// Bytes that may wait in all sockets together.
+const ALL_BYTES: usize = 64 << 20;
+/// Sockets that there may be.
+const ALL_SOCKETS: usize = 65536;
+
+/// What a socket's messages are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// A stream of bytes.
+    Stream,
+    /// Messages to anybody.
+    Datagram,
+    /// Messages in order, to one.
+    Packets,
+}
+
+/// Sockets that somebody may wait for, or watch; `true`: something came to be read.
+pub type Changes = Vec<(Number, bool)>;
+
+/// Whom a socket is connected to.
+#[derive(Clone, Debug)]
+pub(crate) enum Peer {
+    /// Nobody.
+    None,
+    /// It accepts connections, of which so many may wait, and these do.
+    Listens { backlog: u32, waiting: VecDeque<Number> },
+    /// This one.
+    One(Number),
+    /// Somebody who has gone, and had this name.
+    Gone(Option<Rc<Name>>),
+}
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub kind: Kind,
+    pub peer: Peer,
+    /// Datagram sockets that send to this one if they do not say where to.
+    pub followers: Vec<Number>,
+    pub name: Option<Rc<Name>>,
+    pub queue: VecDeque<Message>,
+    /// Bytes in it.
+    pub bytes: usize,
+    /// Nothing more comes.
+    pub is_over: bool,
+    /// Nothing more is sent.
+    pub is_mute: bool,
+    /// What the next operation fails with.
+    pub error: Option<Errno>,
+    /// Who has made it.
+    pub user: User,
+    /// Who was at the other end when the connection was made.
+    pub peer_user: Option<User>,
+    pub options: Options,
+}
+
+impl Socket {
+    pub fn has_bounds(&self) -> bool {
+        self.kind != Kind::Stream
+    }
+
+    /// May more be sent to it?
+    pub fn has_room(&self) -> bool {
+        let is_full = self.kind == Kind::Datagram && self.queue.len() > QUEUE_DATAGRAMS;
+        self.bytes < QUEUE_BYTES && !is_full
+    }
+}
+
+/// All of them.
+pub struct Sockets {
+    pub(crate) table: Table<Socket>,
+    pub(crate) names: Names,
+    /// Bytes that wait, by who has sent them.
+    pub(crate) bytes: Shares,
+    /// Sockets, by who has made them.
+    users: Shares,
+    /// Descriptors that were passed and nobody will read.
+    lost: Vec<u32>,
+    /// Files whose names are free again.
+    released: Vec<u64>,
+}
+
+impl Default for Sockets {
+    fn default() -> Sockets {
+        Sockets {
+            table: Table::default(),
+            names: Names::default(),
+            bytes: Shares::new(Limits::of(ALL_BYTES)),
+            users: Shares::new(Limits::of(ALL_SOCKETS)),
+            lost: Vec::new(),
+            released: Vec::new(),
+        }
+    }
+}
+
+impl Sockets {
+    pub(crate) fn get(&self, number: Number) -> Result<&Socket, Errno> {
+        self.table.get(number as usize).ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn get_mut(&mut self, number: Number) -> Result<&mut Socket, Errno> {
+        self.table.get_mut(number as usize).ok_or(Errno::EBADF)
+    }
+
+    /// Makes a socket.
+    ///
+    /// # Errors
+    /// `ENFILE`: the user has too many, or there is no memory.
+    pub fn make(&mut self, kind: Kind, user: User) -> Result<Number, Errno> {
+        if !self.users.has_room(user.uid, 1) {
+            return Err(Errno::ENFILE);
+        }
+        let socket = Socket {
+            kind,
+            peer: Peer::None,
+            followers: Vec::new(),
+            name: None,
+            queue: VecDeque::new(),
+            bytes: 0,
+            is_over: false,
+            is_mute: false,
+            error: None,
+            user,
+            peer_user: None,
+            options: Options::default(),
+        };
+        let number = self.table.insert(socket).map_err(|_| Errno::ENFILE)?;
+        self.users.take(user.uid, 1);
+        Ok(number as Number)
+    }
+
+    /// Makes two that are connected.
+    pub fn pair(&mut self, kind: Kind, user: User) -> Result<[Number; 2], Errno> {
+        let first = self.make(kind, user)?;
+        let second = match self.make(kind, user) {
+            Ok(second) => second,
+            Err(error) => {
+                self.remove(first, &mut Changes::new());
+                return Err(error);
+            }
+        };
+        self.join(first, second);
+        Ok([first, second])
+    }
+
+    fn join(&mut self, first: Number, second: Number) {
+        for (one, other) in [(first, second), (second, first)] {
+            let user = self.get(other).map(|other| other.user).ok();
+            if let Ok(socket) = self.get_mut(one) {
+                (socket.peer, socket.peer_user) = (Peer::One(other), user);
+                if socket.kind == Kind::Datagram {
+                    socket.followers.push(other);
+                }
+            }
+        }
+    }
+
+    /// What kind of messages it has.
+    pub fn kind(&self, number: Number) -> Result<Kind, Errno> {
+        Ok(self.get(number)?.kind)
+    }
+
+    /// Gives it a name.
+    ///
+    /// # Errors
+    /// `EINVAL`: it has one; `EADDRINUSE`: another one has this one.
+    pub fn bind(&mut self, number: Number, name: Name) -> Result<(), Errno> {
+        self.may_bind(number)?;
+        let kind = self.get(number)?.kind;
+        let name = self.names.take(name, kind, number)?;
+        self.get_mut(number)?.name = Some(name);
+        Ok(())
+    }
+
+    /// Gives it a name that nobody has.
+    pub fn bind_any(&mut self, number: Number) -> Result<(), Errno> {
+        let Socket { name, kind, .. } = self.get(number)?;
+        if name.is_some() {
+            return Ok(());
+        }
+        let kind = *kind;
+        let name = self.names.choose(kind, number)?;
+        self.get_mut(number)?.name = Some(name);
+        Ok(())
+    }
+
+    /// `EINVAL`: it has a name.
+    pub fn may_bind(&self, number: Number) -> Result<(), Errno> {
+        match self.get(number)?.name {
+            Some(_) => Err(Errno::EINVAL),
+            None => Ok(()),
+        }
+    }
+
+    /// The socket that has the name of a file.
+    pub fn of_file(&self, file: u64) -> Result<Number, Errno> {
+        self.names.file(file).ok_or(Errno::ECONNREFUSED)
+    }
+
+    /// The one of a kind that has an abstract name: kinds have names of their own.
+    pub fn named(&self, kind: Kind, text: &[u8]) -> Result<Number, Errno> {
+        self.names.abstract_name(kind, text).ok_or(Errno::ECONNREFUSED)
+    }
+
+    /// It accepts connections from now on.
+    pub fn listen(
+        &mut self,
+        number: Number,
+        backlog: u32,
+        changes: &mut Changes,
+    ) -> Result<(), Errno> {
+        let most = backlog.min(BACKLOG_MOST);
+        let socket = self.get_mut(number)?;
+        if socket.kind == Kind::Datagram {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        match &mut socket.peer {
+            Peer::None if socket.name.is_none() => return Err(Errno::EINVAL),
+            Peer::None => socket.peer = Peer::Listens { backlog: most, waiting: VecDeque::new() },
+            Peer::Listens { backlog, .. } => *backlog = most,
+            Peer::One(_) | Peer::Gone(_) => return Err(Errno::EINVAL),
+        }
+        changes.push((number, false));
+        Ok(())
+    }
+
+    /// Connects it to another one, which has a name: a datagram socket sends there, others wait there to be accepted.
+    ///
+    /// # Errors
+    /// `EAGAIN`: too many wait there. `EPROTOTYPE`, `ECONNREFUSED`, `EISCONN`, `EINVAL`, `EPERM` as Linux's.
+    pub fn connect(
+        &mut self,
+        number: Number,
+        to: Number,
+        user: User,
+        changes: &mut Changes,
+    ) -> Result<(), Errno> {
+        let (kind, own) = (self.get(number)?.kind, &self.get(number)?.peer);
+        let target = self.get(to)?;
+        if kind == Kind::Datagram {
+            return self.follow(number, to, changes);
+        }
+        if target.kind != kind {
+            return Err(Errno::EPROTOTYPE);
+        }
+        let Peer::Listens { backlog, waiting } = &target.peer else {
+            return Err(Errno::ECONNREFUSED);
+        };
+        let (is_shut, is_full) = (target.is_over, waiting.len() > *backlog as usize);
+        match own {
+            Peer::None => {}
+            Peer::Listens { .. } => return Err(Errno::EINVAL),
+            Peer::One(_) | Peer::Gone(_) => return Err(Errno::EISCONN),
+        }
+        if is_shut {
+            return Err(Errno::ECONNREFUSED);
+        }
+        if is_full {
+            return Err(Errno::EAGAIN);
+        }
+        let (name, listener, options) = (target.name.clone(), target.user, target.options);
+        let server = self.make(kind, user).map_err(|_| Errno::ENOMEM)?;
+        self.join(number, server);
+        let end = self.get_mut(server)?;
+        (end.name, end.user, end.peer_user) = (name, listener, Some(user));
+        end.options.tells_user = options.tells_user;
+        // The user who has connected is charged for it, whoever accepts it.
+        end.user.uid = user.uid;
+        let client = self.get_mut(number)?;
+        client.peer_user = Some(listener);
+        if let Peer::Listens { waiting, .. } = &mut self.get_mut(to)?.peer {
+            waiting.push_back(server);
+        }
+        changes.extend([(to, true), (number, false)]);
+        Ok(())
+    }
+
+    /// A datagram socket sends to another one if it does not say where to.
+    fn follow(&mut self, number: Number, to: Number, changes: &mut Changes) -> Result<(), Errno> {
+        let target = self.get(to)?;
+        if target.kind != Kind::Datagram {
+            return Err(Errno::EPROTOTYPE);
+        }
+        if !target.takes_from(number) {
+            return Err(Errno::EPERM);
+        }
+        self.unfollow(number, changes)?;
+        self.get_mut(to)?.followers.push(number);
+        self.get_mut(number)?.peer = Peer::One(to);
+        changes.push((number, false));
+        Ok(())
+    }
+
+    /// A datagram socket has nobody any more whom it sends to.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is another kind of socket.
+    pub fn unfollow(&mut self, number: Number, changes: &mut Changes) -> Result<(), Errno> {
+        let socket = self.get_mut(number)?;
+        if socket.kind != Kind::Datagram {
+            return Err(Errno::EINVAL);
+        }
+        if let Peer::One(before) = core::mem::replace(&mut socket.peer, Peer::None) {
+            if let Ok(before) = self.get_mut(before) {
+                before.followers.retain(|one| *one != number);
+            }
+        }
+        changes.push((number, false));
+        Ok(())
+    }
+
+    /// The first who waits to be accepted.
+    ///
+    /// # Errors
+    /// `EAGAIN`: nobody does; `EINVAL`: it does not listen; `EOPNOTSUPP`: it is for datagrams.
+    pub fn accept(&mut self, number: Number, changes: &mut Changes) -> Result<Number, Errno> {
+        let socket = self.get_mut(number)?;
+        if socket.kind == Kind::Datagram {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let is_over = socket.is_over;
+        let Peer::Listens { waiting, .. } = &mut socket.peer else { return Err(Errno::EINVAL) };
+        match waiting.pop_front() {
+            Some(accepted) => {
+                changes.push((number, false));
+                Ok(accepted)
+            }
+            None if is_over => Err(Errno::EINVAL),
+            None => Err(Errno::EAGAIN),
+        }
+    }
+
+    /// One that was accepted goes back: there was no descriptor for it.
+    pub fn accept_later(&mut self, number: Number, accepted: Number) {
+        if let Ok(Socket { peer: Peer::Listens { waiting, .. }, .. }) = self.get_mut(number) {
+            waiting.push_front(accepted);
+        }
+    }
+
+    /// Nothing more is read, or sent, or both.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: it is not connected.
+    pub fn shut_down(
+        &mut self,
+        number: Number,
+        (read, write): (bool, bool),
+        changes: &mut Changes,
+    ) -> Result<(), Errno> {
+        let socket = self.get_mut(number)?;
+        socket.is_over |= read;
+        socket.is_mute |= write;
+        let (kind, peer) = (socket.kind, socket.peer.clone());
+        changes.push((number, read));
+        if let (Peer::One(peer), true) = (peer, kind != Kind::Datagram) {
+            if let Ok(peer) = self.get_mut(peer) {
+                peer.is_over |= write;
+                peer.is_mute |= read;
+            }
+            changes.push((peer, write));
+        }
+        Ok(())
+    }
+
+    /// Nobody has it any more. What waited there is lost, and so is who waited to be accepted.
+    pub fn remove(&mut self, number: Number, changes: &mut Changes) {
+        let mut all = Vec::from([(number, false)]);
+        while let Some((number, was_waiting)) = all.pop() {
+            let Some(socket) = self.table.remove(number as usize) else { continue };
+            self.users.give_back(socket.user.uid, 1);
+            let is_reset = was_waiting || !socket.queue.is_empty();
+            socket.queue.into_iter().for_each(|message| self.forget(message));
+            // An accepted one has that of who has accepted it.
+            if let Some(name) = &socket.name {
+                if self.names.is_of(name, socket.kind, number) {
+                    self.names.give_back(name, socket.kind);
+                    self.released.extend(name.file);
+                }
+            }
+            match socket.peer {
+                Peer::None | Peer::Gone(_) => {}
+                Peer::Listens { waiting, .. } => {
+                    all.extend(waiting.into_iter().map(|one| (one, true)))
+                }
+                Peer::One(peer) if socket.kind == Kind::Datagram => {
+                    if let Ok(peer) = self.get_mut(peer) {
+                        peer.followers.retain(|one| *one != number);
+                    }
+                }
+                Peer::One(peer) => self.leave(peer, (socket.name.clone(), is_reset), changes),
+            }
+            for follower in socket.followers {
+                if let Ok(one) = self.get_mut(follower) {
+                    if matches!(one.peer, Peer::One(peer) if peer == number) {
+                        one.peer = Peer::Gone(socket.name.clone());
+                    }
+                }
+                changes.push((follower, false));
+            }
+            // Whoever waits for room there hears that it is gone.
+            changes.push((number, false));
+        }
+    }
+
+    /// The other end of a connection has gone, which had a name, or had not read all, or was never accepted.
+    fn leave(
+        &mut self,
+        number: Number,
+        (name, is_reset): (Option<Rc<Name>>, bool),
+        changes: &mut Changes,
+    ) {
+        let Ok(socket) = self.get_mut(number) else { return };
+        socket.peer = Peer::Gone(name);
+        (socket.is_over, socket.is_mute) = (true, true);
+        if is_reset {
+            socket.error = Some(Errno::ECONNRESET);
+        }
+        changes.push((number, true));
+    }
+
+    /// A message is gone: its bytes are free, and what came with it is lost.
+    pub(crate) fn forget(&mut self, message: Message) {
+        self.bytes.give_back(message.user.uid, message.charge());
+        self.lost.extend(message.rights);
+    }
+
+    /// A descriptor that was passed, and that nobody will read.
+    pub fn take_lost(&mut self) -> Option<u32> {
+        self.lost.pop()
+    }
+
+    /// A file whose name is free again.
+    pub fn take_released(&mut self) -> Option<u64> {
+        self.released.pop()
+    }
+
+    /// `POLL*` bits.
+    pub fn ready(&self, number: Number) -> u16 {
+        const READABLE: u16 = POLLIN | POLLRDNORM;
+        const WRITABLE: u16 = POLLOUT | POLLWRNORM;
+        let Ok(socket) = self.get(number) else { return POLLNVAL };
+        let mut bits = 0;
+        if socket.error.is_some() {
+            bits |= POLLERR;
+        }
+        if socket.is_over {
+            bits |= READABLE | POLLRDHUP;
+        }
+        if socket.is_over && socket.is_mute {
+            bits |= POLLHUP;
+        }
+        if !socket.queue.is_empty() {
+            bits |= READABLE;
+        }
+        let has_room = |to: Number| self.get(to).map_or(true, Socket::has_room);
+        bits | match &socket.peer {
+            Peer::Listens { waiting, .. } if waiting.is_empty() => 0,
+            Peer::Listens { .. } => READABLE,
+            Peer::None if socket.kind != Kind::Datagram => POLLHUP | WRITABLE,
+            Peer::None | Peer::Gone(_) => WRITABLE,
+            Peer::One(peer) if has_room(*peer) => WRITABLE,
+            Peer::One(_) => 0,
+        }
+    }
+
+    /// Its name, or that of the other end, as it was given; empty if there is none.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: there is no other end.
+    pub fn name(&self, number: Number, of_peer: bool) -> Result<&[u8], Errno> {
+        let socket = self.get(number)?;
+        let name = match (of_peer, &socket.peer) {
+            (false, _) => &socket.name,
+            (true, Peer::One(peer)) => &self.get(*peer).map_err(|_| Errno::ENOTCONN)?.name,
+            (true, Peer::Gone(name)) => name,
+            (true, Peer::None | Peer::Listens { .. }) => return Err(Errno::ENOTCONN),
+        };
+        Ok(name.as_ref().map_or(&[], |name| &name.text))
+    }
+
+    /// Who was at the other end when the connection was made.
+    pub fn peer_user(&self, number: Number) -> Result<Option<User>, Errno> {
+        Ok(self.get(number)?.peer_user)
+    }
+
+    /// Does it accept connections?
+    pub fn listens(&self, number: Number) -> Result<bool, Errno> {
+        Ok(matches!(self.get(number)?.peer, Peer::Listens { .. }))
+    }
+
+    /// What the next operation would fail with; it does not any more.
+    pub fn take_error(&mut self, number: Number) -> Result<Option<Errno>, Errno> {
+        Ok(self.get_mut(number)?.error.take())
+    }
+
+    /// Its options.
+    pub fn options(&self, number: Number) -> Result<Options, Errno> {
+        Ok(self.get(number)?.options)
+    }
+
+    /// Changes its options.
+    pub fn set_options(&mut self, number: Number, options: Options) -> Result<(), Errno> {
+        self.get_mut(number)?.options = options;
+        Ok(())
+    }
+
+    /// Bytes that can be read: of datagrams, those of the first.
+    pub fn unread(&self, number: Number) -> Result<usize, Errno> {
+        let socket = self.get(number)?;
+        match &socket.peer {
+            Peer::Listens { .. } => Err(Errno::EINVAL),
+            _ if socket.kind == Kind::Datagram => {
+                Ok(socket.queue.front().map_or(0, |first| first.left().len()))
+            }
+            _ => Ok(socket.bytes),
+        }
+    }
+}
+
+impl Socket {
+    /// Does it take datagrams of another one? Not if it has somebody of its own whom it talks with.
+    pub fn takes_from(&self, number: Number) -> bool {
+        match self.peer {
+            Peer::One(peer) => peer == number,
+            _ => true,
+        }
+    }
+}

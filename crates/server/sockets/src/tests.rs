@@ -1,0 +1,243 @@
+//! Cases, and random operations beside a naive model.
+
+use super::*;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+use unixproto::files::{POLLHUP, POLLOUT, POLLWRNORM};
+use unixproto::Errno;
+
+const ME: User = User { pid: 7, uid: 1000, gid: 1000 };
+const ROOT: User = User { pid: 1, uid: 0, gid: 0 };
+
+fn listener(sockets: &mut Sockets, backlog: u32) -> Number {
+    let number = sockets.make(Kind::Stream, ROOT).unwrap();
+    sockets.bind(number, Name::abstract_name(vec![0, b'x', number as u8])).unwrap();
+    sockets.listen(number, backlog, &mut Changes::new()).unwrap();
+    number
+}
+
+fn send(sockets: &mut Sockets, number: Number, bytes: &[u8]) -> Result<usize, Errno> {
+    sockets.send(number, Target::Peer, (bytes, &[]), ME, &mut Changes::new())
+}
+
+fn receive(sockets: &mut Sockets, number: Number, most: usize) -> Result<Vec<u8>, Errno> {
+    Ok(sockets.receive(number, most, false, &mut Changes::new())?.bytes)
+}
+
+#[test]
+fn a_connection() {
+    let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
+    let server = listener(&mut sockets, 1);
+    let client = sockets.make(Kind::Stream, ME).unwrap();
+    assert_eq!(sockets.ready(client), POLLHUP | POLLOUT | POLLWRNORM);
+    assert_eq!(send(&mut sockets, client, b"x"), Err(Errno::ENOTCONN));
+    assert_eq!(receive(&mut sockets, client, 1), Err(Errno::EINVAL));
+    assert_eq!(sockets.accept(server, &mut changes), Err(Errno::EAGAIN));
+    sockets.connect(client, server, ME, &mut changes).unwrap();
+    assert_eq!(sockets.connect(client, server, ME, &mut changes), Err(Errno::EISCONN));
+    assert_eq!(send(&mut sockets, client, b"early"), Ok(5));
+    let end = sockets.accept(server, &mut changes).unwrap();
+    assert_eq!(sockets.name(client, true), sockets.name(server, false));
+    assert_eq!(sockets.name(end, true), Ok(&[][..]));
+    assert_eq!((sockets.peer_user(end), sockets.peer_user(client)), (Ok(Some(ME)), Ok(Some(ROOT))));
+    assert_eq!(receive(&mut sockets, end, 3), Ok(b"ear".to_vec()));
+    assert_eq!(send(&mut sockets, client, b"+late"), Ok(5));
+    assert_eq!(receive(&mut sockets, end, 99), Ok(b"ly+late".to_vec()));
+    assert_eq!(receive(&mut sockets, end, 99), Err(Errno::EAGAIN));
+    sockets.shut_down(client, (false, true), &mut changes).unwrap();
+    assert_eq!(send(&mut sockets, client, b"x"), Err(Errno::EPIPE));
+    assert_eq!(receive(&mut sockets, end, 1), Ok(vec![]));
+    assert_eq!(send(&mut sockets, end, b"back"), Ok(4));
+    sockets.remove(end, &mut changes);
+    assert_eq!(receive(&mut sockets, client, 9), Ok(b"back".to_vec()));
+    assert_eq!(receive(&mut sockets, client, 9), Ok(vec![]));
+    assert_eq!(sockets.name(client, true), sockets.name(server, false));
+    [client, server].iter().for_each(|&number| sockets.remove(number, &mut changes));
+    assert_eq!((sockets.table.len(), sockets.names.len(), sockets.bytes.taken()), (0, 0, 0));
+}
+
+#[test]
+fn unread_bytes_reset_the_other_end() {
+    let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
+    let [one, other] = sockets.pair(Kind::Stream, ME).unwrap();
+    send(&mut sockets, one, b"never read").unwrap();
+    sockets.remove(other, &mut changes);
+    assert_eq!(receive(&mut sockets, one, 9), Err(Errno::ECONNRESET));
+    assert_eq!(receive(&mut sockets, one, 9), Ok(vec![]));
+    assert_eq!(send(&mut sockets, one, b"x"), Err(Errno::EPIPE));
+}
+
+#[test]
+fn the_backlog_is_full() {
+    let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
+    let server = listener(&mut sockets, 1);
+    let clients: Vec<_> = (0..3).map(|_| sockets.make(Kind::Stream, ME).unwrap()).collect();
+    let mut connect = |client| sockets.connect(client, server, ME, &mut changes);
+    assert_eq!([0, 1, 2].map(|n| connect(clients[n])), [Ok(()), Ok(()), Err(Errno::EAGAIN)]);
+    sockets.accept(server, &mut changes).unwrap();
+    assert_eq!(sockets.connect(clients[2], server, ME, &mut changes), Ok(()));
+    // Those who wait to be accepted go with whom they wait for.
+    sockets.remove(server, &mut changes);
+    assert_eq!(receive(&mut sockets, clients[2], 1), Err(Errno::ECONNRESET));
+    assert_eq!(receive(&mut sockets, clients[2], 1), Ok(vec![]));
+    assert_eq!(sockets.table.len(), 4);
+}
+
+#[test]
+fn what_is_passed_ends_a_part() {
+    let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
+    let [one, other] = sockets.pair(Kind::Stream, ME).unwrap();
+    send(&mut sockets, one, b"a").unwrap();
+    sockets.send(one, Target::Peer, (b"bc", &[9, 8]), ME, &mut changes).unwrap();
+    send(&mut sockets, one, b"d").unwrap();
+    let looked = sockets.receive(other, 9, true, &mut changes).unwrap();
+    assert_eq!((looked.bytes, looked.rights), (b"abc".to_vec(), vec![9, 8]));
+    let got = sockets.receive(other, 2, false, &mut changes).unwrap();
+    assert_eq!((got.bytes, got.rights), (b"ab".to_vec(), vec![9, 8]));
+    assert_eq!(receive(&mut sockets, other, 9), Ok(b"cd".to_vec()));
+    sockets.send(one, Target::Peer, (b"e", &[7]), ME, &mut changes).unwrap();
+    sockets.remove(other, &mut changes);
+    assert_eq!((sockets.take_lost(), sockets.take_lost()), (Some(7), None));
+}
+
+#[test]
+fn datagrams() {
+    let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
+    let [one, other, third] = [0; 3].map(|_| sockets.make(Kind::Datagram, ME).unwrap());
+    assert_eq!(send(&mut sockets, one, b"x"), Err(Errno::ENOTCONN));
+    sockets.bind_any(other).unwrap();
+    sockets.bind(one, Name::of_file(5, b"/one".to_vec())).unwrap();
+    sockets.connect(one, other, ME, &mut changes).unwrap();
+    assert_eq!(send(&mut sockets, one, b"hello"), Ok(5));
+    assert_eq!(send(&mut sockets, one, b""), Ok(0));
+    let got = sockets.receive(other, 2, false, &mut changes).unwrap();
+    assert_eq!((got.bytes, got.full), (b"he".to_vec(), 5));
+    assert_eq!(got.from.unwrap().text, b"/one");
+    assert_eq!(receive(&mut sockets, other, 9), Ok(vec![]));
+    assert_eq!(receive(&mut sockets, other, 9), Err(Errno::EAGAIN));
+    for _ in 0..=QUEUE_DATAGRAMS {
+        send(&mut sockets, one, b"x").unwrap();
+    }
+    assert_eq!((send(&mut sockets, one, b"x"), sockets.ready(one)), (Err(Errno::EAGAIN), 0));
+    sockets.connect(other, third, ME, &mut changes).unwrap();
+    assert_eq!(send(&mut sockets, one, b"x"), Err(Errno::EPERM));
+    sockets.remove(other, &mut changes);
+    assert_eq!(send(&mut sockets, one, b"x"), Err(Errno::ECONNREFUSED));
+    assert_eq!(send(&mut sockets, one, b"x"), Err(Errno::ENOTCONN));
+    sockets.remove(one, &mut changes);
+    assert_eq!((sockets.take_released(), sockets.take_released()), (Some(5), None));
+}
+
+#[test]
+fn a_user_does_not_take_all_memory() {
+    let mut sockets = Sockets::default();
+    let mut sent = 0;
+    while let Ok([one, _]) = sockets.pair(Kind::Stream, ME) {
+        match send(&mut sockets, one, &[0; QUEUE_BYTES]) {
+            Ok(count) => sent += count,
+            Err(error) => {
+                assert_eq!(error, Errno::ENOBUFS);
+                break;
+            }
+        }
+    }
+    assert!((16 << 20..=32 << 20).contains(&sent), "{sent}");
+    let [one, _] = sockets.pair(Kind::Stream, ROOT).unwrap();
+    let sent = sockets.send(one, Target::Peer, (&[0; 4096], &[]), ROOT, &mut Vec::new());
+    assert_eq!(sent, Ok(4096));
+}
+
+/// What two ends of a connection have sent and not read, and what is passed along at which byte.
+#[derive(Default)]
+struct End {
+    bytes: VecDeque<u8>,
+    /// Where parts begin that something was passed with.
+    marks: VecDeque<(usize, u32)>,
+    read: usize,
+    sent: usize,
+    /// Something was passed, so that not all is one part.
+    had_marks: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Send { end: usize, bytes: usize, right: Option<u32> },
+    Receive { end: usize, most: usize, looks: bool },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let right = prop_oneof![4 => Just(None), 1 => any::<u32>().prop_map(Some)];
+    prop_oneof![
+        (0..2usize, prop_oneof![0..40usize, Just(70_000)], right)
+            .prop_map(|(end, bytes, right)| Op::Send { end, bytes, right }),
+        (0..2usize, prop_oneof![1..60usize, Just(90_000)], any::<bool>())
+            .prop_map(|(end, most, looks)| Op::Receive { end, most, looks }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_stream_is_what_was_sent(ops in proptest::collection::vec(op(), 1..120)) {
+        let mut sockets = Sockets::default();
+        let ends = sockets.pair(Kind::Stream, ME).unwrap();
+        let mut model = [End::default(), End::default()];
+        let mut clock = 0u8;
+        for op in ops {
+            match op {
+                Op::Send { end, bytes, right } => {
+                    let data: Vec<u8> = (0..bytes).map(|_| { clock = clock.wrapping_add(1); clock }).collect();
+                    let rights: Vec<u32> = right.into_iter().collect();
+                    let to = &mut model[1 - end];
+                    let room = QUEUE_BYTES - to.bytes.len();
+                    let got = sockets.send(ends[end], Target::Peer, (&data, &rights), ME, &mut Vec::new());
+                    if bytes == 0 {
+                        prop_assert_eq!(got, Ok(0));
+                    } else if room == 0 {
+                        prop_assert_eq!(got, Err(Errno::EAGAIN));
+                    } else {
+                        let count = bytes.min(room);
+                        prop_assert_eq!(got, Ok(count));
+                        to.bytes.extend(&data[..count]);
+                        to.marks.extend(right.map(|right| (to.sent, right)));
+                        to.had_marks |= right.is_some();
+                        to.sent += count;
+                    }
+                }
+                Op::Receive { end, most, looks } => {
+                    let own = &mut model[end];
+                    let got = sockets.receive(ends[end], most, looks, &mut Vec::new());
+                    if own.bytes.is_empty() {
+                        prop_assert_eq!(got.unwrap_err(), Errno::EAGAIN);
+                        continue;
+                    }
+                    let got = got.unwrap();
+                    let count = got.bytes.len();
+                    prop_assert!(count > 0 && count <= most);
+                    prop_assert!(own.bytes.iter().take(count).eq(got.bytes.iter()));
+                    // Whoever reads a byte with which something was passed gets that, and nothing behind what was sent with it.
+                    let here = own.marks.front().filter(|(at, _)| *at < own.read + count).copied();
+                    prop_assert_eq!(got.rights.first().copied(), here.map(|(_, right)| right));
+                    let reached = own.marks.iter().filter(|(at, _)| *at < own.read + count).count();
+                    prop_assert!(reached <= 1);
+                    if own.marks.is_empty() && !own.had_marks {
+                        prop_assert_eq!(count, most.min(own.bytes.len()));
+                    }
+                    if !looks {
+                        own.bytes.drain(..count);
+                        own.read += count;
+                        if here.is_some() {
+                            own.marks.pop_front();
+                        }
+                    }
+                    prop_assert_eq!(sockets.unread(ends[end]), Ok(own.bytes.len()));
+                }
+            }
+        }
+        for end in ends {
+            sockets.remove(end, &mut Vec::new());
+        }
+        prop_assert_eq!((sockets.table.len(), sockets.bytes.taken()), (0, 0));
+    }
+}

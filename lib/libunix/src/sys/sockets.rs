@@ -1,0 +1,686 @@
+//! Calls about sockets. There are local ones (`AF_UNIX`).
+
+use super::readwrite::vector;
+use crate::errno::{Errno, Result};
+use crate::fd::buffers::Cursor;
+use crate::fd::kinds::socket::Socket;
+use crate::fd::{self, alone, File};
+use crate::mm::user;
+use crate::mm::Mm;
+use crate::process::Io;
+use crate::server::{self, op, restart};
+use alloc::vec::Vec;
+use linuxabi::iovec::Buffer;
+use unixproto::files::{O_CLOEXEC, O_NONBLOCK, O_RDWR};
+use unixproto::ops::Received;
+use unixproto::session::DATA_BYTES;
+use unixproto::sockets as numbers;
+use unixproto::sockets::*;
+
+const AF_UNSPEC: u16 = 0;
+const AF_UNIX: u16 = 1;
+const SOL_SOCKET: u32 = 1;
+const SCM_RIGHTS: u32 = 1;
+const SCM_CREDENTIALS: u32 = 2;
+/// Bytes of a family, and of `struct sockaddr_un`.
+const FAMILY_BYTES: usize = 2;
+const ADDRESS_MOST: usize = 110;
+/// Bytes of `struct cmsghdr`, of `struct msghdr`, and of `struct mmsghdr`.
+const CONTROL_HEAD: usize = 16;
+const MESSAGE_HEAD: u64 = 56;
+const MESSAGE_BYTES: u64 = 64;
+/// Most descriptors that a message passes along, and most bytes of control messages that are looked at.
+const RIGHTS_MOST: usize = 253;
+const CONTROL_MOST: u64 = 20_480;
+/// Bytes of what goes along, at most.
+const ALONG: usize = 4 * RIGHTS_MOST + 12 + ADDRESS_MOST;
+/// Most messages of `sendmmsg` and `recvmmsg`.
+const MESSAGES_MOST: u32 = 1024;
+
+const MSG_CTRUNC: u32 = 8;
+const MSG_TRUNC: u32 = 0x20;
+const MSG_WAITALL: u32 = 0x100;
+const MSG_OOB: u32 = 1;
+const MSG_WAITFORONE: u32 = 0x10000;
+const MSG_CMSG_CLOEXEC: u32 = 0x4000_0000;
+
+pub fn socket(io: &mut Io, domain: u32, kind: u32, protocol: u32) -> Result<u64> {
+    let (kind, flags) = kind_of(domain, kind, protocol)?;
+    let opened = server::call(op::Socket { kind, flags })?;
+    installed(io, opened.desc, flags)
+}
+
+pub fn socketpair(io: &mut Io, domain: u32, kind: u32, protocol: u32, fds: u64) -> Result<u64> {
+    let (kind, flags) = kind_of(domain, kind, protocol)?;
+    user::check_writable(&mut io.mm, fds, 8)?;
+    let ends = server::call(op::SocketPair { kind, flags })?;
+    let end = |desc| File::new(Socket { desc }, O_RDWR | flags & O_NONBLOCK);
+    fd::install_two(io, (end(ends.read), end(ends.write)), flags & O_CLOEXEC != 0, fds)
+}
+
+/// The kind of messages, and the flags.
+fn kind_of(domain: u32, kind: u32, protocol: u32) -> Result<(u32, u32)> {
+    const KINDS: u32 = 0xf;
+    let flags = kind & !KINDS;
+    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if domain != AF_UNIX.into() {
+        return Err(Errno::EAFNOSUPPORT);
+    }
+    if protocol > 1 {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    Ok((kind & KINDS, flags))
+}
+
+fn installed(io: &mut Io, desc: u32, flags: u32) -> Result<u64> {
+    let file = File::new(Socket { desc }, O_RDWR | flags & O_NONBLOCK);
+    Ok(fd::install(io, file, flags & O_CLOEXEC != 0)? as u64)
+}
+
+/// The description of a socket.
+fn find(io: &Io, fd: i32) -> Result<u32> {
+    let file = io.fds.get_open(fd)?;
+    match &file.kind {
+        fd::kinds::AnyFile::Socket(socket) => Ok(socket.desc),
+        _ => Err(Errno::ENOTSOCK),
+    }
+}
+
+/// An address: the family, and what follows it.
+fn address_in(mm: &mut Mm, address: u64, len: u32) -> Result<(u16, Vec<u8>)> {
+    let len = usize::try_from(len as i32).map_err(|_| Errno::EINVAL)?;
+    if len > 128 {
+        return Err(Errno::EINVAL);
+    }
+    let mut bytes = Vec::from([0; 128]);
+    user::bytes_in(mm, address, &mut bytes[..len])?;
+    if !(FAMILY_BYTES..=ADDRESS_MOST).contains(&len) {
+        return Err(Errno::EINVAL);
+    }
+    bytes.truncate(len);
+    let text = bytes.split_off(FAMILY_BYTES);
+    Ok((u16::from_le_bytes([bytes[0], bytes[1]]), text))
+}
+
+/// Tells a program an address, as much as it has room for.
+fn address_out(mm: &mut Mm, text: &[u8], address: u64, len: u64) -> Result<u64> {
+    if address == 0 {
+        return Ok(0);
+    }
+    let room: i32 = user::copy_in(mm, len)?;
+    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+    let bytes = family_and(text);
+    user::bytes_out(mm, address, &bytes[..bytes.len().min(room)])?;
+    user::copy_out(mm, len, &(bytes.len() as u32))?;
+    Ok(0)
+}
+
+fn family_and(text: &[u8]) -> Vec<u8> {
+    let mut bytes = AF_UNIX.to_le_bytes().to_vec();
+    bytes.extend_from_slice(text);
+    bytes
+}
+
+pub fn bind(io: &mut Io, fd: i32, address: u64, len: u32) -> Result<u64> {
+    let desc = find(io, fd)?;
+    let (family, text) = address_in(&mut io.mm, address, len)?;
+    if family != AF_UNIX {
+        return Err(Errno::EINVAL);
+    }
+    let mode = super::names::masked(0o777);
+    server::call_a(op::Bind { desc, mode }, &text)?;
+    Ok(0)
+}
+
+pub fn connect(io: &mut Io, fd: i32, address: u64, len: u32) -> Result<u64> {
+    let desc = find(io, fd)?;
+    let (family, text) = address_in(&mut io.mm, address, len)?;
+    let text = match family {
+        AF_UNIX if text.is_empty() => return Err(Errno::EINVAL),
+        AF_UNIX => text,
+        AF_UNSPEC => Vec::new(),
+        _ => return Err(Errno::EINVAL),
+    };
+    let a = server::put_a(&text);
+    server::wait_filled(io, op::Connect { desc }, a).map_err(restart)?;
+    Ok(0)
+}
+
+pub fn listen(io: &mut Io, fd: i32, backlog: i32) -> Result<u64> {
+    let desc = find(io, fd)?;
+    // What is negative counts as very much.
+    server::call(op::Listen { desc, backlog: backlog as u32 })?;
+    Ok(0)
+}
+
+pub fn accept(io: &mut Io, fd: i32, address: u64, len: u64) -> Result<u64> {
+    accept4(io, fd, address, len, 0)
+}
+
+pub fn accept4(io: &mut Io, fd: i32, address: u64, len: u64, flags: u32) -> Result<u64> {
+    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let desc = find(io, fd)?;
+    io.fds.check_room(0, io.limits.max_files())?;
+    let accepted = server::wait(io, op::Accept { desc, flags }).map_err(restart)?.desc;
+    let told = match address {
+        0 => Ok(0),
+        _ => name_of(accepted, true).and_then(|text| address_out(&mut io.mm, &text, address, len)),
+    };
+    match told {
+        // The other end may be gone already.
+        Ok(_) | Err(Errno::ENOTCONN) => installed(io, accepted, flags),
+        Err(error) => {
+            server::close(accepted);
+            Err(error)
+        }
+    }
+}
+
+fn name_of(desc: u32, peer: bool) -> Result<Vec<u8>> {
+    let count = server::call(op::SocketName { desc, peer })?.count;
+    server::taken(count as usize)
+}
+
+pub fn getsockname(io: &mut Io, fd: i32, address: u64, len: u64) -> Result<u64> {
+    tell_name(io, fd, false, address, len)
+}
+
+pub fn getpeername(io: &mut Io, fd: i32, address: u64, len: u64) -> Result<u64> {
+    tell_name(io, fd, true, address, len)
+}
+
+fn tell_name(io: &mut Io, fd: i32, peer: bool, address: u64, len: u64) -> Result<u64> {
+    let desc = find(io, fd)?;
+    let text = name_of(desc, peer)?;
+    if address == 0 {
+        return Err(Errno::EFAULT);
+    }
+    address_out(&mut io.mm, &text, address, len)
+}
+
+pub fn shutdown(io: &mut Io, fd: i32, how: u32) -> Result<u64> {
+    let desc = find(io, fd)?;
+    server::call(op::ShutDown { desc, how })?;
+    Ok(0)
+}
+
+/// What goes along with bytes that are sent.
+#[derive(Default)]
+struct Along {
+    rights: Vec<u32>,
+    user: Option<[u8; 12]>,
+    to: Option<Vec<u8>>,
+}
+
+fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> Result<u64> {
+    let desc = find(io, fd)?;
+    if flags & MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let mut total = 0;
+    loop {
+        let most = DATA_BYTES - ALONG;
+        let all = from.left();
+        let bytes = all.min(most as u64) as usize;
+        if all > most as u64 && is_bounded(desc)? {
+            return Err(Errno::EMSGSIZE);
+        }
+        let a = from.gather_to(&mut io.mm, server::data(bytes)).some()?;
+        // What goes along goes with the first bytes.
+        let mut b = Vec::new();
+        let is_first = total == 0;
+        let rights = if is_first { &along.rights[..] } else { &[] };
+        rights.iter().for_each(|desc| b.extend_from_slice(&desc.to_le_bytes()));
+        b.extend_from_slice(along.user.as_ref().map_or(&[], |user| &user[..]));
+        b.extend_from_slice(along.to.as_ref().map_or(&[], |to| &to[..]));
+        let b = server::put_b(a, &b);
+        let request = op::Send {
+            desc,
+            flags: flags & (MSG_DONTWAIT | MSG_NOSIGNAL),
+            rights: rights.len() as u32,
+            tells: along.user.is_some(),
+            to: along.to.is_some(),
+        };
+        match server::wait_both(io, request, a, b) {
+            Ok(sent) => total += sent.count,
+            Err(error) if total == 0 => return Err(restart(error)),
+            Err(_) => return Ok(total),
+        }
+        if a < bytes || from.left() == 0 {
+            return Ok(total);
+        }
+    }
+}
+
+/// Does a socket keep the bounds of its messages?
+fn is_bounded(desc: u32) -> Result<bool> {
+    Ok(option_of(desc, SO_TYPE)?.0 != SOCK_STREAM.into())
+}
+
+pub fn sendto(
+    io: &mut Io,
+    fd: i32,
+    buf: u64,
+    len: u64,
+    flags: u32,
+    address: u64,
+    address_len: u32,
+) -> Result<u64> {
+    find(io, fd)?;
+    let to = match address {
+        0 => None,
+        _ => destination(io, fd, address, address_len)?,
+    };
+    let buffers = [Buffer { base: buf, len }];
+    send(io, fd, &mut Cursor::new(&buffers), flags, &Along { to, ..Along::default() })
+}
+
+/// Where a message is to go, if that is not where the socket is connected to.
+fn destination(io: &mut Io, fd: i32, address: u64, len: u32) -> Result<Option<Vec<u8>>> {
+    if len == 0 {
+        return Ok(None);
+    }
+    let (family, text) = address_in(&mut io.mm, address, len)?;
+    let desc = find(io, fd)?;
+    match option_of(desc, SO_TYPE)?.0 as u32 {
+        SOCK_STREAM => match name_of(desc, true) {
+            Ok(_) => Err(Errno::EISCONN),
+            Err(_) => Err(Errno::EOPNOTSUPP),
+        },
+        SOCK_DGRAM if family != AF_UNIX || text.is_empty() => Err(Errno::EINVAL),
+        SOCK_DGRAM => Ok(Some(text)),
+        // It is not looked at.
+        _ => Ok(None),
+    }
+}
+
+/// `struct msghdr`.
+struct Message {
+    name: u64,
+    name_bytes: u32,
+    vector: u64,
+    count: u64,
+    control: u64,
+    control_bytes: u64,
+}
+
+impl Message {
+    fn read(mm: &mut Mm, at: u64) -> Result<Message> {
+        let mut words = [0; MESSAGE_HEAD as usize / 8];
+        user::words_in(mm, at, &mut words)?;
+        let [name, name_bytes, vector, count, control, control_bytes, _] = words;
+        Ok(Message { name, name_bytes: name_bytes as u32, vector, count, control, control_bytes })
+    }
+}
+
+pub fn sendmsg(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<u64> {
+    find(io, fd)?;
+    let message = Message::read(&mut io.mm, at)?;
+    if message.count > 1024 {
+        return Err(Errno::EMSGSIZE);
+    }
+    let buffers = vector(&mut io.mm, message.vector, message.count)?;
+    let mut along = Along::default();
+    if message.name != 0 {
+        along.to = destination(io, fd, message.name, message.name_bytes)?;
+    }
+    if message.control_bytes > 0 {
+        read_control(io, &message, &mut along)?;
+    }
+    let result = send(io, fd, &mut Cursor::new(&buffers), flags, &along);
+    result
+}
+
+/// What the control messages say that is to go along.
+fn read_control(io: &mut Io, message: &Message, along: &mut Along) -> Result<()> {
+    if message.control_bytes > CONTROL_MOST {
+        return Err(Errno::ENOBUFS);
+    }
+    let mut all = Vec::new();
+    all.resize(message.control_bytes as usize, 0);
+    user::bytes_in(&mut io.mm, message.control, &mut all)?;
+    let mut rest = &all[..];
+    let mut fds = Vec::new();
+    while rest.len() >= CONTROL_HEAD {
+        let word =
+            |at: usize| rest[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        let len = rest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) as usize;
+        let (level, kind) = (word(8), word(12));
+        if len < CONTROL_HEAD || len > rest.len() {
+            return Err(Errno::EINVAL);
+        }
+        let data = &rest[CONTROL_HEAD..len];
+        match (level, kind) {
+            (SOL_SOCKET, SCM_RIGHTS) => {
+                fds.extend(data.as_chunks().0.iter().map(|fd| i32::from_le_bytes(*fd)));
+            }
+            (SOL_SOCKET, SCM_CREDENTIALS) => {
+                along.user = Some(data.try_into().map_err(|_| Errno::EINVAL)?);
+            }
+            (SOL_SOCKET, _) => return Err(Errno::EINVAL),
+            _ => {}
+        }
+        rest = &rest[len.next_multiple_of(8).min(rest.len())..];
+    }
+    if fds.len() > RIGHTS_MOST {
+        return Err(Errno::EINVAL);
+    }
+    if !fds.is_empty() {
+        fds.iter().try_for_each(|&fd| io.fds.get(fd).map(|_| ()))?;
+        // Whoever gets them has them, too.
+        alone::share_all(io)?;
+        for fd in fds {
+            along.rights.push(io.fds.get(fd)?.description(Errno::EINVAL)?);
+        }
+    }
+    Ok(())
+}
+
+/// Receives one message, or a part of a stream.
+fn receive_once(
+    io: &mut Io,
+    desc: u32,
+    to: &mut Cursor,
+    flags: u32,
+    rights: u32,
+) -> Result<Received> {
+    let most = DATA_BYTES - ALONG;
+    let bytes = to.left().min(most as u64);
+    let bytes = if bytes == 0 { 0 } else { to.writable(&mut io.mm, bytes)? } as u32;
+    let request = op::Receive { desc, bytes, flags: flags & (MSG_DONTWAIT | MSG_PEEK), rights };
+    let received = server::wait(io, request).map_err(restart)?;
+    to.scatter_from(&mut io.mm, server::data(received.count as usize)).all()?;
+    Ok(received)
+}
+
+/// The same, until there is all that there is room for, if that is wanted.
+fn receive(
+    io: &mut Io,
+    fd: i32,
+    to: &mut Cursor,
+    flags: u32,
+    rights: u32,
+) -> Result<(Received, Behind)> {
+    let desc = find(io, fd)?;
+    if flags & MSG_OOB != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut received = receive_once(io, desc, to, flags, rights)?;
+    let behind = Behind::take(&received)?;
+    let goes_on = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
+    while to.left() > 0 && received.count > 0 && (goes_on || to.left() > 0 && is_long(&received)) {
+        let flags = if goes_on { flags } else { flags | MSG_DONTWAIT };
+        if received.rights > 0 || is_bounded(desc)? {
+            break;
+        }
+        match receive_once(io, desc, to, flags, 0) {
+            Ok(more) if more.count > 0 => {
+                received.count += more.count;
+                received.full += more.count;
+                if !goes_on && !is_long(&more) {
+                    break;
+                }
+            }
+            // What was received counts.
+            _ => break,
+        }
+    }
+    Ok((received, behind))
+}
+
+/// Has a request brought as much as it can?
+fn is_long(received: &Received) -> bool {
+    received.count as usize == DATA_BYTES - ALONG
+}
+
+/// What came behind the bytes.
+#[derive(Default)]
+struct Behind {
+    rights: Vec<u32>,
+    user: Option<Vec<u8>>,
+    name: Vec<u8>,
+}
+
+impl Behind {
+    fn take(received: &Received) -> Result<Behind> {
+        let (count, rights) = (received.count as usize, received.rights as usize);
+        let (has_user, told) = (received.told >> 16 != 0, received.told as u16 as usize);
+        if rights == 0 && told == 0 {
+            return Ok(Behind::default());
+        }
+        let all = server::taken(count + 4 * rights + told)?;
+        let behind = all.get(count..).ok_or(Errno::EIO)?;
+        let (ids, rest) = behind.split_at_checked(4 * rights).ok_or(Errno::EIO)?;
+        let (user, name) =
+            rest.split_at_checked(if has_user { 12 } else { 0 }).ok_or(Errno::EIO)?;
+        Ok(Behind {
+            rights: ids.as_chunks().0.iter().map(|id| u32::from_le_bytes(*id)).collect(),
+            user: has_user.then(|| user.to_vec()),
+            name: name.to_vec(),
+        })
+    }
+}
+
+pub fn recvfrom(
+    io: &mut Io,
+    fd: i32,
+    buf: u64,
+    len: u64,
+    flags: u32,
+    address: u64,
+    address_len: u64,
+) -> Result<u64> {
+    let buffers = [Buffer { base: buf, len }];
+    let (received, behind) = receive(io, fd, &mut Cursor::new(&buffers), flags, 0)?;
+    if address != 0 {
+        match behind.name.is_empty() {
+            true => user::copy_out(&mut io.mm, address_len, &0u32)?,
+            false => drop(address_out(&mut io.mm, &behind.name, address, address_len)?),
+        }
+    }
+    Ok(if flags & MSG_TRUNC != 0 { received.full } else { received.count })
+}
+
+pub fn recvmsg(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<u64> {
+    find(io, fd)?;
+    let message = Message::read(&mut io.mm, at)?;
+    if message.count > 1024 {
+        return Err(Errno::EMSGSIZE);
+    }
+    let buffers = vector(&mut io.mm, message.vector, message.count)?;
+    let room = (message.control_bytes as usize).saturating_sub(CONTROL_HEAD) / 4;
+    let rights = room.min(RIGHTS_MOST) as u32;
+    let (received, behind) = receive(io, fd, &mut Cursor::new(&buffers), flags, rights)?;
+    let mut told = 0;
+    if received.full > received.count {
+        told |= MSG_TRUNC;
+    }
+    let is_cut = received.is_cut;
+    let (control_bytes, cut) = write_control(io, &message, behind.rights, behind.user, flags)?;
+    if is_cut || cut {
+        told |= MSG_CTRUNC;
+    }
+    let name_bytes = if behind.name.is_empty() { 0 } else { FAMILY_BYTES + behind.name.len() };
+    if message.name != 0 {
+        if name_bytes > 0 {
+            let bytes = family_and(&behind.name);
+            let room = bytes.len().min(message.name_bytes as usize);
+            user::bytes_out(&mut io.mm, message.name, &bytes[..room])?;
+        }
+        user::copy_out(&mut io.mm, at + 8, &(name_bytes as u32))?;
+    }
+    user::copy_out(&mut io.mm, at + 40, &(control_bytes as u64))?;
+    user::copy_out(&mut io.mm, at + 48, &told)?;
+    Ok(if flags & MSG_TRUNC != 0 { received.full } else { received.count })
+}
+
+/// Gives the program descriptors for what was passed along, and tells it what came. Answers how many bytes, and whether
+/// something had no room.
+fn write_control(
+    io: &mut Io,
+    message: &Message,
+    rights: Vec<u32>,
+    who: Option<Vec<u8>>,
+    flags: u32,
+) -> Result<(usize, bool)> {
+    let mut all = Vec::new();
+    let mut cut = false;
+    let room = message.control_bytes as usize;
+    let mut put = |kind: u32, data: &[u8]| {
+        let len = CONTROL_HEAD + data.len();
+        if all.len() + len > room {
+            return false;
+        }
+        all.extend_from_slice(&(len as u64).to_le_bytes());
+        all.extend_from_slice(&SOL_SOCKET.to_le_bytes());
+        all.extend_from_slice(&kind.to_le_bytes());
+        all.extend_from_slice(data);
+        all.resize(all.len().next_multiple_of(8).min(room), 0);
+        true
+    };
+    if let Some(user) = &who {
+        cut |= !put(SCM_CREDENTIALS, user);
+    }
+    let mut fds = Vec::new();
+    for desc in rights {
+        match receive_file(io, desc, flags & MSG_CMSG_CLOEXEC != 0) {
+            Ok(fd) => fds.extend_from_slice(&fd.to_le_bytes()),
+            // It has too many.
+            Err(_) => cut = true,
+        }
+    }
+    if !fds.is_empty() {
+        cut |= !put(SCM_RIGHTS, &fds);
+    }
+    if message.control != 0 && !all.is_empty() {
+        user::bytes_out(&mut io.mm, message.control, &all)?;
+    }
+    Ok((all.len(), cut))
+}
+
+/// A descriptor for a description that was passed along.
+fn receive_file(io: &mut Io, desc: u32, cloexec: bool) -> Result<i32> {
+    // One that the process has already has a file.
+    let opened = server::call(op::Describe { desc })?;
+    let flags = server::call(op::GetFlags { desc })?.flags;
+    fd::install_shared(io, File::opened(opened, flags), cloexec)
+}
+
+pub fn sendmmsg(io: &mut Io, fd: i32, at: u64, count: u32, flags: u32) -> Result<u64> {
+    each_message(io, at, count, |io, message, _| sendmsg(io, fd, message, flags))
+}
+
+pub fn recvmmsg(
+    io: &mut Io,
+    fd: i32,
+    at: u64,
+    count: u32,
+    flags: u32,
+    timeout: u64,
+) -> Result<u64> {
+    if timeout != 0 {
+        let mut times = [0; 2];
+        user::words_in(&mut io.mm, timeout, &mut times)?;
+        if times[1] >= 1_000_000_000 || (times[0] as i64) < 0 {
+            return Err(Errno::EINVAL);
+        }
+    }
+    each_message(io, at, count, |io, message, n| {
+        let more = if n > 0 && flags & MSG_WAITFORONE != 0 { MSG_DONTWAIT } else { 0 };
+        recvmsg(io, fd, message, flags & !MSG_WAITFORONE | more)
+    })
+}
+
+/// Does something with one message after the other, until one fails. Answers how many were done.
+fn each_message(
+    io: &mut Io,
+    at: u64,
+    count: u32,
+    mut each: impl FnMut(&mut Io, u64, u32) -> Result<u64>,
+) -> Result<u64> {
+    let mut done = 0;
+    while done < count.min(MESSAGES_MOST) {
+        let message = at + MESSAGE_BYTES * u64::from(done);
+        match each(io, message, done) {
+            Ok(bytes) => user::copy_out(&mut io.mm, message + MESSAGE_HEAD, &(bytes as u32))?,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+        done += 1;
+    }
+    Ok(done.into())
+}
+
+/// An option, and its bytes.
+fn option_of(desc: u32, option: u32) -> Result<(u64, Vec<u8>)> {
+    let count = server::call(op::GetSocketOption { desc, option })?.count;
+    let bytes = server::taken(count as usize)?;
+    let value = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    Ok((value, bytes))
+}
+
+pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u64) -> Result<u64> {
+    let desc = find(io, fd)?;
+    let room: i32 = user::copy_in(&mut io.mm, len)?;
+    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+    if level != SOL_SOCKET {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let (value, bytes) = option_of(desc, option)?;
+    let bytes = match option {
+        SO_PEERCRED => bytes,
+        SO_RCVTIMEO | SO_SNDTIMEO => {
+            let times = [value / 1_000_000_000, value % 1_000_000_000 / 1000];
+            times.iter().flat_map(|word| word.to_le_bytes()).collect()
+        }
+        SO_LINGER => [value as u32, 0].iter().flat_map(|word| word.to_le_bytes()).collect(),
+        _ => (value as u32).to_le_bytes().to_vec(),
+    };
+    let told = bytes.len().min(room);
+    user::bytes_out(&mut io.mm, at, &bytes[..told])?;
+    user::copy_out(&mut io.mm, len, &(told as u32))?;
+    Ok(0)
+}
+
+pub fn setsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u32) -> Result<u64> {
+    let desc = find(io, fd)?;
+    if level != SOL_SOCKET {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let least = match option {
+        SO_RCVTIMEO | SO_SNDTIMEO => 16,
+        SO_LINGER => 8,
+        _ => 4,
+    };
+    if (len as i32) < least {
+        return Err(Errno::EINVAL);
+    }
+    let value = match option {
+        SO_RCVTIMEO | SO_SNDTIMEO => {
+            let mut times = [0; 2];
+            user::words_in(&mut io.mm, at, &mut times)?;
+            let [seconds, micros] = times;
+            if micros >= 1_000_000 {
+                return Err(Errno::EDOM);
+            }
+            match seconds as i64 {
+                ..0 => 1,
+                _ => seconds.saturating_mul(1_000_000_000).saturating_add(micros * 1000),
+            }
+        }
+        _ => u64::from(user::copy_in::<u32>(&mut io.mm, at)?),
+    };
+    match option {
+        numbers::SO_PEERCRED | SO_TYPE | SO_ERROR | SO_ACCEPTCONN | SO_DOMAIN | SO_PROTOCOL => {
+            Err(Errno::ENOPROTOOPT)
+        }
+        _ => {
+            server::call(op::SetSocketOption { desc, option, value })?;
+            Ok(0)
+        }
+    }
+}

@@ -1,0 +1,541 @@
+//! Local sockets. What they are is in the crate `sockets`; here are who waits for them, their names in the tree, and the
+//! descriptions that are passed from one process to another.
+
+use crate::descs::{Desc, Heirs, Object};
+use crate::effects::Effects;
+use crate::nodes::Node;
+use crate::open::Opening;
+use crate::pipes::broken;
+use crate::procs::Pid;
+use crate::threads::Tid;
+use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
+use crate::watches::Source;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use credentials::Capability;
+use files::Claim;
+use memfs::{Attr, Ino};
+use sockets::{Changes, Kind, Name, Number, Options, Received, Target, User, RIGHTS_MOST};
+use unixproto::files::{CWD, O_NONBLOCK, O_RDWR};
+use unixproto::ops::PipeEnds;
+use unixproto::session::DATA_BYTES;
+use unixproto::sockets::*;
+use unixproto::{op, Errno};
+
+/// Bytes of what is told about a sender.
+const USER_BYTES: usize = 12;
+/// Longest name: `sun_path`.
+const NAME_MOST: usize = 108;
+/// Bytes behind those that were received.
+const BEHIND: usize = 4 * RIGHTS_MOST + USER_BYTES + NAME_MOST;
+/// Least that `SO_SNDBUF` and `SO_RCVBUF` tell, and most.
+const BUFFER: core::ops::RangeInclusive<u64> = 2304..=425_984;
+
+/// All sockets, and who waits for one.
+#[derive(Default)]
+pub struct Sockets {
+    pub all: sockets::Sockets,
+    waiters: BTreeMap<Number, Waiters>,
+}
+
+impl Sockets {
+    /// A thread waits for something to happen to a socket.
+    pub fn wait(&mut self, number: Number, tid: Tid) {
+        self.waiters.entry(number).or_default().add(tid);
+    }
+
+    /// `POLL*` bits.
+    pub fn ready(&self, number: Number) -> u16 {
+        self.all.ready(number)
+    }
+
+    /// Something has happened to sockets.
+    pub fn told(&mut self, changes: Changes, fx: &mut Effects) {
+        for (number, data) in changes {
+            if let Some(mut waiters) = self.waiters.remove(&number) {
+                waiters.drain().for_each(|tid| fx.wake(tid));
+            }
+            fx.changed(Source::Socket(number), data);
+        }
+    }
+
+    /// Nobody has a socket any more.
+    pub fn closed(&mut self, number: Number, fx: &mut Effects) {
+        let mut changes = Changes::new();
+        self.all.remove(number, &mut changes);
+        self.told(changes, fx);
+    }
+}
+
+/// The socket that a description is of.
+fn socket_of(desc: &Desc) -> Result<Number, Errno> {
+    match desc.object {
+        Object::Socket(number) => Ok(number),
+        _ => Err(Errno::ENOTSOCK),
+    }
+}
+
+fn kind_of(kind: u32) -> Result<Kind, Errno> {
+    match kind {
+        SOCK_STREAM => Ok(Kind::Stream),
+        SOCK_DGRAM | SOCK_RAW => Ok(Kind::Datagram),
+        SOCK_SEQPACKET => Ok(Kind::Packets),
+        _ => Err(Errno::ESOCKTNOSUPPORT),
+    }
+}
+
+/// The path of an address, which may have a NUL behind it.
+fn path(address: &[u8]) -> &[u8] {
+    address.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word))
+}
+
+impl Opening<'_> {
+    /// The socket of a description, and whether that never waits.
+    fn socket(&self, id: u32) -> Result<(Number, bool), Errno> {
+        let desc = self.handles.descs.of(self.caller.pid, id)?;
+        Ok((socket_of(desc)?, desc.nonblocking()))
+    }
+
+    /// Who the caller is, as others are told.
+    fn user(&self) -> Result<User, Errno> {
+        let pid = self.caller.pid;
+        let who = self.procs.get(pid)?.who;
+        Ok(User { pid, uid: who.users.effective, gid: who.groups.effective })
+    }
+
+    fn told(&mut self, changes: Changes) {
+        self.handles.sockets.told(changes, self.handles.fx);
+        self.handles.let_go_lost();
+    }
+
+    /// The caller waits for a socket.
+    fn wait_for(&mut self, number: Number, (now, ns): (bool, u64), call: &Call) -> Tried {
+        if now || call.late {
+            return Err(Errno::EAGAIN);
+        }
+        self.handles.sockets.wait(number, self.caller.tid);
+        Ok(Outcome::Block(if ns == 0 { 0 } else { self.handles.clock.deadline(ns) }))
+    }
+
+    /// Makes a description of a socket that nobody has.
+    fn describe_socket(&mut self, number: Number, flags: u32) -> Result<u32, Errno> {
+        let flags = O_RDWR | flags & O_NONBLOCK;
+        self.open_desc(Object::Socket(number), flags, None, Claim::None)
+    }
+
+    /// `socket`.
+    pub fn make_socket(&mut self, op: op::Socket) -> Tried {
+        self.room(1)?;
+        let (kind, user) = (kind_of(op.kind)?, self.user()?);
+        let number = self.handles.sockets.all.make(kind, user)?;
+        self.opened(Object::Socket(number), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
+    }
+
+    /// `socketpair`.
+    pub fn make_pair(&mut self, op: op::SocketPair) -> Tried {
+        self.room(2)?;
+        let (kind, user) = (kind_of(op.kind)?, self.user()?);
+        let [first, second] = self.handles.sockets.all.pair(kind, user)?;
+        let read = self.describe_socket(first, op.flags);
+        let write = self.describe_socket(second, op.flags);
+        match (read, write) {
+            (Ok(read), Ok(write)) => done(PipeEnds { read, write }),
+            (read, write) => {
+                for id in [read, write].into_iter().flatten() {
+                    self.handles.close(self.caller.pid, id);
+                }
+                Err(Errno::ENFILE)
+            }
+        }
+    }
+
+    /// `bind`.
+    pub fn bind(&mut self, call: &Call, op: op::Bind) -> Tried {
+        let (number, _) = self.socket(op.desc)?;
+        let address = self.address(call)?;
+        if address.is_empty() {
+            self.handles.sockets.all.bind_any(number)?;
+            return done(());
+        }
+        self.handles.sockets.all.may_bind(number)?;
+        if address[0] == 0 {
+            self.handles.sockets.all.bind(number, Name::abstract_name(address))?;
+            return done(());
+        }
+        let found = self.view()?.walk(CWD, path(&address), false)?;
+        if found.node.is_some() {
+            return Err(Errno::EADDRINUSE);
+        }
+        if found.slash {
+            return Err(Errno::ENOENT);
+        }
+        let Node::Mem(dir) = found.parent else { return Err(Errno::EPERM) };
+        if self.stock.has_no_names(self.cred().uid) {
+            return Err(Errno::ENOSPC);
+        }
+        let attr =
+            Attr { mode: op.mode & 0o777, cred: self.cred(), now: self.handles.clock.wall() };
+        let names = self.handles.tree.files_mut().names_mut();
+        let ino = names.create(dir, &found.name, memfs::Node::Socket, attr)?;
+        self.handles.tree.hold(Node::Mem(ino));
+        let mut text = path(&address).to_vec();
+        text.push(0);
+        let bound = self.handles.sockets.all.bind(number, Name::of_file(ino.0.into(), text));
+        if let Err(error) = bound {
+            self.handles.release(Node::Mem(ino));
+            return Err(error);
+        }
+        done(())
+    }
+
+    fn address(&self, call: &Call) -> Result<Vec<u8>, Errno> {
+        let address = self.procs.a(self.caller, call)?;
+        match address.len() <= NAME_MOST {
+            true => Ok(address),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The socket at an address.
+    fn named(&self, address: &[u8], kind: Kind) -> Result<Number, Errno> {
+        let all = &self.handles.sockets.all;
+        if address.first() == Some(&0) {
+            return all.named(kind, address);
+        }
+        let node = self.view()?.walk(CWD, path(address), true)?.existing()?;
+        let Node::Mem(ino) = node else { return Err(Errno::ECONNREFUSED) };
+        let inode = self.names().get(ino)?;
+        inode.permits(self.cred(), memfs::WRITE)?;
+        match inode.node {
+            memfs::Node::Socket => all.of_file(ino.0.into()),
+            _ => Err(Errno::ECONNREFUSED),
+        }
+    }
+
+    /// `connect`.
+    pub fn connect(&mut self, call: &Call, op: op::Connect) -> Tried {
+        let (number, now) = self.socket(op.desc)?;
+        let address = self.address(call)?;
+        let mut changes = Changes::new();
+        if address.is_empty() {
+            self.handles.sockets.all.unfollow(number, &mut changes)?;
+            self.told(changes);
+            return done(());
+        }
+        let kind = self.handles.sockets.all.kind(number)?;
+        let (to, user) = (self.named(&address, kind)?, self.user()?);
+        match self.handles.sockets.all.connect(number, to, user, &mut changes) {
+            Err(Errno::EAGAIN) => {
+                let ns = self.handles.sockets.all.options(number)?.send_ns;
+                self.wait_for(to, (now, ns), call)
+            }
+            result => {
+                result?;
+                self.told(changes);
+                done(())
+            }
+        }
+    }
+
+    /// `listen`.
+    pub fn listen(&mut self, op: op::Listen) -> Tried {
+        let (number, _) = self.socket(op.desc)?;
+        let mut changes = Changes::new();
+        self.handles.sockets.all.listen(number, op.backlog, &mut changes)?;
+        self.told(changes);
+        done(())
+    }
+
+    /// `accept`.
+    pub fn accept(&mut self, call: &Call, op: op::Accept) -> Tried {
+        let (number, now) = self.socket(op.desc)?;
+        self.room(1)?;
+        let mut changes = Changes::new();
+        let accepted = match self.handles.sockets.all.accept(number, &mut changes) {
+            Err(Errno::EAGAIN) => {
+                let ns = self.handles.sockets.all.options(number)?.receive_ns;
+                return self.wait_for(number, (now, ns), call);
+            }
+            accepted => accepted?,
+        };
+        self.told(changes);
+        self.opened(Object::Socket(accepted), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
+    }
+
+    /// Sends byte string `a`, for `write` and for `send`.
+    pub fn send(&mut self, call: &mut Call, op: op::Send) -> Tried {
+        let (number, nonblocking) = self.socket(op.desc)?;
+        let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
+        let bytes = self.procs.a(self.caller, call)?;
+        let along = self.procs.b(self.caller, call)?;
+        let rights = op.rights as usize;
+        let users = if op.tells { USER_BYTES } else { 0 };
+        if rights > RIGHTS_MOST || along.len() < 4 * rights + users {
+            return Err(Errno::EINVAL);
+        }
+        let (rights, rest) = along.split_at(4 * rights);
+        let (who, address) = rest.split_at(users);
+        let rights: Vec<u32> = words(rights).collect();
+        let user = match op.tells {
+            true => self.claimed_user(who)?,
+            false => self.user()?,
+        };
+        let target = match op.to {
+            false => Target::Peer,
+            true if address.is_empty() || address.len() > NAME_MOST => return Err(Errno::EINVAL),
+            true => Target::One(self.named(address, self.handles.sockets.all.kind(number)?)?),
+        };
+        let pid = self.caller.pid;
+        for &id in &rights {
+            if self.handles.descs.of(pid, id)?.heirs != Heirs::Both {
+                return Err(Errno::EBADF);
+            }
+        }
+        // What is passed along goes with the first byte.
+        let along = if call.done == 0 { &rights[..] } else { &[] };
+        let mut changes = Changes::new();
+        let piece = (&bytes[call.done.min(bytes.len())..], along);
+        let sent = self.handles.sockets.all.send(number, target, piece, user, &mut changes);
+        match sent {
+            Ok(bytes) => {
+                if !along.is_empty() && (bytes > 0 || call.lengths.0 == 0) {
+                    along.iter().for_each(|&id| self.handles.descs.pass(id));
+                }
+                call.done += bytes;
+                self.told(changes);
+                if call.done >= call.lengths.0 || now {
+                    return count(call.done);
+                }
+            }
+            Err(Errno::EAGAIN) if now && call.done > 0 => return count(call.done),
+            Err(Errno::EAGAIN) => {}
+            Err(Errno::EPIPE) if op.flags & MSG_NOSIGNAL == 0 => {
+                return broken(self.caller, call.done, self.handles.fx);
+            }
+            Err(_) if call.done > 0 => return count(call.done),
+            Err(error) => return Err(error),
+        }
+        let ns = self.handles.sockets.all.options(number)?.send_ns;
+        // Of one that sends to others, these are what it waits for.
+        let waits_for = match target {
+            Target::One(to) => to,
+            Target::Peer => number,
+        };
+        match self.wait_for(waits_for, (now, ns), call) {
+            Err(Errno::EAGAIN) if call.done > 0 => count(call.done),
+            outcome => outcome,
+        }
+    }
+
+    /// Who a sender says that it is, if it may say so.
+    fn claimed_user(&self, who: &[u8]) -> Result<User, Errno> {
+        let mut words = words(who);
+        let mut next = || words.next().unwrap_or_default();
+        let claimed = User { pid: next(), uid: next(), gid: next() };
+        let proc = self.procs.get(self.caller.pid)?;
+        let is_one = |id: u32, ids: [u32; 3]| ids.contains(&id);
+        let who = &proc.who;
+        let users = [who.users.real, who.users.effective, who.users.saved];
+        let groups = [who.groups.real, who.groups.effective, who.groups.saved];
+        let may = (claimed.pid == self.caller.pid || who.has(Capability::SysAdmin))
+            && (is_one(claimed.uid, users) || who.has(Capability::Setuid))
+            && (is_one(claimed.gid, groups) || who.has(Capability::Setgid));
+        match may {
+            true => Ok(claimed),
+            false => Err(Errno::EPERM),
+        }
+    }
+
+    /// Receives, for `recv` and its relatives.
+    pub fn receive(&mut self, call: &Call, op: op::Receive) -> Tried {
+        let (number, nonblocking) = self.socket(op.desc)?;
+        let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
+        let most = (op.bytes as usize).min(DATA_BYTES - BEHIND);
+        let looks = op.flags & MSG_PEEK != 0;
+        let mut changes = Changes::new();
+        let received = match self.handles.sockets.all.receive(number, most, looks, &mut changes) {
+            Err(Errno::EAGAIN) => {
+                let ns = self.handles.sockets.all.options(number)?.receive_ns;
+                return self.wait_for(number, (now, ns), call);
+            }
+            received => received?,
+        };
+        let outcome = self.hand_over(received, (op.rights as usize, looks));
+        self.told(changes);
+        outcome
+    }
+
+    /// Gives the caller what was received.
+    fn hand_over(&mut self, received: Received, (most, looks): (usize, bool)) -> Tried {
+        let Received { mut bytes, full, rights, user, from } = received;
+        let (pid, uid) = (self.caller.pid, self.cred().uid);
+        let (count, all) = (bytes.len() as u64, rights.len());
+        let mut given = 0;
+        for id in rights {
+            let has_room = given < most && self.handles.descs.room(pid, uid, 1).is_ok();
+            if !has_room && !looks {
+                self.handles.drop_passed(id);
+            }
+            if !has_room {
+                continue;
+            }
+            self.handles.descs.receive(pid, id, looks);
+            bytes.extend_from_slice(&id.to_le_bytes());
+            given += 1;
+        }
+        let before = bytes.len();
+        if let Some(User { pid, uid, gid }) = user {
+            [pid, uid, gid].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        }
+        if let Some(name) = from {
+            bytes.extend_from_slice(&name.text);
+        }
+        self.procs.put(self.caller, &bytes)?;
+        done(unixproto::ops::Received {
+            count,
+            full: full as u64,
+            rights: given as u32,
+            told: (bytes.len() - before) as u32 | u32::from(user.is_some()) << 16,
+            is_cut: given < all,
+        })
+    }
+
+    /// Reads, for `read`.
+    pub fn read_socket(&mut self, call: &Call, desc: u32, bytes: usize) -> Tried {
+        let op = op::Receive { desc, bytes: bytes as u32, flags: 0, rights: 0 };
+        match self.receive(call, op)? {
+            Outcome::Done(words) => {
+                let received = <unixproto::ops::Received as unixproto::Reply>::decode(&words)?;
+                count(received.count as usize)
+            }
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// `getsockname`, `getpeername`.
+    pub fn socket_name(&mut self, op: op::SocketName) -> Tried {
+        let (number, _) = self.socket(op.desc)?;
+        let name = self.handles.sockets.all.name(number, op.peer)?;
+        self.procs.put(self.caller, name)?;
+        count(name.len())
+    }
+
+    /// `shutdown`.
+    pub fn shut_down(&mut self, op: op::ShutDown) -> Tried {
+        let (number, _) = self.socket(op.desc)?;
+        let how = match op.how {
+            SHUT_RD => (true, false),
+            SHUT_WR => (false, true),
+            SHUT_RDWR => (true, true),
+            _ => return Err(Errno::EINVAL),
+        };
+        let mut changes = Changes::new();
+        self.handles.sockets.all.shut_down(number, how, &mut changes)?;
+        self.told(changes);
+        done(())
+    }
+
+    /// `getsockopt`.
+    pub fn socket_option(&mut self, op: op::GetSocketOption) -> Tried {
+        const UNIX: u64 = 1;
+        let (number, _) = self.socket(op.desc)?;
+        let all = &mut self.handles.sockets.all;
+        let options = all.options(number)?;
+        let value = match op.option {
+            SO_PEERCRED => {
+                let unknown = User { pid: 0, uid: u32::MAX, gid: u32::MAX };
+                let User { pid, uid, gid } = all.peer_user(number)?.unwrap_or(unknown);
+                let bytes: Vec<u8> =
+                    [pid, uid, gid].iter().flat_map(|it| it.to_le_bytes()).collect();
+                self.procs.put(self.caller, &bytes)?;
+                return count(bytes.len());
+            }
+            SO_TYPE => match all.kind(number)? {
+                Kind::Stream => SOCK_STREAM.into(),
+                Kind::Datagram => SOCK_DGRAM.into(),
+                Kind::Packets => SOCK_SEQPACKET.into(),
+            },
+            SO_ERROR => all.take_error(number)?.map_or(0, |error| error.0.into()),
+            SO_DOMAIN => UNIX,
+            SO_PROTOCOL => 0,
+            SO_ACCEPTCONN => all.listens(number)?.into(),
+            SO_PASSCRED => options.tells_user.into(),
+            SO_SNDBUF => options.send_bytes.into(),
+            SO_RCVBUF => options.receive_bytes.into(),
+            SO_SNDTIMEO => options.send_ns,
+            SO_RCVTIMEO => options.receive_ns,
+            SO_RCVLOWAT | SO_SNDLOWAT => 1,
+            option if is_flag(option) => options.flags >> option & 1,
+            _ => return Err(Errno::ENOPROTOOPT),
+        };
+        self.procs.put(self.caller, &value.to_le_bytes())?;
+        count(size_of_val(&value))
+    }
+
+    /// `setsockopt`.
+    pub fn set_socket_option(&mut self, op: op::SetSocketOption) -> Tried {
+        let (number, _) = self.socket(op.desc)?;
+        let before = self.handles.sockets.all.options(number)?;
+        // As Linux does, which counts overhead, too.
+        let buffer =
+            |value: u64| value.saturating_mul(2).clamp(*BUFFER.start(), *BUFFER.end()) as u32;
+        let options = match op.option {
+            SO_PASSCRED => Options { tells_user: op.value != 0, ..before },
+            SO_SNDBUF | SO_SNDBUFFORCE => Options { send_bytes: buffer(op.value), ..before },
+            SO_RCVBUF | SO_RCVBUFFORCE => Options { receive_bytes: buffer(op.value), ..before },
+            SO_SNDTIMEO => Options { send_ns: op.value, ..before },
+            SO_RCVTIMEO => Options { receive_ns: op.value, ..before },
+            SO_RCVLOWAT => before,
+            option if is_flag(option) => {
+                let bit = 1 << option;
+                let flags = if op.value != 0 { before.flags | bit } else { before.flags & !bit };
+                Options { flags, ..before }
+            }
+            _ => return Err(Errno::ENOPROTOOPT),
+        };
+        self.handles.sockets.all.set_options(number, options)?;
+        done(())
+    }
+}
+
+/// Is an option kept, without any effect?
+fn is_flag(option: u32) -> bool {
+    matches!(
+        option,
+        SO_DEBUG
+            | SO_REUSEADDR
+            | SO_DONTROUTE
+            | SO_BROADCAST
+            | SO_KEEPALIVE
+            | SO_OOBINLINE
+            | SO_NO_CHECK
+            | SO_PRIORITY
+            | SO_LINGER
+            | SO_REUSEPORT
+    )
+}
+
+impl crate::descs::Handles<'_> {
+    /// What was passed along and nobody will read is let go; and the files whose names are free.
+    pub fn let_go_lost(&mut self) {
+        loop {
+            if let Some(id) = self.sockets.all.take_lost() {
+                self.drop_passed(id);
+            } else if let Some(file) = self.sockets.all.take_released() {
+                self.release(Node::Mem(Ino(file as _)));
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// A description that was passed along is nobody's.
+    fn drop_passed(&mut self, id: u32) {
+        const NOBODY: Pid = 0;
+        self.let_go(NOBODY, id);
+    }
+}
