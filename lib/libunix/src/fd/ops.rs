@@ -100,8 +100,8 @@ pub enum Flow {
     None,
     /// A pipe, by its description.
     Pipe(u32),
-    /// Two of them, to be read and to be written: a socket.
-    Socket(u32, u32),
+    /// A socket, by its description.
+    Socket(u32),
     /// A file with positions, by its description.
     Contents(u32),
     /// Something that is read and written through the data area, by its description.

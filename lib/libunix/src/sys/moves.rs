@@ -15,6 +15,7 @@ use crate::server::{self, op, restart};
 use linuxabi::iovec::MAX_RW;
 use unixproto::files::{splice as flag, AT_OFFSET, O_APPEND, SEEK_CUR, SEEK_SET};
 use unixproto::session::DATA_BYTES;
+use unixproto::sockets::MSG_DONTWAIT;
 
 /// `SPLICE_F_*`.
 const ALL_FLAGS: u32 = 15;
@@ -120,7 +121,7 @@ pub fn sendfile(io: &mut Io, output: i32, input: i32, offset: u64, len: u64) -> 
     }
     let Flow::Contents(source) = from.flow else { return Err(Errno::EINVAL) };
     let done = match to.flow {
-        Flow::Pipe(pipe) | Flow::Socket(_, pipe) => {
+        Flow::Pipe(pipe) => {
             let place = from.place(io, at);
             send(io, source, place, pipe, len)?
         }
@@ -265,9 +266,9 @@ pub fn splice(
     let moved = match (from.flow, to.flow) {
         (Flow::None | Flow::Nowhere, _) | (_, Flow::None) => return Err(Errno::EINVAL),
         (Flow::Zeroes, target) => zeroes(io, target, request)?,
-        (Flow::Stream(desc), _) => from_stream(io, desc, to.flow, request)?,
-        (_, Flow::Stream(desc)) => to_stream(io, from.flow, desc, request)?,
-        (Flow::Pipe(from) | Flow::Socket(from, _) | Flow::Contents(from), target) => {
+        (Flow::Stream(_) | Flow::Socket(_), _) => from_stream(io, from.flow, to.flow, request)?,
+        (_, Flow::Stream(desc) | Flow::Socket(desc)) => to_stream(io, from.flow, desc, request)?,
+        (Flow::Pipe(from) | Flow::Contents(from), target) => {
             let to = target_of(target);
             server::wait(io, op::Splice { from, to, ..request }).map_err(restart)?.count
         }
@@ -280,19 +281,25 @@ pub fn splice(
     Ok(moved)
 }
 
-/// The description that bytes go to; 0: nowhere.
+/// The description of something; 0: it has none.
 fn target_of(flow: Flow) -> u32 {
     match flow {
-        Flow::Pipe(desc) | Flow::Contents(desc) | Flow::Stream(desc) => desc,
-        Flow::Socket(_, desc) => desc,
+        Flow::Pipe(desc) | Flow::Contents(desc) | Flow::Stream(desc) | Flow::Socket(desc) => desc,
         Flow::None | Flow::Nowhere | Flow::Zeroes => 0,
     }
 }
 
 /// From something that the server has no bytes of before it is read.
-fn from_stream(io: &mut Io, desc: u32, to: Flow, request: op::Splice) -> Result<u64> {
-    let bytes = request.bytes.min(DATA_BYTES as u64) as u32;
-    let count = server::wait(io, op::Read { desc, bytes }).map_err(restart)?.count as usize;
+fn from_stream(io: &mut Io, from: Flow, to: Flow, request: op::Splice) -> Result<u64> {
+    let (bytes, desc) = (request.bytes.min(DATA_BYTES as u64) as u32, target_of(from));
+    let count = match from {
+        Flow::Socket(_) if request.flags & flag::NONBLOCK != 0 => {
+            let receive = op::Receive { desc, bytes, flags: MSG_DONTWAIT, rights: 0 };
+            server::wait(io, receive).map(|received| received.count)
+        }
+        _ => server::wait(io, op::Read { desc, bytes }).map(|read| read.count),
+    };
+    let count = count.map_err(restart)? as usize;
     // What was read is not lost for lack of room: it waits, whatever the flags say.
     let data = server::taken(count)?;
     let mut done = 0;

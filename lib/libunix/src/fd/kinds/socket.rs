@@ -42,7 +42,7 @@ impl FileOps for Socket {
         stream::available(io, self.desc, command, arg)
     }
     fn flow(&self) -> Flow {
-        Flow::Stream(self.desc)
+        Flow::Socket(self.desc)
     }
     fn more_flags(&self) -> u32 {
         0
