@@ -21,7 +21,7 @@ pub const RWX: MapFlags = RW.or(MapFlags::EXEC);
 /// Entries of a table.
 pub const ENTRIES: u64 = 512;
 /// Most tables that an [`AddressSpace`] remembers.
-pub const MAX_TABLES: usize = 160;
+pub const MAX_TABLES: usize = 540;
 /// Level of the table in `VSPACE`, below which everything is built.
 const ROOT_LEVEL: u8 = 4;
 

@@ -1,6 +1,7 @@
 //! Extended attributes: of files that survive, which have them where their names are. Others have none.
 
 use crate::names::View;
+use crate::nodes::Node;
 use crate::parcels::BYTES_MAX;
 use crate::pathops::PathOps;
 use crate::wait::{count, done, Call, Tried};
@@ -42,10 +43,14 @@ impl Space {
 }
 
 impl PathOps<'_> {
+    /// The file that has attributes, or could have. `EOPNOTSUPP`: processes, and files of the host.
     fn xattr_target(&mut self, call: &Call, dir: u32, flags: u32) -> Result<Ino, Errno> {
         let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
-        View::new(self.tree, self.procs, self.descs, self.caller)?
-            .target_ino(call, dir, flags, follow)
+        let view = View::new(self.tree, self.procs, self.descs, self.caller)?;
+        match view.target(call, dir, flags, follow)? {
+            Node::Mem(ino) => Ok(ino),
+            Node::Proc(_) | Node::Share(_) => Err(Errno::EOPNOTSUPP),
+        }
     }
 
     /// The space of a name, if the process may have to do with this attribute of a file.
@@ -119,7 +124,11 @@ impl PathOps<'_> {
     /// `listxattr`.
     #[inline(never)]
     pub fn list_xattrs(&mut self, call: &Call, op: op::ListXattrs) -> Tried {
-        let ino = self.xattr_target(call, op.dir, op.flags)?;
+        let ino = match self.xattr_target(call, op.dir, op.flags) {
+            // What can have none has none.
+            Err(Errno::EOPNOTSUPP) => return self.answer(Vec::new()),
+            ino => ino?,
+        };
         let is_admin = self.procs.get(self.caller.pid)?.has(Capability::SysAdmin);
         let names = self.tree.files_mut().names_mut();
         let all = match names.xattrs_of(ino) {

@@ -2,7 +2,7 @@
 //!
 //! Nothing is installed on this machine: the packages are downloaded once, and unpacked to a folder. Of what their
 //! maintainer scripts do, this is done: commands that have alternatives get one, and there are the users and
-//! groups that every system has.
+//! groups that every system has, and those that the packages make.
 
 use crate::project::Project;
 use crate::setup;
@@ -176,12 +176,79 @@ fn unpack(archives: &Path, files: &[String], root: &Path) -> Result<()> {
             fs::copy(from, root.join("etc").join(name))?;
         }
     }
+    add_users(root, &scripts)?;
     for (name, default) in [("usr/share/base-files/profile", "etc/profile")] {
         if root.join(name).exists() {
             fs::copy(root.join(name), root.join(default))?;
         }
     }
     scripts.iter().flat_map(|script| alternatives(script)).try_for_each(|it| it.link(root))
+}
+
+/// Adds the users and groups that packages make for themselves.
+fn add_users(root: &Path, scripts: &[String]) -> Result<()> {
+    /// The first id that Debian gives to such.
+    const FIRST: u32 = 100;
+    let (users, groups) = (root.join("etc/passwd"), root.join("etc/group"));
+    let (Ok(mut passwd), Ok(mut group)) = (fs::read_to_string(&users), fs::read_to_string(&groups))
+    else {
+        return Ok(());
+    };
+    let all = scripts.iter().flat_map(|script| system_users(script));
+    for (id, SystemUser { name, home, shell }) in (FIRST..).zip(all) {
+        let start = format!("{name}:");
+        if !passwd.lines().any(|line| line.starts_with(&start)) {
+            passwd += &format!("{name}:x:{id}:{id}:{name}:{home}:{shell}\n");
+        }
+        if !group.lines().any(|line| line.starts_with(&start)) {
+            group += &format!("{name}:x:{id}:\n");
+        }
+    }
+    fs::write(users, passwd)?;
+    Ok(fs::write(groups, group)?)
+}
+
+#[derive(Debug, PartialEq)]
+struct SystemUser {
+    name: String,
+    home: String,
+    shell: String,
+}
+
+/// Those that a package's script makes by `adduser --system`.
+fn system_users(script: &str) -> Vec<SystemUser> {
+    let script = script.replace("\\\n", " ");
+    let mut all = Vec::new();
+    for line in script.lines() {
+        let Some((_, words)) = line.split_once("adduser ") else { continue };
+        let words = words.split(['|', '>', ';', '&']).next().unwrap_or_default();
+        let words: Vec<&str> = quoted_words(words);
+        let value = |option: &str| {
+            let at = words.iter().position(|word| *word == option)?;
+            words.get(at + 1).filter(|value| value.starts_with('/')).copied()
+        };
+        let name = words.last().filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
+        if let (true, Some(name)) = (words.contains(&"--system"), name) {
+            all.push(SystemUser {
+                name: (*name).into(),
+                home: value("--home").unwrap_or("/nonexistent").into(),
+                shell: value("--shell").unwrap_or("/usr/sbin/nologin").into(),
+            });
+        }
+    }
+    all
+}
+
+/// The words of a command, of which some are in quotation marks.
+fn quoted_words(text: &str) -> Vec<&str> {
+    let mut all = Vec::new();
+    for (n, part) in text.split('"').enumerate() {
+        match n % 2 {
+            0 => all.extend(part.split_whitespace()),
+            _ => all.push(part),
+        }
+    }
+    all
 }
 
 /// A command that several packages have, each under a name of its own.
@@ -255,5 +322,15 @@ mod tests {
             (all[0].link.as_str(), all[0].target.as_str()),
             ("/usr/bin/awk", "/usr/bin/mawk")
         );
+    }
+
+    #[test]
+    fn users_of_a_script() {
+        let user =
+            "adduser --system --quiet --home /var/lib/x --no-create-home \\\n --shell /bin/bash \
+                    --group --gecos \"An x\" x || true";
+        let (name, home, shell) = ("x".into(), "/var/lib/x".into(), "/bin/bash".into());
+        assert_eq!(system_users(user), [SystemUser { name, home, shell }]);
+        assert_eq!(system_users("adduser --system $NAME"), []);
     }
 }

@@ -137,7 +137,12 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     if arguments.is_empty() {
         arguments = vec!["/bin/sh".into(), "-l".into()];
     }
-    let invocation = Invocation::new(arguments, &options.env)?;
+    let mut environment = options.env.clone();
+    if options.root.is_some() || !options.deb.is_empty() {
+        // What needs no data, and many programs expect.
+        environment.insert(0, "LANG=C.UTF-8".into());
+    }
+    let invocation = Invocation::new(arguments, &environment)?;
     let mut additions: Vec<Addition> =
         options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
     let exports: Vec<Export> =
