@@ -312,6 +312,12 @@ impl Descs {
         }
     }
 
+    /// How often processes have what this says.
+    pub fn refs_of(&self, is_it: impl Fn(&Object) -> bool) -> u64 {
+        let all = self.table.iter().filter(|(_, desc)| is_it(&desc.object));
+        all.map(|(_, desc)| u64::from(desc.refs)).sum()
+    }
+
     /// Pages that are there of private memory that a process holds as files. A page that its parent or a child has, too, counts for each.
     pub fn private_pages(&self, tree: &Tree, pid: Pid) -> u64 {
         let private = self.held(pid).iter().filter_map(|&id| match self.get(id) {

@@ -62,6 +62,7 @@ mod procstatus;
 mod procsystem;
 mod proctext;
 mod ring;
+mod segments;
 mod server;
 mod share;
 mod signals;

@@ -7,6 +7,7 @@ use crate::load::Load;
 use crate::names::View;
 use crate::nodes::Node;
 use crate::procs::{Procs, State};
+use crate::segments::Segments;
 use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
 use crate::stock::Stock;
@@ -49,6 +50,7 @@ pub struct Opening<'a> {
     pub stock: &'a mut Stock,
     pub system: &'a System,
     pub load: &'a Load,
+    pub segments: &'a mut Segments,
     pub caller: Speaker,
 }
 

@@ -19,6 +19,7 @@ use crate::nodes::Tree;
 use crate::pipes::Pipes;
 use crate::pmem::Pool;
 use crate::procs::{Pid, Procs};
+use crate::segments::Segments;
 use crate::sockets::Sockets;
 use crate::stock::Stock;
 use crate::system::System;
@@ -79,6 +80,8 @@ pub struct Unixd {
     sets: Sets,
     /// Local sockets.
     sockets: Sockets,
+    /// System V shared memory.
+    segments: Segments,
     /// Counters that processes share.
     counters: Counters,
     /// Advisory locks.

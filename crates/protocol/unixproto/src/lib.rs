@@ -23,6 +23,7 @@ pub mod limit;
 pub mod ops;
 pub mod privilege;
 pub mod request;
+pub mod segments;
 pub mod session;
 pub mod signals;
 pub mod sockets;

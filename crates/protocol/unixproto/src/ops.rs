@@ -1181,6 +1181,39 @@ requests! {
         value: u64
     ) -> ();
 
+    // System V shared memory.
+
+    /// `shmget`. Answers the id.
+    154 GetSegment(
+        /// The key.
+        key: i32,
+        /// Its size.
+        bytes: u64,
+        /// `IPC_*`, `SHM_HUGETLB`, and a mode.
+        flags: u32
+    ) -> Count;
+    /// The file of a segment, to be mapped. `EACCES`.
+    155 AttachSegment(
+        /// Its id.
+        id: u32,
+        /// It will be written to.
+        write: bool,
+        /// It will be executed.
+        execute: bool
+    ) -> Opened;
+    /// A segment was unmapped.
+    156 DetachSegment(
+        /// Its id.
+        id: u32
+    ) -> ();
+    /// `shmctl`: what it answers. `a`: `struct shmid_ds` of `IPC_SET`. data: the structure that is asked for.
+    157 ControlSegment(
+        /// Its id, or its place.
+        id: u32,
+        /// `IPC_*`, `SHM_*`.
+        command: u32
+    ) -> Count;
+
     // The system.
 
     /// What `sysinfo` says.

@@ -28,6 +28,8 @@ pub enum Capability {
     LinuxImmutable = general::CAP_LINUX_IMMUTABLE as u8,
     /// Lock memory without limit.
     IpcLock = general::CAP_IPC_LOCK as u8,
+    /// Have all rights to System V objects.
+    IpcOwner = general::CAP_IPC_OWNER as u8,
     /// Look into all processes.
     SysPtrace = general::CAP_SYS_PTRACE as u8,
     /// What has no capability of its own.

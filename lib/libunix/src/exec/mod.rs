@@ -137,6 +137,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.signals.exec();
     p.me.signals.exec();
     p.sys.parent_death_signal = 0;
+    p.sys.attached.exec();
     p.me.exec();
     match load(p, image, &args) {
         Ok((entry, sp)) => {

@@ -19,6 +19,7 @@ pub mod random;
 pub mod readwrite;
 pub mod robust;
 pub mod scheduling;
+pub mod segments;
 mod sockets;
 
 mod table;
@@ -41,12 +42,19 @@ pub struct State {
     personality: u32,
     /// `PR_SET_PDEATHSIG`.
     pub parent_death_signal: u32,
+    /// Shared memory.
+    pub attached: segments::Attached,
 }
 
 impl State {
     /// Of a new process.
     pub const fn new() -> State {
-        State { nice: 0, personality: 0, parent_death_signal: 0 }
+        State {
+            nice: 0,
+            personality: 0,
+            parent_death_signal: 0,
+            attached: segments::Attached::new(),
+        }
     }
 }
 

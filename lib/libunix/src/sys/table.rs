@@ -177,6 +177,12 @@ calls! {
     439 faccessat2 attributes::faccessat2, (i32, u64, u32, u32);
     452 fchmodat2 attributes::fchmodat2, (i32, u64, u32, u32);
 
+    // Shared memory.
+    29 shmget segments::shmget, (i32, u64, u32);
+    30 shmat segments::shmat, (u32, u64, u32);
+    31 shmctl segments::shmctl, (u32, u32, u64);
+    67 shmdt segments::shmdt, (u64);
+
     // Sockets.
     41 socket sockets::socket, (u32, u32, u32);
     42 connect sockets::connect, (i32, u64, u32);

@@ -115,6 +115,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         counters: Default::default(),
         sets: Default::default(),
         sockets: Default::default(),
+        segments: Default::default(),
         tree: Tree::new(files),
         locks: Default::default(),
         futexes: Default::default(),

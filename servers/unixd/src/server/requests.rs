@@ -189,6 +189,10 @@ impl Unixd {
             Any::Changes(_) => self.watches.changes(sources!(self, None), &self.procs, self.caller),
             Any::Pipe(op) => self.opening().pipe(op.flags),
             Any::Set(_) => self.opening().set(),
+            Any::GetSegment(op) => self.opening().get_segment(op),
+            Any::AttachSegment(op) => self.opening().attach_segment(op),
+            Any::DetachSegment(op) => self.opening().detach_segment(op),
+            Any::ControlSegment(op) => self.opening().control_segment(call, op),
             Any::Socket(op) => self.opening().make_socket(op),
             Any::SocketPair(op) => self.opening().make_pair(op),
             Any::Bind(op) => self.opening().bind(call, op),
@@ -419,8 +423,8 @@ impl Unixd {
         } = self;
         let handles =
             Handles { descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx };
-        let Unixd { procs, terminal, stock, system, load, caller, .. } = self;
-        Opening { handles, procs, terminal, stock, system, load, caller: *caller }
+        let Unixd { procs, terminal, stock, system, load, segments, caller, .. } = self;
+        Opening { handles, procs, terminal, stock, system, load, segments, caller: *caller }
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {
