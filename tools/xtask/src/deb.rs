@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 
 /// Folders that are links to those in `/usr`.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
-/// What every root has, whatever it is for: its layout, and names of users.
-const ALWAYS: [&str; 2] = ["base-files", "base-passwd"];
+/// What every root has, whatever it is for: its layout, names of users, and the locale `C.UTF-8`.
+const ALWAYS: [&str; 3] = ["base-files", "base-passwd", "libc-bin"];
 
 /// A folder with these packages and all that they depend on.
 ///
@@ -182,7 +182,35 @@ fn unpack(archives: &Path, files: &[String], root: &Path) -> Result<()> {
             fs::copy(root.join(name), root.join(default))?;
         }
     }
-    scripts.iter().flat_map(|script| alternatives(script)).try_for_each(|it| it.link(root))
+    let java = java_commands(root)?;
+    scripts
+        .iter()
+        .flat_map(|script| alternatives(script))
+        .chain(java)
+        .try_for_each(|it| it.link(root))
+}
+
+/// Commands of Java, of which a table says where they are.
+fn java_commands(root: &Path) -> Result<Vec<Alternative>> {
+    let Ok(folder) = fs::read_dir(root.join("usr/lib/jvm")) else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for file in folder {
+        let path = file?.path();
+        if path.extension().is_some_and(|end| end == "jinfo") {
+            // KIND NAME PATH
+            let table = fs::read_to_string(path)?;
+            let words = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+            all.extend(words.filter_map(|words| match words[..] {
+                [_, name, target] if target.contains("/bin/") => Some(Alternative {
+                    link: format!("/usr/bin/{name}"),
+                    target: target.into(),
+                    priority: 0,
+                }),
+                _ => None,
+            }));
+        }
+    }
+    Ok(all)
 }
 
 /// Adds the users and groups that packages make for themselves.
