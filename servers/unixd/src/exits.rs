@@ -106,6 +106,7 @@ impl Life<'_> {
         for (which, timer) in (0..).zip(timers).filter(|(_, timer)| timer.deadline != 0) {
             self.clock.remove(timer.deadline, Due::Timer(pid, which));
         }
+        self.delete_alarms(pid);
     }
 
     fn orphan_children(&mut self, pid: Pid) {

@@ -269,6 +269,7 @@ impl Births<'_> {
         let as_itself = users.effective == users.real && groups.effective == groups.real;
         proc.dumpable = as_itself && !proc.who.hides_from(&before);
         self.life.procs.publish(pid);
+        self.life.delete_alarms(pid);
         self.life.end_vfork(pid);
         done(())
     }
@@ -388,6 +389,7 @@ impl Proc {
             children: Default::default(),
             acts_as: None,
             timers: Default::default(),
+            alarms: Default::default(),
             started: now,
             cpu: Default::default(),
             children_cpu: Default::default(),

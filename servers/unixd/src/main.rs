@@ -16,6 +16,7 @@ extern crate alloc;
 #[macro_use]
 mod text;
 
+mod alarms;
 mod caps;
 mod captree;
 mod clock;

@@ -80,21 +80,6 @@ impl<'a> View<'a> {
         self.walk(dir, &path, follow)?.existing()
     }
 
-    /// The same, for what only the file system has.
-    pub fn target_ino(
-        &self,
-        call: &Call,
-        dir: u32,
-        flags: u32,
-        follow: bool,
-    ) -> Result<Ino, Errno> {
-        match self.target(call, dir, flags, follow)? {
-            Node::Mem(ino) => Ok(ino),
-            Node::Proc(_) => Err(Errno::EPERM),
-            Node::Share(_) => Err(Errno::EOPNOTSUPP),
-        }
-    }
-
     /// The folder of the host, for this request.
     pub fn visit(&self) -> Result<Visit<'a>, Errno> {
         let share = self.tree.share().ok_or(Errno::EIO)?;

@@ -110,6 +110,7 @@ impl Tree {
             let node = memfs::Node::Symlink(text.to_vec());
             fs.create(dev, name, node, Attr { mode: 0o777, ..attr })?;
         }
+        self.directory(b"dev/shm", Attr { mode: 0o1777, ..attr })?;
         self.directory(b"tmp", Attr { mode: 0o1777, ..attr })?;
         let proc = self.directory(b"proc", Attr { mode: 0o555, ..attr })?;
         self.cover(proc);

@@ -62,7 +62,7 @@ const SYSTEM: [&str; 11] = [
     "cmdline",
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
-const FILES: [&str; 13] = [
+const FILES: [&str; 14] = [
     "auxv",
     "cmdline",
     "comm",
@@ -70,6 +70,7 @@ const FILES: [&str; 13] = [
     "limits",
     "maps",
     "mem",
+    "mountinfo",
     "mounts",
     "smaps",
     "smaps_rollup",

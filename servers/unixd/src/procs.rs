@@ -1,5 +1,6 @@
 //! The table of processes.
 
+use crate::alarms::Alarms;
 use crate::cputime::CpuTime;
 use crate::domains::Domain;
 use crate::kin::{Family, Ids};
@@ -121,6 +122,8 @@ pub struct Proc {
     pub acts_as: Option<Pid>,
     /// `ITIMER_REAL` and the others, which count real time too.
     pub timers: [Timer; 3],
+    /// Those that it has made.
+    pub alarms: Alarms,
     /// When it started.
     pub started: u64,
     /// Processor time of its own dispatchers that have ended.

@@ -5,7 +5,7 @@
 
 use crate::cputime::CpuTime;
 use crate::procs::{Pid, Proc, Procs, State};
-use crate::procsystem::{mounts, Usage, PAGE_KIB};
+use crate::procsystem::{mount_info, mounts, Usage, PAGE_KIB};
 use crate::proctext::{in_ticks, Texts};
 use crate::threads::Tid;
 use alloc::format;
@@ -49,6 +49,7 @@ impl Texts<'_> {
                 text
             }
             "mounts" => mounts(self.tree).into_bytes(),
+            "mountinfo" => mount_info(self.tree).into_bytes(),
             "stat" => self.process_stat(proc, tid).into_bytes(),
             "statm" => {
                 let usage = self.usage(proc);

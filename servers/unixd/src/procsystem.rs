@@ -26,6 +26,7 @@ impl Texts<'_> {
             }
             "meminfo" => self.meminfo(),
             "mounts" => mounts(self.tree),
+            "mountinfo" => mount_info(self.tree),
             "partitions" => self.tree.partitions(),
             "stat" => self.stat_text(),
             "swaps" => String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
@@ -238,6 +239,24 @@ pub fn mounts(tree: &Tree) -> String {
         let how = if share.read_only { "ro" } else { "rw" };
         text.push_str(&format!(
             "share /share 9p {how},relatime,trans=virtio,version=9p2000.L 0 0\n"
+        ));
+    }
+    text
+}
+
+/// The same of `mountinfo`.
+pub fn mount_info(tree: &Tree) -> String {
+    let mut text = String::new();
+    for (n, line) in mounts(tree).lines().enumerate() {
+        let mut words = line.split(' ');
+        let mut next = || words.next().unwrap_or_default();
+        let (what, place, kind, how) = (next(), next(), next(), next());
+        // All are mounted on the first.
+        let above = if n == 0 { 1 } else { 2 };
+        text.push_str(&format!(
+            "{} {above} 0:{} / {place} {how} - {kind} {what} {how}\n",
+            n + 2,
+            n + 1
         ));
     }
     text

@@ -4,6 +4,7 @@
 //! it here, and one that stops it does so here, too. Everything else is put into its session header;
 //! its library does the rest. A process that waits is answered `EINTR`, one that runs is notified.
 
+use crate::alarms;
 use crate::clock::{Due, PERIOD_MIN};
 use crate::life::Life;
 use crate::procs::{Pid, State, Timer, INIT};
@@ -325,6 +326,9 @@ impl Life<'_> {
 
     /// The deadline of a timer has come.
     pub fn timer_expired(&mut self, pid: Pid, which: u32) {
+        if which >= alarms::FIRST {
+            return self.alarm_expired(pid, which);
+        }
         const SIGNALS: [u32; 3] = [SIGALRM, SIGVTALRM, SIGPROF];
         let now = self.clock.now();
         let Ok(proc) = self.procs.get_mut(pid) else { return };
@@ -339,7 +343,7 @@ impl Life<'_> {
 
 /// When a timer that has expired does so again: a whole number of periods after it, and long enough
 /// after now; 0 for never.
-fn next_deadline(timer: &Timer, now: u64) -> u64 {
+pub fn next_deadline(timer: &Timer, now: u64) -> u64 {
     let late = now.saturating_sub(timer.deadline);
     match timer.interval {
         0 => 0,
@@ -348,7 +352,8 @@ fn next_deadline(timer: &Timer, now: u64) -> u64 {
     }
 }
 
-fn remaining(timer: Timer, now: u64) -> unixproto::ops::Timer {
+/// What is told of a timer.
+pub fn remaining(timer: Timer, now: u64) -> unixproto::ops::Timer {
     let value = match timer.deadline {
         0 => 0,
         deadline => deadline.saturating_sub(now).max(1),

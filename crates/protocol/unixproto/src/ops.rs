@@ -1214,6 +1214,44 @@ requests! {
         command: u32
     ) -> Count;
 
+    // Timers that a process makes. They are gone with the program.
+
+    /// Makes a timer. Answers its number. `EAGAIN`: there are too many.
+    158 MakeTimer(
+        /// The signal that it posts; 0: none.
+        signal: u32,
+        /// To this thread; 0: to the process.
+        thread: u32,
+        /// What comes with the signal.
+        value: u64,
+        /// That is the timer's number.
+        own_value: bool
+    ) -> Count;
+    /// Sets it. Answers what it was.
+    159 SetPosixTimer(
+        /// Its number.
+        id: u32,
+        /// Until it expires; 0 turns it off.
+        value: u64,
+        /// Its period, 0 for none.
+        interval: u64
+    ) -> Timer;
+    /// How it is set.
+    160 GetPosixTimer(
+        /// Its number.
+        id: u32
+    ) -> Timer;
+    /// How often more it had expired when it posted its signal last.
+    161 TimerOverrun(
+        /// Its number.
+        id: u32
+    ) -> Count;
+    /// Gives it up.
+    162 DeleteTimer(
+        /// Its number.
+        id: u32
+    ) -> ();
+
     // The system.
 
     /// What `sysinfo` says.

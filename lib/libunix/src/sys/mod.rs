@@ -38,6 +38,8 @@ use abi::Regs;
 pub struct State {
     /// Answer of `getpriority`.
     nice: i32,
+    /// Policy of scheduling, as it is told.
+    policy: u32,
     /// Execution domain.
     personality: u32,
     /// `PR_SET_PDEATHSIG`.
@@ -51,6 +53,7 @@ impl State {
     pub const fn new() -> State {
         State {
             nice: 0,
+            policy: 0,
             personality: 0,
             parent_death_signal: 0,
             attached: segments::Attached::new(),

@@ -83,3 +83,14 @@ pub fn prctl(option: u32, args: [u64; 4]) -> Result<u64> {
         (narrow(a)?, if option == privilege::CAP_AMBIENT { narrow(b)? } else { 0 });
     Ok(server::call(op::Privilege { option, first, second })?.count)
 }
+
+/// Ends the machine on Linux; here nobody may. What asks for nothing that there is is told so.
+pub fn reboot(_: (), first: u32, second: u32) -> Result<u64> {
+    const FIRST: u32 = 0xfee1_dead;
+    const SECONDS: [u32; 4] = [672_274_793, 85_072_278, 369_367_448, 537_993_216];
+    let is_root = header().ids[1].load(Ordering::Relaxed) == 0;
+    match is_root && (first != FIRST || !SECONDS.contains(&second)) {
+        true => Err(Errno::EINVAL),
+        false => Err(Errno::EPERM),
+    }
+}

@@ -109,14 +109,32 @@ pub fn sched_setparam(mm: &mut Mm, pid: i32, param: u64) -> Result<u64> {
     }
 }
 
-pub fn sched_getscheduler(_: (), pid: i32) -> Result<u64> {
-    check(pid).map(|()| 0)
+/// Is this the calling process?
+fn is_own(pid: i32) -> bool {
+    pid == 0 || pid as u32 == header().pid.load(Ordering::Relaxed)
 }
 
-pub fn sched_setscheduler(mm: &mut Mm, pid: i32, policy: u32, param: u64) -> Result<u64> {
+pub fn sched_getscheduler(state: &mut State, pid: i32) -> Result<u64> {
+    check(pid)?;
+    Ok(if is_own(pid) { state.policy.into() } else { 0 })
+}
+
+/// The policies for who can wait differ from the usual one in their names only.
+pub fn sched_setscheduler(
+    (mm, state): (&mut Mm, &mut State),
+    pid: i32,
+    policy: u32,
+    param: u64,
+) -> Result<u64> {
     const RESET_ON_FORK: u32 = 0x4000_0000;
     match policy & !RESET_ON_FORK {
-        0 | 3 | 5 => sched_setparam(mm, pid, param),
+        0 | 3 | 5 => {
+            sched_setparam(mm, pid, param)?;
+            if is_own(pid) {
+                state.policy = policy;
+            }
+            Ok(0)
+        }
         1 | 2 | 6 => Err(Errno::EPERM),
         _ => Err(Errno::EINVAL),
     }

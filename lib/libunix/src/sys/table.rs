@@ -177,6 +177,16 @@ calls! {
     439 faccessat2 attributes::faccessat2, (i32, u64, u32, u32);
     452 fchmodat2 attributes::fchmodat2, (i32, u64, u32, u32);
 
+    // Timers that a program makes.
+    222 timer_create timers::timer_create, (u32, u64, u64);
+    223 timer_settime timers::timer_settime, (u32, u32, u64, u64);
+    224 timer_gettime timers::timer_gettime, (u32, u64);
+    225 timer_getoverrun timers::timer_getoverrun, (u32);
+    226 timer_delete timers::timer_delete, (u32);
+
+    159 adjtimex time::adjtimex, (u64);
+    305 clock_adjtime time::clock_adjtime, (u32, u64);
+
     // Shared memory.
     29 shmget segments::shmget, (i32, u64, u32);
     30 shmat segments::shmat, (u32, u64, u32);
@@ -363,7 +373,7 @@ calls! {
     166 umount2 info::not_permitted, ();
     167 swapon info::not_permitted, ();
     168 swapoff info::not_permitted, ();
-    169 reboot info::not_permitted, ();
+    169 reboot privilege::reboot, (u32, u32);
     170 sethostname info::not_permitted, ();
     171 setdomainname info::not_permitted, ();
     188 setxattr xattrs::setxattr, (u64, u64, u64, u64, u32);

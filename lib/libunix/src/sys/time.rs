@@ -189,3 +189,43 @@ pub fn times(mm: &mut Mm, out: u64) -> Result<u64> {
     }
     Ok(monotonic() / TICK)
 }
+
+/// `adjtimex`: nobody adjusts the clock, and nobody is known to keep it right.
+pub fn adjtimex(mm: &mut Mm, at: u64) -> Result<u64> {
+    const BYTES: usize = 208;
+    const UNSYNCHRONIZED: u32 = 64;
+    const ERROR: u64 = 5;
+    let mut timex: [u8; BYTES] = user::copy_in(mm, at)?;
+    let modes = u32::from_le_bytes([timex[0], timex[1], timex[2], timex[3]]);
+    // What only asks, of the old interface, too.
+    if modes & 0x7fff != 0 && modes != 0xa001 {
+        return Err(Errno::EPERM);
+    }
+    let now = realtime();
+    let words: [(usize, u64); 9] = [
+        (24, 16_000_000),
+        (32, 16_000_000),
+        (48, 2),
+        (56, 1),
+        (64, 32_768_000),
+        (72, now / 1_000_000_000),
+        (80, now % 1_000_000_000 / 1000),
+        (88, 10_000),
+        (40, UNSYNCHRONIZED.into()),
+    ];
+    timex[8..].fill(0);
+    for (place, value) in words {
+        timex[place..place + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    user::copy_out(mm, at, &timex)?;
+    Ok(ERROR)
+}
+
+/// `clock_adjtime`.
+pub fn clock_adjtime(mm: &mut Mm, clock: u32, at: u64) -> Result<u64> {
+    match clock {
+        REALTIME => adjtimex(mm, at),
+        MONOTONIC | BOOTTIME | TAI | PROCESS_CPU | THREAD_CPU => Err(Errno::EOPNOTSUPP),
+        _ => Err(Errno::EINVAL),
+    }
+}

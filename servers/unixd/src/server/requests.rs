@@ -112,6 +112,11 @@ impl Unixd {
             }
             Any::SetTimer(op) => self.life().set_timer(pid, op),
             Any::GetTimer(op) => self.life().get_timer(pid, op.which),
+            Any::MakeTimer(op) => self.life().make_alarm(pid, op),
+            Any::SetPosixTimer(op) => self.life().set_alarm(pid, op),
+            Any::GetPosixTimer(op) => self.life().get_alarm(pid, op.id),
+            Any::TimerOverrun(op) => self.life().alarm_overrun(pid, op.id),
+            Any::DeleteTimer(op) => self.life().delete_alarm(pid, op.id),
             _ => self.attempt_names(pid, call),
         }
     }
