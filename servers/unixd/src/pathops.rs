@@ -166,6 +166,14 @@ impl PathOps<'_> {
         done(())
     }
 
+    /// How `/proc/PID/fd` names a description of the caller's.
+    pub fn path_of(&mut self, desc: u32) -> Tried {
+        self.descs.of(self.caller.pid, desc)?;
+        let path = self.view()?.desc_path(desc)?;
+        self.procs.put(self.caller, &path)?;
+        count(path.len())
+    }
+
     /// `mkdir`.
     pub fn mkdir(&mut self, call: &Call, dir: u32, mode: u32) -> Tried {
         let path = self.procs.path(self.caller, call)?;

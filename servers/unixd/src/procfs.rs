@@ -398,7 +398,7 @@ impl View<'_> {
     }
 
     /// How `/proc/PID/fd` names a description.
-    fn desc_path(&self, id: u32) -> Result<Vec<u8>, Errno> {
+    pub fn desc_path(&self, id: u32) -> Result<Vec<u8>, Errno> {
         let desc = self.descs.get(id)?;
         if let Object::Dir(node) = desc.object {
             return self.tree.path_of(node);

@@ -1214,6 +1214,12 @@ requests! {
         command: u32
     ) -> Count;
 
+    /// How `/proc/PID/fd` names a description. data: it.
+    163 PathOf(
+        /// Description.
+        desc: u32
+    ) -> Count;
+
     // Timers that a process makes. They are gone with the program.
 
     /// Makes a timer. Answers its number. `EAGAIN`: there are too many.

@@ -16,7 +16,7 @@ pub mod user;
 
 use crate::errno::Errno;
 use crate::process::{Io, Process};
-use crate::server;
+use crate::server::{self, op};
 use crate::sys::limits::Limits;
 use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
@@ -138,9 +138,15 @@ pub fn take_limits(mm: &mut Mm, limits: &Limits) {
     space.limits.stack = limits.max_stack();
 }
 
+/// The name of a file that is mapped, as it is now; empty if it cannot be told.
+fn path_of(desc: u32) -> String {
+    let path = server::call(op::PathOf { desc }).and_then(|it| server::taken(it.count as usize));
+    path.map_or(String::new(), |path| String::from_utf8_lossy(&path).into_owned())
+}
+
 /// The text of `/proc/self/maps`, or of `smaps`.
 pub fn maps_text(mm: &mut Mm, detail: Detail) -> Result<String, Errno> {
-    let Mm { space, caps, exe, .. } = mm;
+    let Mm { space, caps, .. } = mm;
     let name = |id: ObjectId| match caps.objects.get(id) {
         Some(object) => ObjectName {
             device: (0, 1),
@@ -148,7 +154,7 @@ pub fn maps_text(mm: &mut Mm, detail: Detail) -> Result<String, Errno> {
             path: match &object.path {
                 Some(path) => path.clone(),
                 None if object.file.is_none() => String::from(SHARED_MEMORY),
-                None => exe.clone(),
+                None => path_of(object.desc),
             },
         },
         None => ObjectName::default(),

@@ -138,6 +138,7 @@ impl Unixd {
             Any::ListXattrs(op) => self.path_ops().list_xattrs(call, op),
             Any::SetXattr(op) => self.path_ops().set_xattr(call, op),
             Any::RemoveXattr(op) => self.path_ops().remove_xattr(call, op),
+            Any::PathOf(op) => self.path_ops().path_of(op.desc),
             Any::Rest(op) => self.path_ops().rest(op),
             Any::Give(op) => self.path_ops().give(call, op),
             Any::Chmod(op) => self.path_ops().chmod(call, op),
