@@ -21,7 +21,7 @@ pub const RWX: MapFlags = RW.or(MapFlags::EXEC);
 /// Entries of a table.
 pub const ENTRIES: u64 = 512;
 /// Most tables that an [`AddressSpace`] remembers.
-pub const MAX_TABLES: usize = 540;
+pub const MAX_TABLES: usize = 160;
 /// Level of the table in `VSPACE`, below which everything is built.
 const ROOT_LEVEL: u8 = 4;
 
@@ -97,7 +97,11 @@ impl AddressSpace {
         while done < bytes {
             let at = va + done;
             let here = (bytes - done).min(table_bytes(level) - at % table_bytes(level));
-            let table = self.table(level, at, supplies)?;
+            let table = match here == table_bytes(level) && level < ROOT_LEVEL {
+                // Nothing else will be in it.
+                true => self.new_table(level, at, supplies)?,
+                false => self.table(level, at, supplies)?,
+            };
             let count = (here / entry_bytes(level)) as u32;
             let entry = entry_of(level, at);
             table.map(entry, count, frame, offset + done, flags, supplies.slot()?)?;
@@ -124,11 +128,22 @@ impl AddressSpace {
         if self.count == MAX_TABLES {
             return Err(Status::NoSlot);
         }
+        let place = self.new_table(level, base, supplies)?;
+        self.remember(Table { level, va: base, place })?;
+        Ok(place)
+    }
+
+    /// A table of `level` where there is none, which is not remembered.
+    fn new_table(
+        &mut self,
+        level: u8,
+        va: u64,
+        supplies: &mut impl Supplies,
+    ) -> Result<Place, Status> {
         let ty = CapType::table_of_level(level).ok_or(Status::WrongLevel)?;
         let parent = self.table(level + 1, va, supplies)?;
         let place = supplies.table(ty)?;
         parent.map(entry_of(level + 1, va), 1, place, 0, RWX, supplies.slot()?)?;
-        self.remember(Table { level, va: base, place })?;
         Ok(place)
     }
 

@@ -4,7 +4,7 @@
 //! bounds; datagrams and sequenced packets keep theirs. What is passed along (descriptors, here numbers of the server's) goes
 //! with the message, and is never read together with bytes of another one.
 //!
-//! Nothing here waits: an operation that would have to answers [`Errno::EAGAIN`], and tells by [`Changes`] which sockets
+//! Nothing here waits: an operation that would have to answers `EAGAIN`, and tells by [`Changes`] which sockets
 //! others may have waited for.
 #![no_std]
 #![forbid(unsafe_code)]

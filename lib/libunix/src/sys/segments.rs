@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fd::{self, File};
-use crate::mm::{calls, user};
+use crate::mm::{calls, user, Mm};
 use crate::process::Process;
 use crate::server::{self, op};
 use alloc::vec::Vec;
@@ -46,7 +46,7 @@ pub fn shmget(_: (), key: i32, bytes: u64, flags: u32) -> Result<u64> {
 
 pub fn shmat(p: &mut Process, id: u32, address: u64, flags: u32) -> Result<u64> {
     let mut at = address;
-    if at % PAGE != 0 {
+    if !at.is_multiple_of(PAGE) {
         if flags & SHM_RND == 0 {
             return Err(Errno::EINVAL);
         }
@@ -104,11 +104,11 @@ pub fn shmdt(p: &mut Process, address: u64) -> Result<u64> {
     Ok(0)
 }
 
-pub fn shmctl(p: &mut Process, id: u32, command: u32, at: u64) -> Result<u64> {
+pub fn shmctl(mm: &mut Mm, id: u32, command: u32, at: u64) -> Result<u64> {
     let mut given = Vec::new();
     if command == IPC_SET {
         given.resize(SHMID_BYTES, 0);
-        user::bytes_in(&mut p.mm, at, &mut given)?;
+        user::bytes_in(mm, at, &mut given)?;
     }
     let answer = server::call_a(op::ControlSegment { id, command }, &given)?.count;
     let bytes = match command {
@@ -119,13 +119,13 @@ pub fn shmctl(p: &mut Process, id: u32, command: u32, at: u64) -> Result<u64> {
     let told = server::taken(bytes)?;
     if command == IPC_INFO {
         // struct shminfo64 has four words more.
-        user::bytes_out(&mut p.mm, at + 40, &[0; 32])?;
+        user::bytes_out(mm, at + 40, &[0; 32])?;
     }
     let told = match command {
         // struct shm_info has an int and padding first, and two words of swap behind.
         SHM_INFO => [&told[..], &[0; 8]].concat(),
         _ => told,
     };
-    user::bytes_out(&mut p.mm, at, &told)?;
+    user::bytes_out(mm, at, &told)?;
     Ok(answer)
 }

@@ -331,8 +331,7 @@ pub fn sendmsg(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<u64> {
     if message.control_bytes > 0 {
         read_control(io, &message, &mut along)?;
     }
-    let result = send(io, fd, &mut Cursor::new(&buffers), flags, &along);
-    result
+    send(io, fd, &mut Cursor::new(&buffers), flags, &along)
 }
 
 /// What the control messages say that is to go along.
@@ -340,8 +339,7 @@ fn read_control(io: &mut Io, message: &Message, along: &mut Along) -> Result<()>
     if message.control_bytes > CONTROL_MOST {
         return Err(Errno::ENOBUFS);
     }
-    let mut all = Vec::new();
-    all.resize(message.control_bytes as usize, 0);
+    let mut all = alloc::vec![0; message.control_bytes as usize];
     user::bytes_in(&mut io.mm, message.control, &mut all)?;
     let mut rest = &all[..];
     let mut fds = Vec::new();

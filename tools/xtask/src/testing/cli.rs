@@ -28,7 +28,7 @@ const fn call(name: &'static str, arguments: &'static [&'static str], status: i3
     Call { name, arguments, stdin: b"", status, stdout: b"", complaint: "" }
 }
 
-const CALLS: [Call; 24] = [
+const CALLS: [Call; 26] = [
     Call {
         stdout: b"42\n",
         ..call("arithmetic", &["--", "busybox", "sh", "-c", "echo $((6*7))"], 0)
@@ -78,7 +78,19 @@ const CALLS: [Call; 24] = [
     Call { complaint: "no such file", ..call("missing", &["--", "./nonesuch"], 2) },
     Call { complaint: "is a directory", ..call("directory", &["--", "./folder"], 2) },
     Call { complaint: "not an ELF", ..call("text", &["--", "./text"], 2) },
-    Call { complaint: "/lib64/ld-linux", ..call("dynamic", &["--", "./dynamic"], 2) },
+    Call { stdout: b"x 0.1.0\n", ..call("dynamic", &["--", "./dynamic", "--version"], 0) },
+    Call {
+        complaint: "no-such-package",
+        ..call("deb_unknown", &["--deb", "no-such-package-at-all", "--", "true"], 2)
+    },
+    Call {
+        stdout: b"file in a root\n/bin/own\n",
+        ..call(
+            "root",
+            &["--root", "tree", "--", "sh", "-c", "cat /etc/own; which own; own | cat -"],
+            0,
+        )
+    },
     Call { complaint: "truncated", ..call("truncated", &["--", "./truncated"], 2) },
     Call {
         complaint: "the time is up",
@@ -89,11 +101,10 @@ const CALLS: [Call; 24] = [
 type Body = fn(&Context) -> Result<()>;
 
 /// What the guest itself must refuse: arguments after `--no-check`.
-const REFUSED_BY_GUEST: [(&str, &str, i32); 5] = [
+const REFUSED_BY_GUEST: [(&str, &str, i32); 4] = [
     ("guest_missing", "./nonesuch", 127),
     ("guest_directory", "./folder", 126),
     ("guest_text", "./text", 126),
-    ("guest_dynamic", "./dynamic", 126),
     ("guest_truncated", "./truncated", 126),
 ];
 
@@ -109,7 +120,8 @@ pub fn cases() -> Vec<Case> {
             Ok(())
         })
     });
-    let others: [(&str, Body); 12] = [
+    let others: [(&str, Body); 13] = [
+        ("deb", packages),
         ("new_program", new_program),
         ("watch", watch),
         ("least_memory", least_memory),
@@ -125,6 +137,19 @@ pub fn cases() -> Vec<Case> {
     ];
     let others = others.into_iter().map(|(name, body)| Case::single(format!("cli/{name}"), body));
     calls.chain(refused).chain(others).collect()
+}
+
+/// Debian's packages are fetched once, and then are there.
+fn packages(context: &Context) -> Result<()> {
+    let program = ["perl", "-e", "print 1+1, qq( $ENV{HOME}\\n$^X\\n)"];
+    let arguments = [&["--deb", "perl-base", "--"][..], &program].concat();
+    for is_there in [false, true] {
+        let (status, stdout, stderr) = x_run(context, &arguments, b"")?;
+        ensure!(status == 0, "exit status {status}: {stderr}");
+        ensure!(stdout == b"2 /root\n/usr/bin/perl\n", "{}", String::from_utf8_lossy(&stdout));
+        ensure!(!is_there || stderr.is_empty(), "it said the second time: {stderr}");
+    }
+    Ok(())
 }
 
 /// `./x run ARGUMENTS` as it is, to its end.
@@ -411,6 +436,18 @@ fn x_run(context: &Context, arguments: &[&str], stdin: &[u8]) -> Result<(i32, Ve
 
 fn make_files(context: &Context, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("folder"))?;
+    let tree = folder.join("tree");
+    if !tree.exists() {
+        // Two tests may do this at the same time.
+        let new = folder.join(format!("tree.{:?}", std::thread::current().id()));
+        fs::create_dir_all(new.join("etc"))?;
+        fs::create_dir_all(new.join("usr/bin"))?;
+        std::os::unix::fs::symlink("usr/bin", new.join("bin"))?;
+        fs::write(new.join("etc/own"), "file in a root\n")?;
+        write_program(&new.join("usr/bin/own"), b"#!/bin/sh\n")?;
+        // The other one's will do.
+        let _ = fs::rename(&new, &tree);
+    }
     let own = std::env::current_exe()?;
     if !folder.join("dynamic").exists() {
         // Two tests may do this at the same time.
