@@ -375,6 +375,10 @@ static void along(int type) {
     printf(" cloexec %d\n", count == 2 && fcntl(got[0], F_GETFD));
     write(got[1], "through", 7);
     printf("it works: %s\n", error(read(pipes[0], text, 32)));
+    // What came is the same, and another descriptor.
+    close(got[0]), close(got[1]);
+    write(pipes[1], "still", 5);
+    printf("closed: %s\n", error(read(pipes[0], text, 32)));
     take(fds[1], text, got, 4, MSG_DONTWAIT, NULL);
     take(fds[1], text, got, 2, MSG_DONTWAIT, NULL);
     printf("\n");
@@ -400,6 +404,12 @@ static void along(int type) {
     pass(fds[0], "file", &file, 1);
     waitpid(child, NULL, 0);
     printf("offset %ld\n", (long)lseek(file, 0, SEEK_CUR));
+    // It goes on after whoever has sent it has closed it.
+    pass(fds[0], "kept", &pipes[1], 1);
+    close(pipes[1]);
+    take(fds[1], text, &pipes[1], 1, 0, NULL);
+    write(pipes[1], "later", 5);
+    printf(" later %s\n", error(read(pipes[0], text, 32)));
     // What nobody takes is closed.
     socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
     pass(fds[0], "lost", &ends[1], 1);
@@ -462,11 +472,12 @@ static void two(void) {
     unsigned char block[5000];
     unsigned long sum = 0, bytes = 0;
     for (long got; (got = read(end, block, sizeof block)) > 0; bytes += got) for (long i = 0; i < got; i++) sum += block[i];
-    write(end, &sum, 3);
-    write(end, (char *)&sum + 3, sizeof sum - 3);
     printf("bytes %lu\n", bytes);
     fflush(stdout);
-    usleep(20000);
+    write(end, &sum, 3);
+    write(end, (char *)&sum + 3, sizeof sum - 3);
+    // It has printed when it reads again.
+    usleep(200000);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     printf("killed: ready %s", ready(end));

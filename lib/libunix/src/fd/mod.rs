@@ -232,6 +232,14 @@ impl Fds {
         }
     }
 
+    /// The file that stands for a description.
+    fn with_description(&self, desc: u32) -> Option<u32> {
+        let has_it = |file: &File| file.descriptions()[0] == desc;
+        (0..)
+            .map_while(|index| Some((index, self.files.get(index)?)))
+            .find_map(|(index, file)| file.as_ref().is_some_and(has_it).then_some(index))
+    }
+
     /// One more user of a file.
     pub fn hold(&mut self, index: u32) {
         if let Some(Some(file)) = self.files.get_mut(index) {
@@ -321,6 +329,19 @@ pub fn install_shared(io: &mut Io, file: File, cloexec: bool) -> Result<i32> {
             Err(error)
         }
     }
+}
+
+/// A descriptor for a description that the process was given. If it had that before, it is the same file.
+pub fn install_given(io: &mut Io, desc: u32, cloexec: bool) -> Result<i32> {
+    let limit = io.limits.max_files();
+    if let Some(index) = io.fds.with_description(desc) {
+        let fd = place(&mut io.fds, Entry { file: index, cloexec }, 0, limit)?;
+        io.fds.hold(index);
+        return Ok(fd);
+    }
+    let opened = server::call(op::Describe { desc })?;
+    let flags = server::call(op::GetFlags { desc })?.flags;
+    install_shared(io, File::opened(opened, flags), cloexec)
 }
 
 /// Gives two files descriptors and tells them to the program: both or none.

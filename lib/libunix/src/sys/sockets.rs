@@ -545,7 +545,7 @@ fn write_control(
     }
     let mut fds = Vec::new();
     for desc in rights {
-        match receive_file(io, desc, flags & MSG_CMSG_CLOEXEC != 0) {
+        match fd::install_given(io, desc, flags & MSG_CMSG_CLOEXEC != 0) {
             Ok(fd) => fds.extend_from_slice(&fd.to_le_bytes()),
             // It has too many.
             Err(_) => cut = true,
@@ -558,14 +558,6 @@ fn write_control(
         user::bytes_out(&mut io.mm, message.control, &all)?;
     }
     Ok((all.len(), cut))
-}
-
-/// A descriptor for a description that was passed along.
-fn receive_file(io: &mut Io, desc: u32, cloexec: bool) -> Result<i32> {
-    // One that the process has already has a file.
-    let opened = server::call(op::Describe { desc })?;
-    let flags = server::call(op::GetFlags { desc })?.flags;
-    fd::install_shared(io, File::opened(opened, flags), cloexec)
 }
 
 pub fn sendmmsg(io: &mut Io, fd: i32, at: u64, count: u32, flags: u32) -> Result<u64> {
