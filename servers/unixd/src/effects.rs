@@ -32,6 +32,8 @@ pub enum Effect {
     Nudge(Tid, u64),
     /// A thread does not wait for a pipe any more.
     LeavePipe(Tid, u32),
+    /// A thread does not wait for a set of semaphores any more.
+    LeaveSemaphores(Tid, u32),
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
@@ -155,6 +157,7 @@ impl Effects {
             Any::PipeRead(_) | Any::PipeWrite(_) if call.kept != 0 => {
                 self.list.push(Effect::LeavePipe(tid, call.kept - 1));
             }
+            Any::SemaphoreOps(op) => self.list.push(Effect::LeaveSemaphores(tid, op.id)),
             _ => {}
         }
     }

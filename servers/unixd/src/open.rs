@@ -8,6 +8,7 @@ use crate::names::View;
 use crate::nodes::Node;
 use crate::procs::{Procs, State};
 use crate::segments::Segments;
+use crate::semaphores::Semaphores;
 use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
 use crate::stock::Stock;
@@ -51,6 +52,7 @@ pub struct Opening<'a> {
     pub system: &'a System,
     pub load: &'a Load,
     pub segments: &'a mut Segments,
+    pub semaphores: &'a mut Semaphores,
     pub caller: Speaker,
 }
 

@@ -20,6 +20,7 @@ use crate::pipes::Pipes;
 use crate::pmem::Pool;
 use crate::procs::{Pid, Procs};
 use crate::segments::Segments;
+use crate::semaphores::Semaphores;
 use crate::sockets::Sockets;
 use crate::stock::Stock;
 use crate::system::System;
@@ -82,6 +83,8 @@ pub struct Unixd {
     sockets: Sockets,
     /// System V shared memory.
     segments: Segments,
+    /// System V semaphores.
+    semaphores: Semaphores,
     /// Counters that processes share.
     counters: Counters,
     /// Advisory locks.

@@ -79,6 +79,7 @@ errnos! {
     ENOBUFS "No buffer space available";
     EAFNOSUPPORT "Address family not supported by protocol";
     ETIMEDOUT "Connection timed out";
+    EIDRM "Identifier removed";
 }
 
 impl core::fmt::Debug for Errno {

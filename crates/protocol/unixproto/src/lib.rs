@@ -19,11 +19,11 @@
 
 pub mod errno;
 pub mod files;
+pub mod ipc;
 pub mod limit;
 pub mod ops;
 pub mod privilege;
 pub mod request;
-pub mod segments;
 pub mod session;
 pub mod signals;
 pub mod sockets;

@@ -1214,6 +1214,34 @@ requests! {
         command: u32
     ) -> Count;
 
+    /// `semget`. Answers the id.
+    164 GetSemaphores(
+        /// The key.
+        key: i32,
+        /// How many.
+        count: u32,
+        /// `IPC_*` and a mode.
+        flags: u32
+    ) -> Count;
+    /// `semop`: does all operations in `a` (`struct sembuf`) at once, or waits until that can be done. `EAGAIN`: it cannot be done in
+    /// that time, or there is one that does not wait. `EIDRM`: the set was removed.
+    165 SemaphoreOps(
+        /// The id.
+        id: u32,
+        /// How long, or `FOREVER`.
+        ns: u64
+    ) -> ();
+    /// `semctl`: what it answers. `a`: `struct semid_ds` of `IPC_SET`, or the values of `SETALL`. data: what is asked for.
+    166 ControlSemaphores(
+        /// The id, or the place.
+        id: u32,
+        /// Which one.
+        number: u32,
+        /// `IPC_*`, `GETVAL`, …
+        command: u32,
+        /// Of `SETVAL`.
+        value: i32
+    ) -> Count;
     /// How `/proc/PID/fd` names a description. data: it.
     163 PathOf(
         /// Description.

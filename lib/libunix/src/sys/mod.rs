@@ -20,6 +20,7 @@ pub mod readwrite;
 pub mod robust;
 pub mod scheduling;
 pub mod segments;
+mod semaphores;
 mod sockets;
 
 mod table;

@@ -7,7 +7,7 @@ use crate::process::Process;
 use crate::server::{self, op};
 use alloc::vec::Vec;
 use unixproto::files::{O_RDONLY, O_RDWR};
-use unixproto::segments::*;
+use unixproto::ipc::*;
 
 const PAGE: u64 = abi::layout::PAGE;
 const PROT_READ: u32 = 1;

@@ -187,6 +187,12 @@ calls! {
     159 adjtimex time::adjtimex, (u64);
     305 clock_adjtime time::clock_adjtime, (u32, u64);
 
+    // Semaphores.
+    64 semget semaphores::semget, (i32, u32, u32);
+    65 semop semaphores::semop, (u32, u64, u64);
+    66 semctl semaphores::semctl, (u32, u32, u32, u64);
+    220 semtimedop semaphores::semtimedop, (u32, u64, u64, u64);
+
     // Shared memory.
     29 shmget segments::shmget, (i32, u64, u32);
     30 shmat segments::shmat, (u32, u64, u32);

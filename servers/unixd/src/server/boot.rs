@@ -116,6 +116,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         sets: Default::default(),
         sockets: Default::default(),
         segments: Default::default(),
+        semaphores: Default::default(),
         tree: Tree::new(files),
         locks: Default::default(),
         futexes: Default::default(),

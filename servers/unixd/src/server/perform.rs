@@ -40,6 +40,7 @@ impl Unixd {
             Effect::PostGroup(group, signal) => self.post_group(group, signal),
             Effect::Nudge(tid, signals) => self.life().nudge(tid, signals),
             Effect::LeavePipe(tid, pipe) => self.pipes.give_up(pipe, tid, &mut self.fx),
+            Effect::LeaveSemaphores(tid, id) => self.semaphores.give_up(tid, id),
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
             Effect::Release(pid, resident) => {
                 self.raise_peak(pid, resident);
@@ -50,7 +51,10 @@ impl Unixd {
                     handles.release(cwd);
                 }
             }
-            Effect::Ended(pid) => self.counters.ended(pid, &mut self.fx),
+            Effect::Ended(pid) => {
+                self.counters.ended(pid, &mut self.fx);
+                self.semaphores.ended(pid, &mut self.fx);
+            }
             Effect::Reaped(pid) => self.counters.reaped(pid),
             Effect::LeaderGone(session) if self.terminal.session() == Some(session) => {
                 if let Some(group) = self.terminal.disown() {

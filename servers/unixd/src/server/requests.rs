@@ -195,6 +195,9 @@ impl Unixd {
             Any::Changes(_) => self.watches.changes(sources!(self, None), &self.procs, self.caller),
             Any::Pipe(op) => self.opening().pipe(op.flags),
             Any::Set(_) => self.opening().set(),
+            Any::GetSemaphores(op) => self.opening().get_semaphores(op),
+            Any::SemaphoreOps(op) => self.opening().operate(call, op),
+            Any::ControlSemaphores(op) => self.opening().control_semaphores(call, op),
             Any::GetSegment(op) => self.opening().get_segment(op),
             Any::AttachSegment(op) => self.opening().attach_segment(op),
             Any::DetachSegment(op) => self.opening().detach_segment(op),
@@ -429,8 +432,9 @@ impl Unixd {
         } = self;
         let handles =
             Handles { descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx };
-        let Unixd { procs, terminal, stock, system, load, segments, caller, .. } = self;
-        Opening { handles, procs, terminal, stock, system, load, segments, caller: *caller }
+        let Unixd { procs, terminal, stock, system, load, segments, semaphores, caller, .. } = self;
+        let caller = *caller;
+        Opening { handles, procs, terminal, stock, system, load, segments, semaphores, caller }
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {
