@@ -112,11 +112,6 @@ impl Unixd {
             }
             Any::SetTimer(op) => self.life().set_timer(pid, op),
             Any::GetTimer(op) => self.life().get_timer(pid, op.which),
-            Any::MakeTimer(op) => self.life().make_alarm(pid, op),
-            Any::SetPosixTimer(op) => self.life().set_alarm(pid, op),
-            Any::GetPosixTimer(op) => self.life().get_alarm(pid, op.id),
-            Any::TimerOverrun(op) => self.life().alarm_overrun(pid, op.id),
-            Any::DeleteTimer(op) => self.life().delete_alarm(pid, op.id),
             _ => self.attempt_names(pid, call),
         }
     }
@@ -195,25 +190,6 @@ impl Unixd {
             Any::Changes(_) => self.watches.changes(sources!(self, None), &self.procs, self.caller),
             Any::Pipe(op) => self.opening().pipe(op.flags),
             Any::Set(_) => self.opening().set(),
-            Any::GetSemaphores(op) => self.opening().get_semaphores(op),
-            Any::SemaphoreOps(op) => self.opening().operate(call, op),
-            Any::ControlSemaphores(op) => self.opening().control_semaphores(call, op),
-            Any::GetSegment(op) => self.opening().get_segment(op),
-            Any::AttachSegment(op) => self.opening().attach_segment(op),
-            Any::DetachSegment(op) => self.opening().detach_segment(op),
-            Any::ControlSegment(op) => self.opening().control_segment(call, op),
-            Any::Socket(op) => self.opening().make_socket(op),
-            Any::SocketPair(op) => self.opening().make_pair(op),
-            Any::Bind(op) => self.opening().bind(call, op),
-            Any::Connect(op) => self.opening().connect(call, op),
-            Any::Listen(op) => self.opening().listen(op),
-            Any::Accept(op) => self.opening().accept(call, op),
-            Any::Send(op) => self.opening().send(call, op),
-            Any::Receive(op) => self.opening().receive(call, op),
-            Any::SocketName(op) => self.opening().socket_name(op),
-            Any::ShutDown(op) => self.opening().shut_down(op),
-            Any::GetSocketOption(op) => self.opening().socket_option(op),
-            Any::SetSocketOption(op) => self.opening().set_socket_option(op),
             Any::SetControl(op) => self.set_control(call, op),
             Any::SetWait(op) => self.set_wait(call, op),
             Any::Signals(op) => self.opening().signals(op),
@@ -261,8 +237,53 @@ impl Unixd {
             Any::SystemInfo(_) => self.system_info(),
             Any::RefusedCall(op) => self.system.count_refused(op.number, op.error),
             Any::Log(_) => self.log_text(call),
+            _ => self.attempt_objects(pid, call),
+        }
+    }
+
+    /// What is about sockets, System V objects, and timers.
+    #[inline(never)]
+    fn attempt_objects(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        match call.any {
+            Any::GetSemaphores(op) => self.opening().get_semaphores(op),
+            Any::SemaphoreOps(op) => self.opening().operate(call, op),
+            Any::ControlSemaphores(op) => self.opening().control_semaphores(call, op),
+            Any::GetSegment(op) => self.opening().get_segment(op),
+            Any::AttachSegment(op) => self.opening().attach_segment(op),
+            Any::DetachSegment(op) => self.opening().detach_segment(op),
+            Any::ControlSegment(op) => self.opening().control_segment(call, op),
+            Any::Socket(op) => self.opening().make_socket(op),
+            Any::SocketPair(op) => self.opening().make_pair(op),
+            Any::Bind(op) => self.opening().bind(call, op),
+            Any::Connect(op) => self.opening().connect(call, op),
+            Any::Listen(op) => self.opening().listen(op),
+            Any::Accept(op) => self.opening().accept(call, op),
+            Any::Send(op) => self.opening().send(call, op),
+            Any::Receive(op) => self.opening().receive(call, op),
+            Any::SocketName(op) => self.opening().socket_name(op),
+            Any::ShutDown(op) => self.opening().shut_down(op),
+            Any::GetSocketOption(op) => self.opening().socket_option(op),
+            Any::SetSocketOption(op) => self.opening().set_socket_option(op),
+            Any::MakeTimer(op) => self.life().make_alarm(pid, op),
+            Any::SetPosixTimer(op) => self.life().set_alarm(pid, op),
+            Any::GetPosixTimer(op) => self.life().get_alarm(pid, op.id),
+            Any::TimerOverrun(op) => self.life().alarm_overrun(pid, op.id),
+            Any::DeleteTimer(op) => self.life().delete_alarm(pid, op.id),
             _ => Err(Errno::ENOSYS),
         }
+    }
+
+    /// Reads from a socket.
+    #[inline(never)]
+    fn read_socket(&mut self, call: &mut Call, id: u32, bytes: usize) -> Tried {
+        self.opening().read_socket(call, id, bytes)
+    }
+
+    /// Writes byte string `a` to a socket.
+    #[inline(never)]
+    fn write_socket(&mut self, call: &mut Call, id: u32) -> Tried {
+        let op = op::Send { desc: id, flags: 0, rights: 0, tells: false, to: false };
+        self.opening().send(call, op)
     }
 
     /// What a thread waits for that waits for the signals of a description, as it is now.
@@ -355,13 +376,13 @@ impl Unixd {
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx)
             }
-            Object::Socket(_) => self.opening().read_socket(call, id, bytes),
             Object::Tty(_) => self.tty_ops().tty_read(caller.pid, call, bytes, nonblocking),
             Object::Stream(channel) => self.tty_ops().stream_read(channel, bytes, nonblocking),
             Object::Counter(_, number) => {
                 let Unixd { counters, clock, fx, procs, .. } = self;
                 counters.read(number, nonblocking, (caller, procs, bytes), clock, fx)
             }
+            Object::Socket(_) => self.read_socket(call, id, bytes),
             _ => self.in_out().read(id, bytes),
         }
     }
@@ -378,16 +399,13 @@ impl Unixd {
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx)
             }
-            Object::Socket(_) => {
-                let op = op::Send { desc: id, flags: 0, rights: 0, tells: false, to: false };
-                self.opening().send(call, op)
-            }
             Object::Tty(_) => self.tty_ops().tty_write(caller.pid, call, nonblocking),
             Object::Stream(channel) => self.tty_ops().stream_write(channel, call, nonblocking),
             Object::Counter(_, number) => {
                 let bytes = self.procs.a(caller, call)?;
                 self.counters.write(number, nonblocking, (caller, &bytes), &mut self.fx)
             }
+            Object::Socket(_) => self.write_socket(call, id),
             _ => self.in_out().write(call, id),
         }
     }
