@@ -6,6 +6,7 @@ use crate::map::{Entry, Flags};
 use crate::mmap::{MapRequest, Placement};
 use crate::space::{pages_of, Space};
 use crate::types::{Error, NoMemory, Prot, PAGE, REGION_PAGES};
+use alloc::vec::Vec;
 
 /// `MREMAP_MAYMOVE`, `MREMAP_FIXED`, `MREMAP_DONTUNMAP`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,6 +67,9 @@ impl Space {
             }
             return Ok(addr);
         }
+        if let Some(pieces) = self.pieces(&entry, start, old)? {
+            return self.remap_pieces(b, &pieces, (start, old), new, flags);
+        }
         self.may_resize(&entry, start, old, new)?;
         let end = start + old;
         let room_behind = start + new <= self.high
@@ -94,6 +98,70 @@ impl Space {
         };
         let to = aligned.or_else(|| self.find_space(new)).ok_or(Error::NoMemory)?;
         self.move_entry(b, (start, old), (to, new), false)
+    }
+
+    /// The entries of a range that for the program is one mapping, though it has several: memory of which parts have become
+    /// [objects of the process's own](crate::own). At most one of them is none.
+    fn pieces(&self, first: &Entry, start: u64, old: u64) -> Result<Option<Vec<Entry>>, Error> {
+        let Some(end) = start.checked_add(old).filter(|&end| end > first.end) else {
+            return Ok(None);
+        };
+        let kind = |entry: &Entry| (entry.prot, entry.flags.without(Flags::OWN));
+        let (mut all, mut at, mut others) = (Vec::new(), start, 0);
+        for entry in self.map.within(start, end) {
+            let is_alike = entry.is_private_anonymous() && kind(&entry) == kind(first);
+            others += usize::from(!entry.flags.has(Flags::OWN));
+            if !is_alike || entry.start > at || others > 1 {
+                return Ok(None);
+            }
+            at = entry.end;
+            all.try_reserve(1).map_err(|_| Error::NoMemory)?;
+            all.push(entry);
+        }
+        Ok((at >= end).then_some(all))
+    }
+
+    /// Lengthens such a range, or moves it to where it can be longer.
+    fn remap_pieces(
+        &mut self,
+        b: &mut impl Backend,
+        pieces: &[Entry],
+        (start, old): (u64, u64),
+        new: u64,
+        flags: RemapFlags,
+    ) -> Result<u64, Error> {
+        let (more, end) = (new - old, start + old);
+        let last = pieces.last().ok_or(Error::Fault)?;
+        let too_much = last.prot.has(Prot::WRITE) && more > self.limits.commit / PAGE;
+        if !self.may_add(more) || too_much || !self.map.has_room(3 * pieces.len()) {
+            return Err(Error::NoMemory);
+        }
+        let is_end = last.end == end && start + new <= self.high;
+        if is_end && self.map.is_free_with_guard(end, start + new) {
+            self.make_way(b, end, start + new)?;
+            self.map.insert(Self::beside_own(last, end, start + new))?;
+            return Ok(start * PAGE);
+        }
+        if !flags.may_move {
+            return Err(Error::NoMemory);
+        }
+        // What is mapped by few entries stays so.
+        let aligned = if new >= REGION_PAGES { self.find_aligned(new, start) } else { None };
+        let to = aligned.or_else(|| self.find_space(new)).ok_or(Error::NoMemory)?;
+        // What may be refused comes first, at last the one that has anons; then entries are all that changes.
+        self.make_way(b, to, to + new)?;
+        let is_own = |entry: &&Entry| entry.flags.has(Flags::OWN);
+        for piece in pieces.iter().filter(is_own) {
+            self.discard_tables(b, piece.start.max(start), piece.end.min(end))?;
+        }
+        let others = pieces.iter().filter(|piece| !is_own(piece));
+        for piece in others.chain(pieces.iter().filter(is_own)) {
+            let (from, until) = (piece.start.max(start), piece.end.min(end));
+            let grown = if until == end { more } else { 0 };
+            let target = (to + (from - start), until - from + grown);
+            self.move_entry(b, (from, until - from), target, false)?;
+        }
+        Ok(to * PAGE)
     }
 
     fn remap_to(

@@ -476,3 +476,48 @@ fn nothing_cuts_a_large_page() {
     assert_eq!(real.munmap(b, at(start), at(512)), Ok(()));
     world.finish();
 }
+
+/// Memory that grows is one mapping for the program, whatever becomes of its parts: objects of their own, and at most one with anons.
+#[test]
+fn memory_that_grows_stays_one_mapping() {
+    use super::random::remap;
+    let least = crate::own::OWN_LEAST / PAGE;
+    for (small, in_place) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut world = World::with_own();
+        let both = &mut world.processes[0];
+        let request = MapRequest::anonymous(least * PAGE, RW);
+        let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
+        both.model.enter(start, least, RW, Flags(0), None);
+        if !in_place {
+            // Something is in the way.
+            let wall = MapRequest {
+                addr: (start + least) * PAGE,
+                placement: Placement::FixedNoReplace,
+                ..MapRequest::anonymous(PAGE, Prot(1))
+            };
+            both.real.mmap(&mut both.backend, &wall).unwrap();
+            both.model.enter(start + least, 1, Prot(1), Flags(0), None);
+        }
+        world.touch(0, start, Access::Write).unwrap();
+        let (mut at, mut pages) = (start, least);
+        for _ in 0..3 {
+            let more = if small { 3 } else { 40 };
+            let real = &world.processes[0].real;
+            let pick = real.map().entries().position(|entry| entry.start == at).unwrap();
+            let before: Vec<_> = real.map().entries().copied().collect();
+            remap(&mut world, 0, pick, pages, pages + more);
+            let is_new =
+                |page: u64| !before.iter().any(|entry| (entry.start..entry.end).contains(&page));
+            let entries = world.processes[0].real.map().entries();
+            let longest = entries.filter(|entry| entry.is_private_anonymous() && entry.prot == RW);
+            at = longest.map(|entry| entry.start).min().unwrap();
+            pages += more;
+            assert!(is_new(at + pages - 1));
+            for page in [at, at + least - 1, at + pages - 1] {
+                world.touch(0, page, Access::Write).unwrap();
+            }
+            world.check();
+        }
+        world.finish();
+    }
+}

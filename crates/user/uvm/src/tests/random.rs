@@ -172,7 +172,7 @@ fn map(world: &mut World, which: usize, op: &Op) {
     }
 }
 
-fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
+pub fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
     let both = &mut world.processes[which];
     let entries: Vec<_> = both.real.map().entries().copied().collect();
     if entries.is_empty() {
@@ -180,7 +180,23 @@ fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
     }
     let entry = entries[pick % entries.len()];
     both.note_giants();
-    let (start, end) = (entry.start, entry.end);
+    let (start, mut end) = (entry.start, entry.end);
+    // Memory of which some has become the process's own object is one mapping, if only one part has not.
+    let kind = |entry: &crate::map::Entry| (entry.prot, entry.flags.without(Flags::OWN));
+    let mut others = usize::from(!entry.flags.has(Flags::OWN));
+    for next in entries.iter().filter(|next| next.start >= entry.end) {
+        others += usize::from(!next.flags.has(Flags::OWN));
+        let is_alike = entry.is_private_anonymous() && next.is_private_anonymous();
+        if end >= start + old
+            || next.start != end
+            || !is_alike
+            || others > 1
+            || kind(next) != kind(&entry)
+        {
+            break;
+        }
+        end = next.end;
+    }
     let flags = RemapFlags { may_move: true, ..RemapFlags::default() };
     let got = both.real.mremap(&mut both.backend, start * PAGE, old * PAGE, new * PAGE, flags);
     let too_little = both.backend.left.is_some() || both.has_lost_anon(start, start + old);
@@ -210,7 +226,16 @@ fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
         }
         return;
     }
-    let Some(to) = model.find_space(new) else { return assert_eq!(got, Err(Error::NoMemory)) };
+    let is_own = entry.flags.has(Flags::OWN);
+    let aligned = match old > entry.end - start {
+        true => model.find_aligned(new, start),
+        false if is_own => model.find_aligned(new, entry.object_page(start)),
+        false => None,
+    };
+    let aligned = aligned.filter(|_| new >= REGION_PAGES);
+    let Some(to) = aligned.or_else(|| model.find_space(new)) else {
+        return assert_eq!(got, Err(Error::NoMemory));
+    };
     assert_eq!(got, Ok(to * PAGE));
     for n in 0..new {
         let page = match n < old {
