@@ -130,12 +130,9 @@ impl Space {
         new: u64,
         flags: RemapFlags,
     ) -> Result<u64, Error> {
-        let (more, end) = (new - old, start + old);
+        let end = start + old;
         let last = pieces.last().ok_or(Error::Fault)?;
-        let too_much = last.prot.has(Prot::WRITE) && more > self.limits.commit / PAGE;
-        if !self.may_add(more) || too_much || !self.map.has_room(3 * pieces.len()) {
-            return Err(Error::NoMemory);
-        }
+        self.may_lengthen(last, new - old, pieces.len())?;
         let is_end = last.end == end && start + new <= self.high;
         if is_end && self.map.is_free_with_guard(end, start + new) {
             self.make_way(b, end, start + new)?;
@@ -148,6 +145,28 @@ impl Space {
         // What is mapped by few entries stays so.
         let aligned = if new >= REGION_PAGES { self.find_aligned(new, start) } else { None };
         let to = aligned.or_else(|| self.find_space(new)).ok_or(Error::NoMemory)?;
+        self.move_pieces(b, pieces, (start, old), (to, new))
+    }
+
+    /// May a range become so many pages longer, as far as limits are concerned, and be moved piece by piece?
+    fn may_lengthen(&self, entry: &Entry, more: u64, pieces: usize) -> Result<(), Error> {
+        let private_write = entry.prot.has(Prot::WRITE) && !entry.flags.has(Flags::SHARED);
+        let too_much = private_write && more > self.limits.commit / PAGE;
+        match self.may_add(more) && !too_much && self.map.has_room(3 * pieces) {
+            true => Ok(()),
+            false => Err(Error::NoMemory),
+        }
+    }
+
+    /// Moves such a range to where nothing is.
+    fn move_pieces(
+        &mut self,
+        b: &mut impl Backend,
+        pieces: &[Entry],
+        (start, old): (u64, u64),
+        (to, new): (u64, u64),
+    ) -> Result<u64, Error> {
+        let (more, end) = (new - old, start + old);
         // What may be refused comes first, at last the one that has anons; then entries are all that changes.
         self.make_way(b, to, to + new)?;
         let is_own = |entry: &&Entry| entry.flags.has(Flags::OWN);
@@ -193,6 +212,10 @@ impl Space {
             old = new;
         }
         let entry = *self.map.find(start).ok_or(Error::Fault)?;
+        if let (Some(pieces), false) = (self.pieces(&entry, start, old)?, flags.dont_unmap) {
+            self.may_lengthen(&entry, new - old, pieces.len())?;
+            return self.move_pieces(b, &pieces, (start, old), (to, new));
+        }
         self.may_resize(&entry, start, old, new)?;
         self.move_entry(b, (start, old), (to, new), flags.dont_unmap)
     }
@@ -204,13 +227,7 @@ impl Space {
         if old > entry.end - start {
             return Err(Error::Fault);
         }
-        let more = new.saturating_sub(old);
-        let private_write = entry.prot.has(Prot::WRITE) && !entry.flags.has(Flags::SHARED);
-        let too_much = private_write && more > self.limits.commit / PAGE;
-        if !self.may_add(more) || too_much || !self.map.has_room(3) {
-            return Err(Error::NoMemory);
-        }
-        Ok(())
+        self.may_lengthen(entry, new.saturating_sub(old), 1)
     }
 
     /// Enters a copy of the entry at `start` at `to`, moves the anons, and unmaps the old range.
