@@ -14,6 +14,9 @@ use unixproto::Errno;
 /// Bytes of a `struct linux_dirent64` before the name.
 const HEADER: usize = 19;
 
+/// Where in a directory of `/proc` names begin that are numbers.
+const NUMBERS: u64 = 1 << 10;
+
 /// Entries of a directory as `getdents64` gives them.
 pub struct Dents {
     bytes: Vec<u8>,
@@ -118,13 +121,23 @@ impl View<'_> {
         dents: &mut Dents,
     ) -> Result<u64, Errno> {
         let mut next = from;
-        let all = self.proc_entries(node)?;
-        for (index, (name, kind, ino)) in all.iter().enumerate().skip(from as usize) {
-            if !dents.add(*ino, index as u64 + 1, *kind, name) {
+        // What is a number keeps its place, whichever others come and go between two calls.
+        let place = |(index, (name, kind, ino)): (usize, crate::procfs::Entry)| {
+            (number_of(&name).map_or(index as u64, |n| NUMBERS + n), name, kind, ino)
+        };
+        let mut all: Vec<_> = self.proc_entries(node)?.into_iter().enumerate().map(place).collect();
+        all.sort_unstable_by_key(|(place, ..)| *place);
+        for (place, name, kind, ino) in all.iter().filter(|(place, ..)| *place >= from) {
+            if !dents.add(*ino, place + 1, *kind, name) {
                 break;
             }
-            next = index as u64 + 1;
+            next = place + 1;
         }
         Ok(next)
     }
+}
+
+/// The number that a name is.
+fn number_of(name: &[u8]) -> Option<u64> {
+    core::str::from_utf8(name).ok()?.parse().ok()
 }
