@@ -201,6 +201,22 @@ impl Pipes {
     pub fn length(&self, pipe: u32) -> usize {
         self.get(pipe).map_or(0, Pipe::length)
     }
+    /// As much as a pipe holds; sets that first unless it is 0.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM`: it is more than pipes have. `EBUSY`: there is more in it, or somebody waits to write.
+    pub fn size(&mut self, pipe: u32, bytes: u64) -> Tried {
+        let it = self.get_mut(pipe)?;
+        if bytes != 0 {
+            let bytes = bytes.max(4096).next_power_of_two();
+            if bytes > RING as u64 {
+                return Err(Errno::EPERM);
+            }
+            it.set_capacity(bytes as usize)?;
+        }
+        count(it.capacity())
+    }
     /// User and group that made a pipe.
     pub fn owner(&self, pipe: u32) -> (u32, u32) {
         self.get(pipe).map_or((0, 0), Pipe::owner)

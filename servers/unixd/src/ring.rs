@@ -17,7 +17,7 @@ use unixproto::Errno;
 
 /// Writes up to this many bytes are not mixed with others.
 const ATOMIC: usize = 4096;
-/// As much as a pipe holds.
+/// As much as a pipe holds, unless it was told otherwise.
 pub const RING: usize = PIPE_BYTES as usize;
 
 /// As much as a pipe has room for at first.
@@ -105,6 +105,8 @@ pub struct Waiting {
 /// A pipe.
 pub struct Pipe {
     memory: Memory,
+    /// As much as it holds.
+    capacity: usize,
     head: usize,
     length: usize,
     /// Descriptions open for reading.
@@ -141,6 +143,7 @@ impl Pipe {
     pub fn new(memory: Memory, fifo: Option<Ino>, owner: (u32, u32)) -> Pipe {
         Pipe {
             memory,
+            capacity: RING,
             head: 0,
             length: 0,
             readers: 0,
@@ -172,7 +175,7 @@ impl Pipe {
     /// Bytes that can be read: what waits to be written is in the pipe, as far as there is room.
     pub fn length(&self) -> usize {
         let waiting = self.lent[WRITE].iter();
-        waiting.fold(self.length, |sum, one| sum.saturating_add(one.left)).min(RING)
+        waiting.fold(self.length, |sum, one| sum.saturating_add(one.left)).min(self.capacity)
     }
     /// Does it hold nothing?
     #[inline]
@@ -231,7 +234,7 @@ impl Pipe {
             }
         }
         if flags & O_ACCMODE != O_RDONLY {
-            if RING - length >= ATOMIC {
+            if self.capacity - length >= ATOMIC {
                 bits |= POLLOUT | POLLWRNORM;
             }
             if self.readers == 0 {
@@ -241,10 +244,27 @@ impl Pipe {
         bits
     }
 
+    /// As much as it holds.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+    /// It is to hold so much, at most [`RING`]: a power of two of pages. Memory that it has is kept.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`: there is more in it, or somebody waits to write.
+    pub fn set_capacity(&mut self, bytes: usize) -> Result<(), Errno> {
+        if self.length() > bytes || !self.lent[WRITE].is_empty() {
+            return Err(Errno::EBUSY);
+        }
+        self.capacity = bytes;
+        Ok(())
+    }
+
     /// Bytes that it has room for.
     #[inline]
     pub fn room(&self) -> usize {
-        RING - self.length
+        self.capacity - self.length
     }
     fn tail(&self) -> usize {
         self.memory.further(self.head, self.length)

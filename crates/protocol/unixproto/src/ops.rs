@@ -1214,6 +1214,13 @@ requests! {
         command: u32
     ) -> Count;
 
+    /// As much as a pipe holds. `EBADF`: it is none.
+    167 PipeSize(
+        /// Description.
+        desc: u32,
+        /// Sets it to that, or a power of two above; 0: does not.
+        bytes: u64
+    ) -> Count;
     /// `semget`. Answers the id.
     164 GetSemaphores(
         /// The key.

@@ -226,8 +226,8 @@ pub trait FileOps: Clone + Into<AnyFile> {
         Ok(0)
     }
 
-    /// Bytes of the ring of a pipe.
-    fn pipe_bytes(&self) -> Result<u64> {
+    /// Bytes that a pipe holds; sets that first unless it is 0.
+    fn pipe_bytes(&self, _bytes: u64) -> Result<u64> {
         Err(Errno::EBADF)
     }
 

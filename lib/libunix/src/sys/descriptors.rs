@@ -76,7 +76,10 @@ pub fn fcntl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
         F_OFD_SETLKW => locks::set(io, fd, arg, lock::DESCRIPTION | lock::WAIT),
         raw::F_GETOWN | raw::F_GETSIG => Ok(0),
         raw::F_SETOWN | raw::F_SETSIG => Ok(0),
-        F_GETPIPE_SZ | F_SETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes()),
+        F_GETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes(0)),
+        // The least that there is.
+        F_SETPIPE_SZ if (arg as i32) < 0 => Err(Errno::EINVAL),
+        F_SETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes((arg as u32).max(1).into())),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -245,6 +245,10 @@ impl Unixd {
     #[inline(never)]
     fn attempt_objects(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
+            Any::PipeSize(op) => {
+                let pipe = pipe_of(self.descs.of(pid, op.desc)?).map_err(|_| Errno::EBADF)?;
+                self.pipes.size(pipe, op.bytes)
+            }
             Any::GetSemaphores(op) => self.opening().get_semaphores(op),
             Any::SemaphoreOps(op) => self.opening().operate(call, op),
             Any::ControlSemaphores(op) => self.opening().control_semaphores(call, op),

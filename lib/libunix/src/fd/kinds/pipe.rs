@@ -56,8 +56,8 @@ impl FileOps for Pipe {
     fn advise(&self) -> Result<u64> {
         Err(Errno::ESPIPE)
     }
-    fn pipe_bytes(&self) -> Result<u64> {
-        Ok(PIPE_BYTES)
+    fn pipe_bytes(&self, bytes: u64) -> Result<u64> {
+        Ok(server::call(op::PipeSize { desc: self.desc, bytes })?.count)
     }
     fn flow(&self) -> Flow {
         Flow::Pipe(self.desc)
