@@ -9,6 +9,7 @@ use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
 use crate::procfs;
 use crate::procs::{Pid, HELD_MAX};
+use crate::segments::Segments;
 use crate::server::sets::Sets;
 use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
@@ -433,6 +434,7 @@ pub struct Handles<'a> {
     pub counters: &'a mut Counters,
     pub sets: &'a mut Sets,
     pub sockets: &'a mut Sockets,
+    pub segments: &'a mut Segments,
     pub clock: &'a mut Clock,
     pub locks: &'a mut AllLocks,
     pub watches: &'a mut Watches,
@@ -523,6 +525,7 @@ impl Handles<'_> {
     pub fn release(&mut self, node: Node) {
         if let Some(gone) = self.tree.release(node) {
             self.pipes.forget_fifo(gone);
+            self.segments.gone(gone);
         }
     }
 }

@@ -7,7 +7,6 @@ use crate::load::Load;
 use crate::names::View;
 use crate::nodes::Node;
 use crate::procs::{Procs, State};
-use crate::segments::Segments;
 use crate::semaphores::Semaphores;
 use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
@@ -51,7 +50,6 @@ pub struct Opening<'a> {
     pub stock: &'a mut Stock,
     pub system: &'a System,
     pub load: &'a Load,
-    pub segments: &'a mut Segments,
     pub semaphores: &'a mut Semaphores,
     pub caller: Speaker,
 }

@@ -9,6 +9,7 @@ use crate::nodes::Node;
 use crate::open::{Opening, LARGE_PAGE};
 use crate::procs::Pid;
 use crate::wait::{count, done, Call, Tried};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use credentials::Capability;
 use files::Claim;
@@ -38,23 +39,23 @@ impl Segment {
 }
 
 /// All of them.
-pub struct Segments(Registry<Segment>);
+pub struct Segments {
+    all: Registry<Segment>,
+    /// Those that were removed, by their files.
+    removed: BTreeMap<Ino, usize>,
+}
 
 impl Default for Segments {
     fn default() -> Segments {
-        Segments(Registry::new(SEGMENTS_MOST))
+        Segments { all: Registry::new(SEGMENTS_MOST), removed: BTreeMap::new() }
     }
 }
 
 impl Segments {
-    /// Forgets those that were removed and that nobody has attached any more.
-    fn forget_gone(&mut self, descs: &Descs) {
-        let gone = |(place, one): (usize, &Entry<Segment>)| {
-            (one.is_removed && one.value.attached(descs) == 0).then_some(place)
-        };
-        let gone: Vec<usize> = self.0.iter().filter_map(gone).collect();
-        for place in gone {
-            self.0.remove(place);
+    /// A file has gone: nobody has it attached any more, if it was that of a segment which was removed.
+    pub fn gone(&mut self, file: Ino) {
+        if let Some(place) = self.removed.remove(&file) {
+            self.all.remove(place);
         }
     }
 }
@@ -67,16 +68,15 @@ impl Opening<'_> {
 
     /// `shmget`.
     pub fn get_segment(&mut self, op: op::GetSegment) -> Tried {
-        self.segments.forget_gone(self.handles.descs);
-        let Some(place) = self.segments.0.named(op.key, op.flags)? else {
+        let Some(place) = self.handles.segments.all.named(op.key, op.flags)? else {
             return self.make_segment(op);
         };
-        let entry = self.segments.0.at(place)?;
+        let entry = self.handles.segments.all.at(place)?;
         if op.bytes > entry.value.bytes {
             return Err(Errno::EINVAL);
         }
         entry.perm.permits(self.procs.get(self.caller.pid)?, op.flags & 0o777)?;
-        count(self.segments.0.id(place) as usize)
+        count(self.handles.segments.all.id(place) as usize)
     }
 
     fn make_segment(&mut self, op: op::GetSegment) -> Tried {
@@ -85,7 +85,7 @@ impl Opening<'_> {
             return Err(Errno::EINVAL);
         }
         let perm = self.perm(op.key, op.flags)?;
-        self.segments.0.room(perm.creator.0)?;
+        self.handles.segments.all.room(perm.creator.0)?;
         let attr = Attr { mode: 0o777, cred: self.cred(), now: self.handles.clock.wall() };
         let files = self.handles.tree.files_mut();
         let file = files.create_unnamed(op.bytes, attr).map_err(|_| Errno::ENOMEM)?;
@@ -100,11 +100,11 @@ impl Opening<'_> {
             used_by: 0,
             is_locked: false,
         };
-        let Ok(place) = self.segments.0.add(perm, segment) else {
+        let Ok(place) = self.handles.segments.all.add(perm, segment) else {
             self.handles.release(Node::Mem(file));
             return Err(Errno::ENOSPC);
         };
-        count(self.segments.0.id(place) as usize)
+        count(self.handles.segments.all.id(place) as usize)
     }
 
     /// Of what the caller makes.
@@ -118,7 +118,7 @@ impl Opening<'_> {
     pub fn attach_segment(&mut self, op: op::AttachSegment) -> Tried {
         self.room(1)?;
         let (pid, now) = (self.caller.pid, self.seconds());
-        let entry = self.segments.0.get(op.id)?;
+        let entry = self.handles.segments.all.get(op.id)?;
         let mut wanted = 0o444;
         if op.write {
             wanted |= 0o222;
@@ -134,7 +134,7 @@ impl Opening<'_> {
             false => (O_RDONLY, Claim::None),
         };
         let opened = self.opened(Object::File(file), flags, None, claim)?;
-        let segment = &mut self.segments.0.get_mut(op.id)?.value;
+        let segment = &mut self.handles.segments.all.get_mut(op.id)?.value;
         (segment.times[0], segment.used_by) = (now, pid);
         Ok(opened)
     }
@@ -142,31 +142,30 @@ impl Opening<'_> {
     /// `shmdt` has unmapped a segment, if it is still there.
     pub fn detach_segment(&mut self, op: op::DetachSegment) -> Tried {
         let (pid, now) = (self.caller.pid, self.seconds());
-        let segment = &mut self.segments.0.get_mut(op.id)?.value;
+        let segment = &mut self.handles.segments.all.get_mut(op.id)?.value;
         (segment.times[1], segment.used_by) = (now, pid);
         done(())
     }
 
     /// `shmctl`.
     pub fn control_segment(&mut self, call: &Call, op: op::ControlSegment) -> Tried {
-        self.segments.forget_gone(self.handles.descs);
         match op.command {
             IPC_INFO | SHM_INFO => return self.segment_info(op.command),
             SHM_STAT | SHM_STAT_ANY => {
                 let place = op.id as usize;
-                let entry = self.segments.0.at(place)?;
+                let entry = self.handles.segments.all.at(place)?;
                 if op.command == SHM_STAT {
                     entry.perm.permits(self.procs.get(self.caller.pid)?, 0o444)?;
                 }
-                let id = self.segments.0.id(place);
+                let id = self.handles.segments.all.id(place);
                 return self.tell_segment(place, id as usize);
             }
             _ => {}
         }
-        let place = self.segments.0.place(op.id)?;
+        let place = self.handles.segments.all.place(op.id)?;
         let now = self.seconds();
         let proc = self.procs.get(self.caller.pid)?;
-        let entry = self.segments.0.at_mut(place)?;
+        let entry = self.handles.segments.all.at_mut(place)?;
         match op.command {
             IPC_STAT => {
                 entry.perm.permits(proc, 0o444)?;
@@ -177,8 +176,8 @@ impl Opening<'_> {
                 if !entry.is_removed {
                     (entry.is_removed, entry.perm.key) = (true, IPC_PRIVATE);
                     let file = entry.value.file;
+                    self.handles.segments.removed.insert(file, place);
                     self.handles.release(Node::Mem(file));
-                    self.segments.forget_gone(self.handles.descs);
                 }
             }
             IPC_SET => {
@@ -203,7 +202,7 @@ impl Opening<'_> {
     fn tell_segment(&mut self, place: usize, answer: usize) -> Tried {
         const DEST: u32 = 0o1000;
         const LOCKED: u32 = 0o2000;
-        let entry = self.segments.0.at(place)?;
+        let entry = self.handles.segments.all.at(place)?;
         let segment = &entry.value;
         let removed = if entry.is_removed { DEST } else { 0 };
         let locked = if segment.is_locked { LOCKED } else { 0 };
@@ -225,7 +224,7 @@ impl Opening<'_> {
 
     /// What there may be, or what there is.
     fn segment_info(&mut self, command: u32) -> Tried {
-        let table = &self.segments.0;
+        let table = &self.handles.segments.all;
         let last = table.iter().map(|(place, _)| place).max().unwrap_or(0);
         let words = match command {
             // shmmax, shmmin, shmmni, shmseg, shmall

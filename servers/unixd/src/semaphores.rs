@@ -121,19 +121,21 @@ pub struct Semaphores {
     sets: Registry<Set>,
     /// Semaphores in all of them.
     count: usize,
+    /// Places of sets in which something is to be undone when a process ends.
+    owing: BTreeMap<Pid, Vec<usize>>,
 }
 
 impl Default for Semaphores {
     fn default() -> Semaphores {
-        Semaphores { sets: Registry::new(SETS_MOST), count: 0 }
+        Semaphores { sets: Registry::new(SETS_MOST), count: 0, owing: BTreeMap::new() }
     }
 }
 
 impl Semaphores {
     /// A process has ended: what it wanted undone is.
     pub fn ended(&mut self, pid: Pid, fx: &mut Effects) {
-        let places: Vec<usize> = self.sets.iter().map(|(place, _)| place).collect();
-        for place in places {
+        // Another set may be there by now, in which there is nothing of it.
+        for place in self.owing.remove(&pid).unwrap_or_default() {
             let Ok(entry) = self.sets.at_mut(place) else { continue };
             let set = &mut entry.value;
             let own: Vec<(u16, i32)> =
@@ -217,6 +219,13 @@ impl Opening<'_> {
                 set.times[0] = now;
                 if alters {
                     set.wake(self.handles.fx);
+                }
+                if operations.iter().any(|one| one.flags & SEM_UNDO != 0) {
+                    let place = self.semaphores.sets.place(op.id)?;
+                    let owing = self.semaphores.owing.entry(pid).or_default();
+                    if !owing.contains(&place) {
+                        owing.push(place);
+                    }
                 }
                 done(())
             }

@@ -4,6 +4,7 @@
 //! maintainer scripts do, this is done: commands that have alternatives get one, and there are the users and
 //! groups that every system has, and those that the packages make.
 
+use crate::progress::Progress;
 use crate::project::Project;
 use crate::setup;
 use anyhow::{bail, ensure, Context, Result};
@@ -124,15 +125,20 @@ impl<'a> Apt<'a> {
             return Ok(());
         }
         eprintln!("x: downloading {} packages from Debian", missing());
+        let progress = Progress::new("downloading packages", missing() as u64);
         let mut apt = self.command(&["--download-only", "-o", "APT::Keep-Downloaded-Packages=1"]);
         let mut child = apt.stdout(Stdio::piped()).spawn().context("cannot start apt-get")?;
         let said = child.stdout.take().context("a pipe")?;
         for line in BufReader::new(said).lines() {
+            // Get:N PLACE SUITE ARCHITECTURE PACKAGE …
             let line = line?;
-            if line.starts_with("Get:") || line.starts_with("Need to get") {
-                eprintln!("x: {line}");
+            let mut words = line.split(' ');
+            if words.next().is_some_and(|first| first.starts_with("Get:")) {
+                progress.at(words.nth(3).unwrap_or_default());
+                progress.advance();
             }
         }
+        drop(progress);
         ensure!(
             child.wait()?.success() && missing() == 0,
             "apt-get could not download the packages: is there a network?"

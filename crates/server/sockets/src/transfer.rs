@@ -142,6 +142,7 @@ impl Sockets {
         if most == 0 && !has_bounds {
             return Ok(Received::default());
         }
+        let was_full = !socket.has_room();
         let mut received = Received::default();
         let (mut index, mut is_first) = (0, true);
         while let Some(message) = socket.queue.get_mut(index) {
@@ -181,15 +182,17 @@ impl Sockets {
             is_first = false;
         }
         if !looks {
-            self.has_room_again(number, changes);
+            changes.push((number, false));
+            if was_full {
+                self.has_room_again(number, changes);
+            }
         }
         Ok(received)
     }
 
-    /// There is room again in a socket: those who send there are told.
+    /// There is room again in a socket that was full: those who send there are told.
     fn has_room_again(&self, number: Number, changes: &mut Changes) {
         let Ok(socket) = self.get(number) else { return };
-        changes.push((number, false));
         if let (Peer::One(peer), true) = (&socket.peer, socket.kind != Kind::Datagram) {
             changes.push((*peer, false));
         }

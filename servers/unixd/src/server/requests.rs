@@ -23,6 +23,25 @@ use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
 use unixproto::{op, Any, Errno};
 
+/// What opening and closing works on, of somebody who may use his other parts meanwhile.
+macro_rules! handles {
+    ($of:expr) => {
+        Handles {
+            descs: &mut $of.descs,
+            pipes: &mut $of.pipes,
+            counters: &mut $of.counters,
+            sets: &mut $of.sets,
+            sockets: &mut $of.sockets,
+            segments: &mut $of.segments,
+            clock: &mut $of.clock,
+            locks: &mut $of.locks,
+            watches: &mut $of.watches,
+            tree: &mut $of.tree,
+            fx: &mut $of.fx,
+        }
+    };
+}
+
 impl Unixd {
     /// Requests that come with capabilities: not tried twice.
     pub(super) fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
@@ -442,21 +461,14 @@ impl Unixd {
 
     /// What opening and closing works on.
     pub(super) fn handles(&mut self) -> Handles<'_> {
-        let Unixd {
-            descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx, ..
-        } = self;
-        Handles { descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx }
+        handles!(self)
     }
 
     fn opening(&mut self) -> Opening<'_> {
-        let Unixd {
-            descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx, ..
-        } = self;
-        let handles =
-            Handles { descs, pipes, counters, sets, sockets, clock, locks, watches, tree, fx };
-        let Unixd { procs, terminal, stock, system, load, segments, semaphores, caller, .. } = self;
-        let caller = *caller;
-        Opening { handles, procs, terminal, stock, system, load, segments, semaphores, caller }
+        let caller = self.caller;
+        let handles = handles!(self);
+        let Unixd { procs, terminal, stock, system, load, semaphores, .. } = self;
+        Opening { handles, procs, terminal, stock, system, load, semaphores, caller }
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {
