@@ -603,8 +603,8 @@ const BUGS: &[Bug] = &[
         name: "pages_of_who_left_a_cnode_are_own",
         changes: &[(
             "crates/user/uvm/src/amap.rs",
-            "        chunk.aliased = chunk.filled;\n        false",
-            "        false",
+            "        chunk.aliased = chunk.filled;\n        Ok(false)",
+            "        Ok(false)",
         )],
         found_by: Test::Host { package: "uvm", test: "who_left_the_cnode_may_have_the_pages_still" },
     },
