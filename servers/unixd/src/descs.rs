@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::disks;
 use crate::effects::Effects;
+use crate::lines::LineId;
 use crate::locks::AllLocks;
 use crate::nodes::{Node, Tree};
 use crate::pipes::Pipes;
@@ -15,6 +16,7 @@ use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
 use crate::sockets::Sockets;
 use crate::streams::Channel;
+use crate::terminal::Terminal;
 use crate::voices::Speaker;
 use crate::wait::{done, Tried};
 use crate::watches::{Source, Watches};
@@ -45,8 +47,10 @@ pub enum Object {
     Shared(OpenFile),
     /// A pipe or fifo, by its number, and the inode of a fifo.
     Pipe(u32, Option<Ino>),
-    /// The terminal.
-    Tty(Option<Ino>),
+    /// A terminal.
+    Tty(LineId, Option<Ino>),
+    /// The other side of a pseudoterminal, by its number.
+    Master(u32, Option<Ino>),
     /// A standard stream that is no terminal.
     Stream(Channel),
     /// A counter that processes share, by its number, and what it is for the library.
@@ -83,7 +87,7 @@ impl Object {
             Object::Shared(file) if file.is_dir => Kind::Directory,
             Object::Shared(_) => Kind::Shared,
             Object::Pipe(..) => Kind::Pipe,
-            Object::Tty(_) => Kind::Tty,
+            Object::Tty(..) | Object::Master(..) => Kind::Tty,
             Object::Stream(_) => Kind::Stream,
             Object::Counter(kind, _) => *kind,
             Object::Set(_) => Kind::Set,
@@ -102,7 +106,9 @@ impl Object {
             Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
             Object::Disk { node, .. } => Some(Node::Mem(*node)),
             Object::Shared(file) => Some(Node::Share(file.node)),
-            Object::Pipe(_, ino) | Object::Tty(ino) => ino.map(Node::Mem),
+            Object::Pipe(_, ino) | Object::Tty(_, ino) | Object::Master(_, ino) => {
+                ino.map(Node::Mem)
+            }
             Object::Dir(node)
             | Object::Path(node)
             | Object::Text(node, _)
@@ -125,7 +131,9 @@ impl Object {
     pub fn source(&self, pid: Pid) -> Option<Source> {
         match self {
             Object::Pipe(pipe, _) => Some(Source::Pipe(*pipe)),
-            Object::Tty(_) | Object::Stream(_) => Some(Source::Terminal),
+            Object::Tty(LineId::Console, _) | Object::Stream(_) => Some(Source::Terminal),
+            Object::Tty(LineId::Pty(number), _) => Some(Source::Pty(*number)),
+            Object::Master(number, _) => Some(Source::Master(*number)),
             Object::Counter(_, number) => Some(Source::Counter(*number)),
             Object::Set(number) => Some(Source::Set(*number)),
             Object::Socket(number) => Some(Source::Socket(*number)),
@@ -435,6 +443,7 @@ pub struct Handles<'a> {
     pub sets: &'a mut Sets,
     pub sockets: &'a mut Sockets,
     pub segments: &'a mut Segments,
+    pub terminal: &'a mut Terminal,
     pub clock: &'a mut Clock,
     pub locks: &'a mut AllLocks,
     pub watches: &'a mut Watches,
@@ -511,7 +520,9 @@ impl Handles<'_> {
             Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
             Object::Disk { .. } | Object::Memory(..) => {}
             Object::Shared(file) => self.tree.close_shared(file),
-            Object::Tty(_) | Object::Stream(_) | Object::Signals(_) => {}
+            Object::Tty(line, _) => self.terminal.closed_line(line, self.fx),
+            Object::Master(number, _) => self.close_master(number),
+            Object::Stream(_) | Object::Signals(_) => {}
         }
         if let Some(node) = desc.object.node() {
             self.release(node);

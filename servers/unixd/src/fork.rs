@@ -12,6 +12,7 @@ use crate::domains::{receive_dispatcher, Domain, OWN};
 use crate::ending::Ending;
 use crate::life::Life;
 use crate::limits::Limits;
+use crate::lines::Controls;
 use crate::names::View;
 use crate::nodes::Tree;
 use crate::procs::*;
@@ -48,8 +49,8 @@ pub struct Births<'a> {
     pub tree: &'a mut Tree,
     pub stock: &'a mut Stock,
     pub system: &'a System,
-    /// The group in the foreground of the terminal, whose id is not given again.
-    pub foreground: Option<Pid>,
+    /// Which groups are in the foreground of terminals: their ids are not given again.
+    pub controls: &'a Controls,
 }
 
 impl Births<'_> {
@@ -62,7 +63,7 @@ impl Births<'_> {
         }
         self.life.procs.may_make_thread(pid)?;
         let uid = self.life.procs.real_user(pid);
-        let child = self.life.procs.new_pid(self.foreground, uid)?;
+        let child = self.life.procs.new_pid(self.controls, uid)?;
         let voice = self.equip(Speaker { pid: child, tid: child })?;
         let parent = self.life.procs.get(pid)?;
         copy_header(parent.session()?.header(), voice.session.header());
@@ -212,7 +213,7 @@ impl Births<'_> {
         }
         let options = if proc.native { 0 } else { options::LINUX };
         self.life.procs.may_make_thread(pid)?;
-        let tid = self.life.procs.new_pid(self.foreground, self.life.procs.real_user(pid))?;
+        let tid = self.life.procs.new_pid(self.controls, self.life.procs.real_user(pid))?;
         let voice = self.equip(Speaker { pid, tid })?;
         let made = receive_dispatcher(voice.endpoint(), options);
         let (dispatcher, shown) = match made {

@@ -3,6 +3,7 @@
 use crate::content::{refused, writer};
 use crate::counters::Origin;
 use crate::descs::{Handles, Heirs, Object, Place};
+use crate::lines::LineId;
 use crate::load::Load;
 use crate::names::View;
 use crate::nodes::Node;
@@ -12,7 +13,6 @@ use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
 use crate::stock::Stock;
 use crate::system::System;
-use crate::terminal::Terminal;
 use crate::voices::Speaker;
 use crate::wait::{done, Call, Outcome, Tried};
 use files::{Claim, Writer};
@@ -38,6 +38,9 @@ pub mod device {
     pub const TTY: u64 = number(5, 0);
     pub const CONSOLE: u64 = number(5, 1);
     pub const SERIAL: u64 = number(4, 64);
+    pub const PTMX: u64 = number(5, 2);
+    /// Pseudoterminals, by their minor numbers.
+    pub const PTS_MAJOR: u64 = 136;
     /// The memory disk, which is a block device.
     pub const RAM_DISK: u64 = number(1, 0);
 }
@@ -46,7 +49,6 @@ pub mod device {
 pub struct Opening<'a> {
     pub handles: Handles<'a>,
     pub procs: &'a Procs,
-    pub terminal: &'a mut Terminal,
     pub stock: &'a mut Stock,
     pub system: &'a System,
     pub load: &'a Load,
@@ -457,18 +459,28 @@ impl Opening<'_> {
             device::FULL => Object::Device(Kind::Full, ino),
             device::RANDOM | device::URANDOM => Object::Device(Kind::Random, ino),
             device::TTY => {
-                if self.terminal.session() != Some(self.procs.get(self.caller.pid)?.sid) {
-                    return Err(Errno::ENXIO);
-                }
-                Object::Tty(Some(ino))
+                let session = self.procs.get(self.caller.pid)?.sid;
+                let Handles { terminal, fx, .. } = &mut self.handles;
+                let line = terminal.controls.of(session).ok_or(Errno::ENXIO)?;
+                terminal.opened(line, fx)?;
+                Object::Tty(line, Some(ino))
             }
             device::CONSOLE | device::SERIAL => {
                 if flags & O_NOCTTY == 0 {
-                    self.terminal.adopt(self.procs, self.caller.pid);
+                    self.handles.terminal.adopt(LineId::Console, self.procs, self.caller.pid);
                 }
-                Object::Tty(Some(ino))
+                Object::Tty(LineId::Console, Some(ino))
             }
-            _ => return Err(Errno::ENXIO),
+            device::PTMX => Object::Master(self.open_master()?, Some(ino)),
+            _ => {
+                let line = LineId::of_device(number).ok_or(Errno::ENXIO)?;
+                let Handles { terminal, fx, .. } = &mut self.handles;
+                terminal.opened(line, fx)?;
+                if flags & O_NOCTTY == 0 {
+                    terminal.adopt(line, self.procs, self.caller.pid);
+                }
+                Object::Tty(line, Some(ino))
+            }
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::descs::Handles;
 use crate::descs::Object;
+use crate::lines::LineId;
 use crate::nodes::Node;
 use crate::open::Opening;
 use crate::pathops::nameless;
@@ -15,8 +16,8 @@ use unixproto::{op, Errno};
 
 impl Opening<'_> {
     fn texts(&self) -> Texts<'_> {
-        let Opening { procs, terminal, system, load, .. } = self;
-        let Handles { clock, tree, descs, .. } = &self.handles;
+        let Opening { procs, system, load, .. } = self;
+        let Handles { clock, tree, descs, terminal, .. } = &self.handles;
         Texts { procs, descs, clock, terminal, system, tree, load }
     }
 
@@ -80,7 +81,8 @@ impl Opening<'_> {
         let object = &self.handles.descs.get(desc)?.object;
         nameless(self.handles.pipes, object).permits(self.cred(), wanted)?;
         match object {
-            Object::Tty(_) => Ok(Object::Tty(None)),
+            // Pseudoterminals always have a name.
+            Object::Tty(LineId::Console, _) => Ok(Object::Tty(LineId::Console, None)),
             Object::Stream(channel) => Ok(Object::Stream(*channel)),
             Object::Pipe(pipe, None) => Ok(Object::Pipe(*pipe, None)),
             _ => Err(Errno::EACCES),

@@ -131,7 +131,8 @@ impl PathOps<'_> {
     fn nameless_stat(&self, desc: u32) -> Result<Stat, Errno> {
         let object = &self.descs.of(self.caller.pid, desc)?.object;
         let (kind, rdev, ino) = match object {
-            Object::Tty(_) => (S_IFCHR, crate::open::device::CONSOLE, 1),
+            Object::Tty(line, _) => (S_IFCHR, line.device(), 1),
+            Object::Master(..) => (S_IFCHR, crate::open::device::PTMX, 1),
             Object::Pipe(pipe, _) => (S_IFIFO, 0, 1 + *pipe as u64),
             Object::Socket(number) => (S_IFSOCK, 0, 1 + *number as u64),
             _ => (S_IFIFO, 0, 1),
@@ -639,7 +640,7 @@ fn exists_in_proc(error: Errno) -> Errno {
 /// Who may open what has no name: pipes belong to whoever made them, the console to the administrator.
 pub fn nameless(pipes: &Pipes, object: &Object) -> memfs::Guard {
     let (mode, (uid, gid)) = match object {
-        Object::Tty(_) => (0o620, (0, 0)),
+        Object::Tty(..) | Object::Master(..) => (0o620, (0, 0)),
         Object::Pipe(pipe, _) => (0o600, pipes.owner(*pipe)),
         Object::Socket(_) => (0o777, (0, 0)),
         _ => (0o600, (0, 0)),

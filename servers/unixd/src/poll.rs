@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::descs::{Descs, Object};
+use crate::lines::LineId;
 use crate::pipes::Pipes;
 use crate::procs::Procs;
 use crate::server::sets::Sets;
@@ -62,7 +63,9 @@ impl Polling<'_> {
                     Object::Set(number) => self.sets.wait(number, caller.tid),
                     Object::Socket(number) => self.sockets.wait(number, caller.tid),
                     Object::Counter(_, number) => self.counters.wait(number, caller.tid),
-                    Object::Tty(_) | Object::Stream(_) => self.terminal.wait(caller.tid),
+                    Object::Tty(line, _) => self.terminal.wait(line, caller.tid),
+                    Object::Stream(_) => self.terminal.wait(LineId::Console, caller.tid),
+                    Object::Master(number, _) => self.terminal.ptys.wait(number, caller.tid),
                     // Whoever looks for signals watches those of its process.
                     Object::Signals(_) => {}
                     // They are always ready.

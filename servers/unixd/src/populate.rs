@@ -10,6 +10,8 @@ use unixproto::Errno;
 const ROOT_PREFIX: &[u8] = b"root/";
 /// The terminal's name in `/dev`.
 pub const CONSOLE: &[u8] = b"console";
+/// Where pseudoterminals have their names.
+pub const PTS: &[u8] = b"dev/pts";
 const DEVICES: [(&[u8], u64, u32); 9] = [
     (b"null", device::NULL, 0o666),
     (b"zero", device::ZERO, 0o666),
@@ -19,7 +21,7 @@ const DEVICES: [(&[u8], u64, u32); 9] = [
     (b"tty", device::TTY, 0o666),
     (CONSOLE, device::CONSOLE, 0o620),
     (b"ttyS0", device::SERIAL, 0o620),
-    (b"ptmx", device::number(5, 2), 0o666),
+    (b"ptmx", device::PTMX, 0o666),
 ];
 const DEV_LINKS: [(&[u8], &[u8]); 4] = [
     (b"fd", b"/proc/self/fd"),
@@ -110,6 +112,7 @@ impl Tree {
             let node = memfs::Node::Symlink(text.to_vec());
             fs.create(dev, name, node, Attr { mode: 0o777, ..attr })?;
         }
+        self.directory(PTS, attr)?;
         self.directory(b"dev/shm", Attr { mode: 0o1777, ..attr })?;
         self.directory(b"tmp", Attr { mode: 0o1777, ..attr })?;
         let proc = self.directory(b"proc", Attr { mode: 0o555, ..attr })?;

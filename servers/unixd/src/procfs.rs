@@ -1,6 +1,7 @@
 //! `/proc`: nodes that are made up when somebody looks.
 
 use crate::descs::Object;
+use crate::lines::LineId;
 use crate::names::View;
 use crate::nodes::Node;
 use crate::procs::{Pid, Proc};
@@ -414,7 +415,9 @@ impl View<'_> {
         }
         Ok(match &desc.object {
             Object::Pipe(pipe, _) => format!("pipe:[{}]", 1 + pipe).into_bytes(),
-            Object::Tty(_) => b"/dev/console".to_vec(),
+            Object::Tty(LineId::Console, _) => b"/dev/console".to_vec(),
+            Object::Tty(LineId::Pty(number), _) => format!("/dev/pts/{number}").into_bytes(),
+            Object::Master(..) => b"/dev/ptmx".to_vec(),
             Object::Stream(_) => b"pipe:[0]".to_vec(),
             Object::Counter(Kind::Timer, _) => b"anon_inode:[timerfd]".to_vec(),
             Object::Set(_) => b"anon_inode:[eventpoll]".to_vec(),

@@ -5,6 +5,7 @@ use crate::cputime::CpuTime;
 use crate::domains::Domain;
 use crate::kin::{Family, Ids};
 use crate::limits::Limits;
+use crate::lines::Controls;
 use crate::nodes::Node;
 use crate::parcels::Parcels;
 use crate::threads::{Thread, Tid};
@@ -315,7 +316,7 @@ impl Procs {
     }
     /// An id that is in use neither for a process nor for a group or session, nor `reserved`, for a new
     /// process or thread of a user. `EAGAIN`: that would be one too many.
-    pub fn new_pid(&mut self, reserved: Option<Pid>, uid: u32) -> Result<Pid, Errno> {
+    pub fn new_pid(&mut self, controls: &Controls, uid: u32) -> Result<Pid, Errno> {
         if !self.users.has_room(uid, 1) {
             return Err(Errno::EAGAIN);
         }
@@ -324,7 +325,7 @@ impl Procs {
             let pid = self.last;
             let is_process = self.table.contains_key(&pid) || self.threads.contains_key(&pid);
             let is_other = self.families.contains_key(&pid) || self.tracees.get(pid).is_some();
-            if !is_process && !is_other && reserved != Some(pid) {
+            if !is_process && !is_other && !controls.has_in_foreground(pid) {
                 return Ok(pid);
             }
         }

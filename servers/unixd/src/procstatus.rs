@@ -73,10 +73,9 @@ impl Texts<'_> {
         let rss_limit = proc.session().map_or(u64::MAX, |session| {
             session.header().limits[limit::RSS as usize][0].load(Relaxed)
         });
-        let owned = self.terminal.session() == Some(proc.sid);
-        let foreground = match (owned, self.terminal.foreground()) {
-            (true, Some(group)) => group as i64,
-            _ => -1,
+        let (terminal, foreground) = match self.terminal.control(proc.sid) {
+            Some((line, group)) => (line.device(), group.map_or(-1, |group| group as i64)),
+            None => (0, -1),
         };
         let mut text = format!(
             "{} ({name}) {} {} {} {} {} {foreground} 0 {} {} 0 0 ",
@@ -85,7 +84,7 @@ impl Texts<'_> {
             proc.parent,
             proc.pgid,
             proc.sid,
-            if owned { 0x501 } else { 0 },
+            terminal,
             usage.faults,
             proc.children_faults,
         );

@@ -1,15 +1,18 @@
-//! The terminal: line discipline, job control; and requests to the standard streams that are none.
+//! Terminals: reading, writing, job control; and requests to the standard streams that are none.
 
 use crate::clock::Clock;
 use crate::console::Console;
 use crate::descs::{Descs, Object};
 use crate::effects::Effects;
+use crate::lines::{Controls, Line, LineId};
 use crate::pipes::{broken, Pipes};
 use crate::procs::{Pid, Procs, FIRST};
+use crate::ptys::{packet, Ptys};
 use crate::sockets::Sockets;
 use crate::streams::{Channel, Streams};
+use crate::threads::Tid;
 use crate::voices::Speaker;
-use crate::wait::{count, Call, Outcome, Tried, Waiters};
+use crate::wait::{count, Call, Outcome, Tried};
 use crate::watches::Source;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -19,46 +22,92 @@ use unixproto::signals::*;
 use unixproto::tty::*;
 use unixproto::{op, Errno};
 
-/// The terminal, and the streams, with which it shares the way in and out.
+/// The terminals, and the streams, with which that of the machine shares the way in and out.
 #[derive(Default)]
 pub struct Terminal {
-    /// The line discipline. Without a device, its output queue is that of the streams too.
-    tty: Tty,
-    /// The session whose controlling terminal it is.
-    session: Option<Pid>,
-    /// The process group in the foreground.
-    foreground: Option<Pid>,
+    /// That of the machine. Without a device, its output queue is that of the streams too, and those who wait for them wait
+    /// for it.
+    console: Line,
+    /// The pseudoterminals.
+    pub ptys: Ptys,
+    /// Whose controlling terminals they are.
+    pub controls: Controls,
     /// What is typed goes through the line discipline.
     interactive: bool,
     /// The standard streams.
     streams: Streams,
-    waiters: Waiters,
 }
 
 impl Terminal {
-    /// The session whose controlling terminal it is.
-    pub fn session(&self) -> Option<Pid> {
-        self.session
+    /// A terminal.
+    fn line(&self, id: LineId) -> Result<&Line, Errno> {
+        match id {
+            LineId::Console => Ok(&self.console),
+            LineId::Pty(number) => Ok(&self.ptys.get(number)?.line),
+        }
     }
-    /// The process group in the foreground.
-    pub fn foreground(&self) -> Option<Pid> {
-        self.foreground
+    /// The same, to be changed, and whose it is.
+    fn line_mut(&mut self, id: LineId) -> Result<(&mut Line, &mut Controls), Errno> {
+        let line = match id {
+            LineId::Console => &mut self.console,
+            LineId::Pty(number) => &mut self.ptys.get_mut(number)?.line,
+        };
+        Ok((line, &mut self.controls))
+    }
+    /// Has the master of a pseudoterminal gone?
+    fn has_hung_up(&self, id: LineId) -> bool {
+        match id {
+            LineId::Console => false,
+            LineId::Pty(number) => self.ptys.get(number).map_or(true, |pty| pty.has_hung_up),
+        }
+    }
+    /// The controlling terminal of a session, and the process group in its foreground.
+    pub fn control(&self, session: Pid) -> Option<(LineId, Option<Pid>)> {
+        let id = self.controls.of(session)?;
+        Some((id, self.controls.foreground(self.line(id).ok()?)))
     }
     /// The ways in and out.
     pub fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }
-    /// It is no session's any more. Returns the group that was in the foreground.
-    pub fn disown(&mut self) -> Option<Pid> {
-        self.session = None;
-        self.foreground.take()
-    }
-    /// A session leader without terminal that opens the terminal makes it its own.
-    pub fn adopt(&mut self, procs: &Procs, pid: Pid) {
-        let Ok(proc) = procs.get(pid) else { return };
-        if proc.sid == pid && self.session.is_none() {
-            (self.session, self.foreground) = (Some(pid), Some(proc.pgid));
+    /// The leader of a session has gone, whose terminal is nobody's now: those in the foreground there are told so. Those who
+    /// are stopped go on only at the terminal of the machine.
+    pub fn leader_gone(&mut self, session: Pid, fx: &mut Effects) {
+        let (id, foreground) = self.controls.end(session);
+        if let Some(Ok((line, controls))) = id.map(|id| self.line_mut(id)) {
+            controls.disown(line);
         }
+        let Some(group) = foreground else { return };
+        fx.post_group(group, SIGHUP);
+        if id == Some(LineId::Console) {
+            fx.post_group(group, SIGCONT);
+        }
+    }
+    /// A session leader without terminal that opens one makes it its own.
+    pub fn adopt(&mut self, id: LineId, procs: &Procs, pid: Pid) {
+        if self.has_hung_up(id) {
+            return;
+        }
+        if let Ok((line, controls)) = self.line_mut(id) {
+            controls.adopt((id, line), procs, pid);
+        }
+    }
+    /// One more description of a terminal. See [`Ptys::open`].
+    pub fn opened(&mut self, id: LineId, fx: &mut Effects) -> Result<(), Errno> {
+        match id {
+            LineId::Console => Ok(()),
+            LineId::Pty(number) => self.ptys.open(number, fx),
+        }
+    }
+    /// One less.
+    pub fn closed_line(&mut self, id: LineId, fx: &mut Effects) {
+        if let LineId::Pty(number) = id {
+            self.ptys.close(number, fx);
+        }
+    }
+    /// The master of a pseudoterminal is gone.
+    pub fn hang_up(&mut self, number: u32, fx: &mut Effects) {
+        self.ptys.hang_up(number, &mut self.controls, fx);
     }
     /// One whose way in and out these are.
     pub fn over(streams: Streams) -> Terminal {
@@ -72,42 +121,47 @@ impl Terminal {
     pub fn has_room(&self) -> bool {
         self.interactive || self.streams.has_room()
     }
-    /// `POLL*` bits of the terminal.
-    pub fn tty_ready(&self) -> u16 {
+    /// `POLL*` bits of a terminal.
+    pub fn tty_ready(&self, id: LineId) -> u16 {
+        if let LineId::Pty(number) = id {
+            return self.ptys.line_ready(number);
+        }
         let mut bits = 0;
-        if self.tty.readable() || self.at_end() {
+        if self.console.tty.readable() || self.at_end() {
             bits |= POLLIN | POLLRDNORM;
         }
-        if self.tty.writable() {
+        if self.console.tty.writable() {
             bits |= POLLOUT | POLLWRNORM;
         }
         bits
     }
     /// `POLL*` bits of a stream.
     pub fn stream_ready(&self, channel: Channel) -> u16 {
-        self.streams.ready(channel, self.tty.writable())
+        self.streams.ready(channel, self.console.tty.writable())
     }
-    /// Notes that a process waits for either.
-    pub fn wait(&mut self, pid: Pid) {
-        self.waiters.add(pid);
+    /// Notes that a thread waits for a terminal, or for a stream.
+    pub fn wait(&mut self, id: LineId, tid: Tid) {
+        if let Ok((line, _)) = self.line_mut(id) {
+            line.waiters.add(tid);
+        }
     }
     /// Bytes that wait to be sent.
     #[inline]
     pub fn pending_output(&self) -> usize {
-        self.tty.pending_output()
+        self.console.tty.pending_output()
     }
     /// Is there room for more output?
     pub fn is_writable(&self) -> bool {
-        self.tty.writable()
+        self.console.tty.writable()
     }
     /// Takes bytes to be sent. Returns how many.
     pub fn output(&mut self, bytes: &mut [u8]) -> usize {
-        self.tty.output(bytes)
+        self.console.tty.output(bytes)
     }
 
-    /// Something about the terminal has changed.
+    /// Something about the terminal of the machine has changed.
     pub fn wake(&mut self, data: bool, fx: &mut Effects) {
-        self.waiters.drain().for_each(|tid| fx.wake(tid));
+        self.console.waiters.drain().for_each(|tid| fx.wake(tid));
         fx.changed(Source::Terminal, data);
     }
 
@@ -115,7 +169,7 @@ impl Terminal {
     pub fn came(&mut self, byte: u8, fx: &mut Effects) {
         self.streams.came(byte, !self.interactive);
         if self.interactive {
-            self.typed(byte, fx);
+            self.console.typed(byte, &self.controls, fx);
         }
     }
 
@@ -125,7 +179,7 @@ impl Terminal {
         let mut bytes = Vec::new();
         while self.interactive && self.streams.available() > 0 {
             self.streams.typed(&mut bytes);
-            bytes.drain(..).for_each(|byte| self.typed(byte, fx));
+            bytes.drain(..).for_each(|byte| self.console.typed(byte, &self.controls, fx));
         }
         if changes.input || changes.room {
             self.wake(changes.input, fx);
@@ -140,8 +194,8 @@ impl Terminal {
 
     /// Sends what waits to be shown over the device, as far as there is room.
     pub fn show(&mut self) {
-        let Terminal { tty, streams, .. } = self;
-        streams.show(|buffer| tty.output(buffer));
+        let Terminal { console, streams, .. } = self;
+        streams.show(|buffer| console.tty.output(buffer));
     }
 
     /// Sends everything that waits over the device, and waits until the host has taken it.
@@ -159,15 +213,6 @@ impl Terminal {
         self.streams.drain();
     }
 
-    /// A key.
-    fn typed(&mut self, byte: u8, fx: &mut Effects) {
-        if let Some(signal) = self.tty.input(byte) {
-            if let Some(group) = self.foreground {
-                fx.post_group(group, signal);
-            }
-        }
-    }
-
     /// No more than `bytes` will come, counted from the start.
     pub fn input_ends(&mut self, bytes: u64, fx: &mut Effects) {
         self.streams.end_after(bytes);
@@ -182,28 +227,17 @@ impl Terminal {
 
     /// The window has another size.
     pub fn resized(&mut self, rows: u16, columns: u16, fx: &mut Effects) {
-        let mut size = self.tty.winsize;
+        let mut size = self.console.tty.winsize;
         size.fields[0] = rows;
         size.fields[1] = columns;
-        self.set_winsize(size, fx);
-    }
-
-    fn set_winsize(&mut self, size: Winsize, fx: &mut Effects) {
-        if self.tty.winsize == size {
-            return;
-        }
-        self.tty.winsize = size;
-        if let Some(group) = self.foreground {
-            fx.post_group(group, SIGWINCH);
-        }
+        self.console.set_winsize(size, &self.controls, fx);
     }
 
     /// The terminal of the first process, if it has one.
     pub fn begin(&mut self, interactive: bool, has: bool) {
         self.interactive = interactive;
         if has {
-            self.session = Some(FIRST);
-            self.foreground = Some(FIRST);
+            self.controls.give((LineId::Console, &mut self.console), FIRST, FIRST);
         }
     }
 }
@@ -223,9 +257,19 @@ pub struct TtyOps<'a> {
 
 impl TtyOps<'_> {
     /// Is it in the background of the terminal's session?
-    fn in_background(&self, pid: Pid) -> bool {
+    fn in_background(&self, line: &Line, pid: Pid) -> bool {
         let Ok(proc) = self.procs.get(pid) else { return false };
-        self.terminal.session == Some(proc.sid) && self.terminal.foreground != Some(proc.pgid)
+        line.session() == Some(proc.sid)
+            && self.terminal.controls.foreground(line) != Some(proc.pgid)
+    }
+
+    /// A process in the background is stopped if it touches a terminal, or may not: see [`TtyOps::check_background`].
+    fn check(&mut self, id: LineId, pid: Pid, signal: u32) -> Result<(), Errno> {
+        let in_background = self.in_background(self.terminal.line(id)?, pid);
+        match in_background.then(|| self.check_background(pid, signal)).flatten() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
     /// A process in the background touches the terminal: its group is stopped, or it may not.
@@ -245,49 +289,117 @@ impl TtyOps<'_> {
         Some(Errno::EINTR)
     }
 
-    /// Reads from the terminal.
+    /// Reads from a terminal.
     #[inline(never)]
     pub fn tty_read(
         &mut self,
-        pid: Pid,
+        id: LineId,
         call: &mut Call,
         bytes: usize,
         nonblocking: bool,
     ) -> Tried {
-        if self.in_background(pid) {
-            if let Some(error) = self.check_background(pid, SIGTTIN) {
-                return Err(error);
-            }
+        self.check(id, self.caller.pid, SIGTTIN)?;
+        if self.terminal.has_hung_up(id) {
+            // Only whoever waited for something is told so.
+            return if call.kept == WAITED { Err(Errno::EIO) } else { count(0) };
         }
         let mut buffer = [0; 4096];
         let bytes = bytes.min(buffer.len());
-        let at_end = self.terminal.at_end();
-        match self.terminal.tty.read(&mut buffer[..bytes], call.late) {
+        let at_end = id == LineId::Console && self.terminal.at_end();
+        let (line, _) = self.terminal.line_mut(id)?;
+        match line.tty.read(&mut buffer[..bytes], call.late) {
             Input::Bytes(bytes) => {
-                self.fx.changed(Source::Terminal, false);
+                self.changed(id, (false, false));
                 self.procs.put(self.caller, &buffer[..bytes])?;
                 count(bytes)
             }
             Input::None if at_end => count(0),
             Input::None if nonblocking => Err(Errno::EAGAIN),
             Input::None => {
-                self.terminal.wait(self.caller.tid);
-                let timeout = self.terminal.tty.read_timeout_ns();
+                line.waiters.add(self.caller.tid);
+                call.kept = WAITED;
+                let timeout = line.tty.read_timeout_ns();
                 Ok(Outcome::Block(timeout.map_or(0, |ns| self.clock.deadline(ns))))
             }
         }
     }
 
-    /// Writes to the terminal.
-    #[inline(never)]
-    pub fn tty_write(&mut self, pid: Pid, call: &mut Call, nonblocking: bool) -> Tried {
-        let tostop = self.terminal.tty.termios().lflag & TOSTOP != 0;
-        if tostop && call.done == 0 && self.in_background(pid) {
-            if let Some(error) = self.check_background(pid, SIGTTOU) {
-                return Err(error);
+    /// Something has happened to a terminal; `to_line`, `to_master`: there is more to be read there.
+    fn changed(&mut self, id: LineId, more: (bool, bool)) {
+        match id {
+            LineId::Console => self.fx.changed(Source::Terminal, more.0),
+            LineId::Pty(number) => {
+                if let Ok(pty) = self.terminal.ptys.get_mut(number) {
+                    pty.wake(number, more, self.fx);
+                }
             }
         }
-        self.console_write(call, nonblocking, Tty::write)
+    }
+
+    /// Writes to a terminal.
+    #[inline(never)]
+    pub fn tty_write(&mut self, id: LineId, call: &mut Call, nonblocking: bool) -> Tried {
+        let tostop = self.terminal.line(id)?.tty.termios().lflag & TOSTOP != 0;
+        if tostop && call.done == 0 {
+            self.check(id, self.caller.pid, SIGTTOU)?;
+        }
+        if self.terminal.has_hung_up(id) {
+            return Err(Errno::EIO);
+        }
+        self.put_out(id, call, nonblocking, Tty::write)
+    }
+
+    /// Reads what programs show on a pseudoterminal.
+    #[inline(never)]
+    pub fn master_read(&mut self, number: u32, bytes: usize, nonblocking: bool) -> Tried {
+        let mut buffer = [0; 4096];
+        let bytes = bytes.min(buffer.len());
+        let pty = self.terminal.ptys.get_mut(number)?;
+        match pty.read(&mut buffer[..bytes])? {
+            Some(bytes) => {
+                pty.wake(number, (false, false), self.fx);
+                self.procs.put(self.caller, &buffer[..bytes])?;
+                count(bytes)
+            }
+            None if nonblocking => Err(Errno::EAGAIN),
+            None => {
+                pty.waiters.add(self.caller.tid);
+                Ok(Outcome::Block(0))
+            }
+        }
+    }
+
+    /// Types at a pseudoterminal.
+    #[inline(never)]
+    pub fn master_write(&mut self, number: u32, call: &mut Call, nonblocking: bool) -> Tried {
+        let (total, before) = (call.lengths.0, call.done);
+        let Terminal { ptys, controls, .. } = &mut *self.terminal;
+        let pty = ptys.get_mut(number)?;
+        let stopped = pty.line.tty.is_stopped();
+        let mut buffer = [0; 2048];
+        while call.done < total && pty.line.tty.has_room_for_input() {
+            let part = &mut buffer[..2048.min(total - call.done)];
+            self.procs.session_of(self.caller.tid)?.read(call.done, part);
+            for &byte in &*part {
+                if !pty.line.tty.has_room_for_input() {
+                    break;
+                }
+                pty.line.typed(byte, controls, self.fx);
+                call.done += 1;
+            }
+        }
+        pty.tell_of_stop(stopped);
+        if call.done > before {
+            pty.wake(number, (true, true), self.fx);
+        }
+        match call.done {
+            done if done == total || nonblocking && done > 0 => count(done),
+            _ if nonblocking => Err(Errno::EAGAIN),
+            _ => {
+                pty.waiters.add(self.caller.tid);
+                Ok(Outcome::Block(0))
+            }
+        }
     }
 
     /// Writes to a stream.
@@ -301,15 +413,16 @@ impl TtyOps<'_> {
             return broken(self.caller, call.done, self.fx);
         }
         if !self.terminal.has_device() {
-            return self.console_write(call, nonblocking, Tty::write_plain);
+            return self.put_out(LineId::Console, call, nonblocking, Tty::write_plain);
         }
         let session = self.procs.session_of(self.caller.tid)?;
         call.done += self.terminal.streams.write(channel, session, call.done, total);
-        self.written(call, nonblocking)
+        self.written(LineId::Console, call, nonblocking)
     }
 
-    fn console_write(
+    fn put_out(
         &mut self,
+        id: LineId,
         call: &mut Call,
         nonblocking: bool,
         write: fn(&mut Tty, &[u8]) -> usize,
@@ -319,28 +432,31 @@ impl TtyOps<'_> {
         while call.done < total {
             let part = &mut buffer[..2048.min(total - call.done)];
             self.procs.session_of(self.caller.tid)?.read(call.done, part);
-            let written = write(&mut self.terminal.tty, part);
+            let (line, _) = self.terminal.line_mut(id)?;
+            let written = write(&mut line.tty, part);
             call.done += written;
             if written < part.len() {
-                self.console.output(self.terminal, self.clock, self.fx);
-                if !self.terminal.tty.writable() {
+                if id == LineId::Console {
+                    self.console.output(self.terminal, self.clock, self.fx);
+                }
+                if !self.terminal.line(id)?.tty.writable() {
                     break;
                 }
             }
         }
-        self.written(call, nonblocking)
+        self.written(id, call, nonblocking)
     }
 
     /// Answers a writer, or has it wait for more room.
-    fn written(&mut self, call: &Call, nonblocking: bool) -> Tried {
-        self.fx.changed(Source::Terminal, false);
+    fn written(&mut self, id: LineId, call: &Call, nonblocking: bool) -> Tried {
+        self.changed(id, (false, true));
         if call.done == call.lengths.0 || nonblocking && call.done > 0 {
             return count(call.done);
         }
         if nonblocking {
             return Err(Errno::EAGAIN);
         }
-        self.terminal.wait(self.caller.tid);
+        self.terminal.wait(id, self.caller.tid);
         Ok(Outcome::Block(0))
     }
 
@@ -355,7 +471,7 @@ impl TtyOps<'_> {
             if nonblocking {
                 return Err(Errno::EAGAIN);
             }
-            self.terminal.wait(self.caller.tid);
+            self.terminal.wait(LineId::Console, self.caller.tid);
             return Ok(Outcome::Block(0));
         }
         let was_full = !streams.has_room();
@@ -370,27 +486,37 @@ impl TtyOps<'_> {
     /// Input and output control.
     pub fn ioctl(&mut self, pid: Pid, call: &Call, op: op::Ioctl) -> Tried {
         let desc = self.descs.of(pid, op.desc)?;
-        let waiting = match desc.object {
-            Object::Tty(_) => self.terminal.tty.available(),
-            Object::Stream(Channel::Input) => self.terminal.streams.available(),
-            Object::Stream(_) => 0,
-            Object::Pipe(pipe, _) => self.pipes.length(pipe),
-            Object::Socket(number) => self.sockets.all.unread(number)?,
+        let (waiting, end) = match desc.object {
+            Object::Tty(id, _) => {
+                if self.terminal.has_hung_up(id) {
+                    return Err(if op.command == TIOCSPGRP { Errno::ENOTTY } else { Errno::EIO });
+                }
+                (self.terminal.line(id)?.tty.available(), Some(End { id, master: None }))
+            }
+            Object::Master(number, _) => {
+                let waiting = self.terminal.ptys.get(number)?.line.tty.pending_output();
+                (waiting, Some(End { id: LineId::Pty(number), master: Some(number) }))
+            }
+            Object::Stream(Channel::Input) => (self.terminal.streams.available(), None),
+            Object::Stream(_) => (0, None),
+            Object::Pipe(pipe, _) => (self.pipes.length(pipe), None),
+            Object::Socket(number) => (self.sockets.all.unread(number)?, None),
             Object::Path(_) => return Err(Errno::EBADF),
             _ => return Err(Errno::ENOTTY),
         };
         if op.command == FIONREAD {
             return self.give(&(waiting as u32).to_le_bytes());
         }
-        if !matches!(desc.object, Object::Tty(_)) {
-            return Err(Errno::ENOTTY);
-        }
+        let end = end.ok_or(Errno::ENOTTY)?;
         let shape = shape(op.command).ok_or(Errno::ENOTTY)?;
         let input = self.procs.a(self.caller, call)?;
         if input.len() != shape.input {
             return Err(Errno::EINVAL);
         }
-        self.tty_control(pid, op, &input)
+        match end.master {
+            Some(number) => self.master_control(number, pid, op, &input),
+            None => self.tty_control(end, pid, op, &input),
+        }
     }
 
     fn give(&mut self, bytes: &[u8]) -> Tried {
@@ -398,27 +524,77 @@ impl TtyOps<'_> {
         count(bytes.len())
     }
 
-    fn tty_control(&mut self, pid: Pid, op: op::Ioctl, input: &[u8]) -> Tried {
-        let (sid, pgid) = self.procs.get(pid).map(|proc| (proc.sid, proc.pgid))?;
-        let ours = self.terminal.session == Some(sid);
+    /// What only a master does, and then what a terminal does.
+    fn master_control(&mut self, number: u32, pid: Pid, op: op::Ioctl, input: &[u8]) -> Tried {
+        let pty = self.terminal.ptys.get_mut(number)?;
+        let flag = word(input).is_ok_and(|word| word != 0);
         match op.command {
-            TCGETS => self.give(&self.terminal.tty.termios().to_bytes()),
-            TCSETS | TCSETSW | TCSETSF => self.set_termios(pid, op.command, input),
-            TIOCGWINSZ => self.give(&self.terminal.tty.winsize.to_bytes()),
-            TIOCSWINSZ => {
-                let size = input.try_into().map_err(|_| Errno::EINVAL)?;
-                self.terminal.set_winsize(Winsize::from_bytes(size), self.fx);
+            TIOCGPTN => self.give(&number.to_le_bytes()),
+            TIOCSPTLCK => {
+                pty.is_locked = flag;
                 count(0)
             }
-            TIOCGPGRP if ours => {
-                let group = self.terminal.foreground.unwrap_or(0);
+            TIOCGPTLCK => {
+                let locked = u32::from(pty.is_locked);
+                self.give(&locked.to_le_bytes())
+            }
+            TIOCPKT => {
+                pty.set_packet(flag);
+                count(0)
+            }
+            TIOCGPKT => {
+                let packet = u32::from(pty.is_packet());
+                self.give(&packet.to_le_bytes())
+            }
+            TIOCSIG => {
+                let signal = op.value as u32;
+                if !matches!(signal, SIGINT | SIGQUIT | SIGTSTP) {
+                    return Err(Errno::EINVAL);
+                }
+                if let Some(group) = self.terminal.controls.foreground(&pty.line) {
+                    self.fx.post_group(group, signal);
+                }
+                count(0)
+            }
+            _ => {
+                let end = End { id: LineId::Pty(number), master: Some(number) };
+                self.tty_control(end, pid, op, input)
+            }
+        }
+    }
+
+    fn tty_control(&mut self, end: End, pid: Pid, op: op::Ioctl, input: &[u8]) -> Tried {
+        let End { id, master } = end;
+        let (sid, pgid) = self.procs.get(pid).map(|proc| (proc.sid, proc.pgid))?;
+        let (line, controls) = self.terminal.line_mut(id)?;
+        let ours = line.session() == Some(sid);
+        match op.command {
+            TCGETS => {
+                let bytes = line.tty.termios().to_bytes();
+                self.give(&bytes)
+            }
+            TCSETS | TCSETSW | TCSETSF => self.set_termios(id, pid, op.command, input),
+            TIOCGWINSZ => {
+                let bytes = line.tty.winsize.to_bytes();
+                self.give(&bytes)
+            }
+            TIOCSWINSZ => {
+                let size = input.try_into().map_err(|_| Errno::EINVAL)?;
+                line.set_winsize(Winsize::from_bytes(size), controls, self.fx);
+                count(0)
+            }
+            TIOCGPGRP if ours || master.is_some() => {
+                let group = controls.foreground(line).unwrap_or(0);
                 self.give(&group.to_le_bytes())
             }
-            TIOCSPGRP if ours => self.set_foreground(pid, input),
-            TIOCGSID if ours => self.give(&sid.to_le_bytes()),
+            TIOCSPGRP if ours => self.set_foreground(id, pid, input),
+            TIOCGSID if ours || master.is_some() => {
+                let session = line.session().ok_or(Errno::ENOTTY)?;
+                self.give(&session.to_le_bytes())
+            }
             TIOCSCTTY => {
-                self.terminal.adopt(self.procs, pid);
-                let taken = self.terminal.session == Some(sid);
+                self.terminal.adopt(id, self.procs, pid);
+                let taken = self.terminal.line(id)?.session() == Some(sid) && sid == pid;
                 if taken {
                     count(0)
                 } else {
@@ -427,70 +603,107 @@ impl TtyOps<'_> {
             }
             TIOCNOTTY if ours => {
                 if sid == pid {
-                    let group = self.terminal.disown().unwrap_or(pgid);
+                    let group = controls.disown(line).unwrap_or(pgid);
                     self.fx.post_group(group, SIGHUP);
                     self.fx.post_group(group, SIGCONT);
                 }
                 count(0)
             }
             TIOCOUTQ => {
-                let bytes = self.terminal.tty.pending_output() as u32;
+                // What a program writes to a pseudoterminal is there at once.
+                let bytes =
+                    if id == LineId::Console { line.tty.pending_output() as u32 } else { 0 };
                 self.give(&bytes.to_le_bytes())
             }
-            TCFLSH => self.flush(op.value),
+            TCFLSH => self.flush(end, op.value),
             TCSBRK | TCSBRKP | TCXONC | TIOCEXCL | TIOCNXCL => count(0),
             _ => Err(Errno::ENOTTY),
         }
     }
 
-    fn set_termios(&mut self, pid: Pid, command: u32, input: &[u8]) -> Tried {
-        if self.in_background(pid) {
-            if let Some(error) = self.check_background(pid, SIGTTOU) {
-                return Err(error);
+    fn set_termios(&mut self, id: LineId, pid: Pid, command: u32, input: &[u8]) -> Tried {
+        self.check(id, pid, SIGTTOU)?;
+        let bytes = input.try_into().map_err(|_| Errno::EINVAL)?;
+        let (line, _) = self.terminal.line_mut(id)?;
+        if command == TCSETSF {
+            line.tty.flush_input();
+        }
+        let (stopped, usual) = (line.tty.is_stopped(), line.tty.has_usual_flow_keys());
+        line.tty.set_termios(Termios::from_bytes(bytes));
+        match id {
+            LineId::Console => self.terminal.wake(false, self.fx),
+            LineId::Pty(number) => {
+                let pty = self.terminal.ptys.get_mut(number)?;
+                pty.tell_of_stop(stopped);
+                match (usual, pty.line.tty.has_usual_flow_keys()) {
+                    (true, false) => pty.tell(packet::NO_STOP),
+                    (false, true) => pty.tell(packet::DO_STOP),
+                    _ => {}
+                }
+                pty.wake(number, (true, true), self.fx);
             }
         }
-        let bytes = input.try_into().map_err(|_| Errno::EINVAL)?;
-        if command == TCSETSF {
-            self.terminal.tty.flush_input();
-        }
-        self.terminal.tty.set_termios(Termios::from_bytes(bytes));
-        self.terminal.wake(false, self.fx);
         count(0)
     }
 
-    fn set_foreground(&mut self, pid: Pid, input: &[u8]) -> Tried {
-        let bytes = input.try_into().map_err(|_| Errno::EINVAL)?;
-        let group = u32::from_le_bytes(bytes);
+    fn set_foreground(&mut self, id: LineId, pid: Pid, input: &[u8]) -> Tried {
+        let group = word(input)?;
         let sid = self.procs.get(pid)?.sid;
         if group == 0 || group > i32::MAX as u32 {
             return Err(Errno::EINVAL);
         }
-        if self.in_background(pid) {
-            if let Some(error) = self.check_background(pid, SIGTTOU) {
-                return Err(error);
-            }
-        }
+        self.check(id, pid, SIGTTOU)?;
         if self.procs.members(group).next().is_none() {
             return Err(Errno::ESRCH);
         }
         if !self.procs.members(group).any(|proc| proc.sid == sid) {
             return Err(Errno::EPERM);
         }
-        self.terminal.foreground = Some(group);
+        let (line, controls) = self.terminal.line_mut(id)?;
+        controls.set_foreground(line, group);
         count(0)
     }
 
-    fn flush(&mut self, which: u64) -> Tried {
+    /// Forgets what came and was not read, and what was not sent: what one side of a pseudoterminal has written is at the
+    /// other side at once.
+    fn flush(&mut self, end: End, which: u64) -> Tried {
         if which > 2 {
             return Err(Errno::EINVAL);
         }
-        if which != 1 {
-            self.terminal.tty.flush_input();
+        let (read, written) = (which != 1, which != 0);
+        let (line, _) = self.terminal.line_mut(end.id)?;
+        match end.master {
+            None if read => line.tty.flush_input(),
+            Some(_) if read => line.tty.flush_output(),
+            _ => {}
         }
-        if which != 0 {
-            self.terminal.tty.flush_output();
+        match end {
+            End { id: LineId::Console, .. } if written => line.tty.flush_output(),
+            End { id: LineId::Pty(number), master: None } => {
+                let pty = self.terminal.ptys.get_mut(number)?;
+                let statuses = [(read, packet::FLUSH_READ), (written, packet::FLUSH_WRITE)];
+                statuses.iter().filter(|(is, _)| *is).for_each(|(_, status)| pty.tell(*status));
+            }
+            _ => {}
         }
-        self.fx.changed(Source::Terminal, false);
+        self.changed(end.id, (false, false));
         count(0)
     }
+}
+
+/// What a request to read keeps when it begins to wait.
+const WAITED: u32 = 1;
+
+/// One side of a terminal.
+#[derive(Clone, Copy)]
+struct End {
+    /// Which terminal.
+    id: LineId,
+    /// It is the master of the pseudoterminal with this number.
+    master: Option<u32>,
+}
+
+/// The only word of an argument.
+fn word(input: &[u8]) -> Result<u32, Errno> {
+    Ok(u32::from_le_bytes(input.try_into().map_err(|_| Errno::EINVAL)?))
 }

@@ -55,8 +55,12 @@ struct Watcher {
 pub enum Source {
     /// A pipe, by its number.
     Pipe(u32),
-    /// The terminal and the stream, which share the serial port.
+    /// The terminal of the machine and the streams, which share the serial port.
     Terminal,
+    /// A pseudoterminal, by its number.
+    Pty(u32),
+    /// The master of one.
+    Master(u32),
     /// A counter, by its number.
     Counter(u32),
     /// A set of `epoll`, by its number.
@@ -117,7 +121,8 @@ impl Sources<'_> {
             Object::Set(number) => self.sets.ready(number, self, nests),
             Object::Socket(number) => self.sockets.ready(number),
             Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),
-            Object::Tty(_) => self.terminal.tty_ready(),
+            Object::Tty(line, _) => self.terminal.tty_ready(line),
+            Object::Master(number, _) => self.terminal.ptys.master_ready(number),
             Object::Stream(channel) => self.terminal.stream_ready(channel),
             Object::Counter(_, number) => self.counters.ready(number, self.clock.now()),
             Object::Signals(set) => match self.looker {

@@ -51,4 +51,10 @@ ioctls! {
     TIOCNOTTY, 0, 0;
     TCSBRKP, 0, 0;
     TIOCGSID, 0, 4;
+    TIOCGPTN, 0, 4;
+    TIOCSPTLCK, 4, 0;
+    TIOCGPTLCK, 0, 4;
+    TIOCPKT, 4, 0;
+    TIOCGPKT, 0, 4;
+    TIOCSIG, 0, 0;
 }

@@ -28,7 +28,7 @@ impl Tty {
     }
 
     fn end_line(&mut self, byte: u8) {
-        if self.line.len() + self.ready.len() > INPUT_MAX {
+        if self.line.len() + self.ready.len() > INPUT_MAX || self.lines.len() >= INPUT_MAX {
             return;
         }
         self.line.push(byte);
@@ -40,7 +40,11 @@ impl Tty {
 
     /// Hands the line to the readers as it is.
     fn complete(&mut self) {
-        self.lines.push_back(self.line.len());
+        if self.lines.len() >= INPUT_MAX {
+            // Nothing but ends of file: nobody has read one of them.
+            return;
+        }
+        self.lines.push_back(self.line.len() as u16);
         self.ready.extend(self.line.drain(..));
     }
 

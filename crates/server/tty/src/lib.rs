@@ -15,7 +15,7 @@ mod termios;
 
 pub use termios::{Termios, Winsize, TOSTOP};
 
-use alloc::collections::VecDeque;
+use alloc::collections::{TryReserveError, VecDeque};
 use alloc::vec::Vec;
 use termios::*;
 
@@ -35,7 +35,7 @@ pub struct Tty {
     /// Bytes that can be read.
     ready: VecDeque<u8>,
     /// Lengths of the lines in `ready` (canonical mode); an empty one is an end of file.
-    lines: VecDeque<usize>,
+    lines: VecDeque<u16>,
     output: VecDeque<u8>,
     column: usize,
     line_column: usize,
@@ -53,6 +53,21 @@ pub enum Input {
 }
 
 impl Tty {
+    /// The line of a pseudoterminal, with all the room that it will ever need: no settings for a keyboard, no window yet.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    pub fn pseudo() -> Result<Tty, TryReserveError> {
+        let mut tty = Tty { winsize: Winsize { fields: [0; 4] }, ..Tty::default() };
+        tty.termios.iflag &= !IUTF8;
+        tty.termios.cflag &= !HUPCL;
+        tty.line.try_reserve_exact(INPUT_MAX + 1)?;
+        tty.ready.try_reserve_exact(INPUT_MAX + 1)?;
+        tty.lines.try_reserve_exact(INPUT_MAX)?;
+        tty.output.try_reserve_exact(OUTPUT_MAX)?;
+        Ok(tty)
+    }
     /// The settings.
     pub fn termios(&self) -> Termios {
         self.termios
@@ -65,7 +80,7 @@ impl Tty {
             self.lines.clear();
             self.ready.extend(self.line.drain(..));
         } else if !was && self.canonical() && !self.ready.is_empty() {
-            self.lines.push_back(self.ready.len());
+            self.lines.push_back(self.ready.len() as u16);
         }
         if !self.flag_i(IXON) {
             self.stopped = false;
@@ -79,6 +94,22 @@ impl Tty {
     }
     fn flag_i(&self, bit: u32) -> bool {
         self.termios.iflag & bit != 0
+    }
+
+    /// Would a key not be lost? One that could not become part of any line is, whoever waits.
+    pub fn has_room_for_input(&self) -> bool {
+        let is_full =
+            self.line.len() + self.ready.len() >= INPUT_MAX || self.lines.len() >= INPUT_MAX;
+        !is_full || self.canonical() && self.lines.is_empty()
+    }
+    /// Is output stopped by a key?
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+    /// Do the usual two keys stop and start output?
+    pub fn has_usual_flow_keys(&self) -> bool {
+        let keys = (self.termios.cc[VSTOP], self.termios.cc[VSTART]);
+        self.flag_i(IXON) && keys == (0x13, 0x11)
     }
 
     /// A key was pressed. Answers the signal that it stands for.
@@ -167,7 +198,7 @@ impl Tty {
     /// Bytes that a read would get at once.
     pub fn available(&self) -> usize {
         match self.canonical() {
-            true => self.lines.front().copied().unwrap_or(0),
+            true => self.lines.front().copied().unwrap_or(0).into(),
             false => self.ready.len(),
         }
     }
@@ -184,8 +215,8 @@ impl Tty {
     pub fn read(&mut self, buffer: &mut [u8], late: bool) -> Input {
         let bytes = if self.canonical() {
             let Some(line) = self.lines.front_mut() else { return Input::None };
-            let bytes = buffer.len().min(*line);
-            *line -= bytes;
+            let bytes = buffer.len().min((*line).into());
+            *line -= bytes as u16;
             if *line == 0 {
                 self.lines.pop_front();
             }

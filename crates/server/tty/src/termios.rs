@@ -1,9 +1,10 @@
 //! The settings of a terminal.
 
-use general::{B38400, CREAD, CS8, HUPCL};
+use general::{B38400, CREAD, CS8};
 use linux_raw_sys::general;
 use unixproto::tty::{TERMIOS_BYTES, WINSIZE_BYTES};
 
+pub use general::HUPCL;
 pub use general::{
     ECHO, ECHOCTL, ECHOE, ECHOK, ECHOKE, ECHONL, ICANON, IEXTEN, ISIG, NOFLSH, TOSTOP,
 };

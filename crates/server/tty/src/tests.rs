@@ -125,3 +125,59 @@ fn a_raw_read_with_a_time_waits_for_it() {
     tty.input(b'x');
     assert_eq!(read(&mut tty, 10).as_deref(), Some("x"));
 }
+
+#[test]
+fn ends_of_file_that_nobody_reads_are_not_kept_for_ever() {
+    let mut tty = Tty::pseudo().unwrap();
+    type_text(&mut tty, &[4; 3 * INPUT_MAX]);
+    assert!(!tty.has_room_for_input());
+    let mut ends = 0;
+    while let Some(text) = read(&mut tty, 10) {
+        assert_eq!(text, "");
+        ends += 1;
+    }
+    assert_eq!(ends, INPUT_MAX);
+    type_text(&mut tty, b"on\r");
+    assert_eq!(read(&mut tty, 10).as_deref(), Some("on\n"));
+}
+
+#[test]
+fn whoever_types_only_while_there_is_room_loses_nothing() {
+    for canonical in [true, false] {
+        let mut tty = Tty::pseudo().unwrap();
+        let capacities = (tty.ready.capacity(), tty.line.capacity(), tty.lines.capacity());
+        if !canonical {
+            let mut raw = tty.termios();
+            raw.lflag = 0;
+            tty.set_termios(raw);
+        }
+        let (mut typed, mut got) = (Vec::new(), Vec::new());
+        for round in 0..40_000_u32 {
+            let byte = if round % 61 == 60 { b'\n' } else { b'a' + (round % 26) as u8 };
+            while !tty.has_room_for_input() {
+                let mut bytes = [0; 50];
+                let Input::Bytes(count) = tty.read(&mut bytes, false) else { panic!("stuck") };
+                got.extend_from_slice(&bytes[..count]);
+            }
+            assert_eq!(tty.input(byte), None);
+            typed.push(byte);
+        }
+        let mut bytes = [0; 50];
+        while let Input::Bytes(count @ 1..) = tty.read(&mut bytes, true) {
+            got.extend_from_slice(&bytes[..count]);
+        }
+        got.extend_from_slice(&tty.line);
+        assert!(got == typed, "canonical {canonical}");
+        let now = (tty.ready.capacity(), tty.line.capacity(), tty.lines.capacity());
+        assert_eq!(now, capacities, "it has taken more memory");
+    }
+}
+
+#[test]
+fn a_line_that_is_too_long_is_cut_and_ends() {
+    let mut tty = Tty::pseudo().unwrap();
+    type_text(&mut tty, &[b'x'; INPUT_MAX + 100]);
+    assert!(tty.has_room_for_input(), "whoever waits for room would wait for ever");
+    type_text(&mut tty, b"\r");
+    assert_eq!(tty.available(), INPUT_MAX + 1);
+}

@@ -9,6 +9,7 @@ use crate::export::export;
 use crate::firstdomain::make_first;
 use crate::fork::name_of;
 use crate::frames::{Files, Frames};
+use crate::lines::LineId;
 use crate::load::Load;
 use crate::nodes::{Node, Tree};
 use crate::pmem::Pool;
@@ -148,7 +149,7 @@ impl Unixd {
             _ => (output, Channel::Output),
         };
         let pid = FIRST;
-        self.procs.new_pid(None, 0)?;
+        self.procs.new_pid(&self.terminal.controls, 0)?;
         let voice = self.voices.equip(&mut self.stock, 0, Speaker { pid, tid: pid })?;
         let root = self.tree.root();
         let mut proc = Proc::new(pid, pid, pid, root, Credentials::ROOT, self.clock.now());
@@ -178,7 +179,7 @@ impl Unixd {
         fs.hold(dir);
         fs.hold(console);
         let place = descs::Place { dir: Node::Mem(dir), name: Name::from_slice(CONSOLE) };
-        let object = Object::Tty(Some(console));
+        let object = Object::Tty(LineId::Console, Some(console));
         self.handles().open(opener, object, O_RDWR, Some(place), Claim::None)
     }
 

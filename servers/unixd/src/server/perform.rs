@@ -8,7 +8,6 @@ use crate::voices::Speaker;
 use crate::wait::{Call, Outcome};
 use crate::watches::{sources, Source};
 use alloc::vec::Vec;
-use unixproto::signals::{SIGCONT, SIGHUP};
 
 impl Unixd {
     /// Performs all effects. Whatever those have as effects comes right behind each.
@@ -56,13 +55,7 @@ impl Unixd {
                 self.semaphores.ended(pid, &mut self.fx);
             }
             Effect::Reaped(pid) => self.counters.reaped(pid),
-            Effect::LeaderGone(session) if self.terminal.session() == Some(session) => {
-                if let Some(group) = self.terminal.disown() {
-                    self.post_group(group, SIGHUP);
-                    self.post_group(group, SIGCONT);
-                }
-            }
-            Effect::LeaderGone(_) => {}
+            Effect::LeaderGone(session) => self.terminal.leader_gone(session, &mut self.fx),
             Effect::SessionOver(status) => self.system.end(status),
         }
     }

@@ -33,6 +33,7 @@ macro_rules! handles {
             sets: &mut $of.sets,
             sockets: &mut $of.sockets,
             segments: &mut $of.segments,
+            terminal: &mut $of.terminal,
             clock: &mut $of.clock,
             locks: &mut $of.locks,
             watches: &mut $of.watches,
@@ -399,7 +400,8 @@ impl Unixd {
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx)
             }
-            Object::Tty(_) => self.tty_ops().tty_read(caller.pid, call, bytes, nonblocking),
+            Object::Tty(line, _) => self.tty_ops().tty_read(line, call, bytes, nonblocking),
+            Object::Master(number, _) => self.tty_ops().master_read(number, bytes, nonblocking),
             Object::Stream(channel) => self.tty_ops().stream_read(channel, bytes, nonblocking),
             Object::Counter(_, number) => {
                 let Unixd { counters, clock, fx, procs, .. } = self;
@@ -422,7 +424,8 @@ impl Unixd {
                 let session = self.procs.session_of(caller.tid)?;
                 self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx)
             }
-            Object::Tty(_) => self.tty_ops().tty_write(caller.pid, call, nonblocking),
+            Object::Tty(line, _) => self.tty_ops().tty_write(line, call, nonblocking),
+            Object::Master(number, _) => self.tty_ops().master_write(number, call, nonblocking),
             Object::Stream(channel) => self.tty_ops().stream_write(channel, call, nonblocking),
             Object::Counter(_, number) => {
                 let bytes = self.procs.a(caller, call)?;
@@ -447,11 +450,10 @@ impl Unixd {
     }
 
     fn births(&mut self) -> Births<'_> {
-        let foreground = self.terminal.foreground();
         let Unixd { procs, clock, voices, fx, caller, .. } = self;
         let life = Life { procs, clock, voices, fx, caller: *caller };
-        let Unixd { descs, tree, stock, system, .. } = self;
-        Births { life, descs, tree, stock, system, foreground }
+        let Unixd { descs, tree, stock, system, terminal, .. } = self;
+        Births { life, descs, tree, stock, system, controls: &terminal.controls }
     }
 
     fn tty_ops(&mut self) -> TtyOps<'_> {
@@ -467,8 +469,8 @@ impl Unixd {
     fn opening(&mut self) -> Opening<'_> {
         let caller = self.caller;
         let handles = handles!(self);
-        let Unixd { procs, terminal, stock, system, load, semaphores, .. } = self;
-        Opening { handles, procs, terminal, stock, system, load, semaphores, caller }
+        let Unixd { procs, stock, system, load, semaphores, .. } = self;
+        Opening { handles, procs, stock, system, load, semaphores, caller }
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {
