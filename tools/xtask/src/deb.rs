@@ -17,6 +17,12 @@ use std::process::{Command, Stdio};
 
 /// Folders that are links to those in `/usr`.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+/// Files of which `/usr/share` has what they are at first, and their names in `/etc`.
+const MASTERS: [(&str, &str); 3] = [
+    ("base-passwd/passwd.master", "passwd"),
+    ("base-passwd/group.master", "group"),
+    ("base-files/profile", "profile"),
+];
 /// What every root has, whatever it is for: its layout, names of users, and the locale `C.UTF-8`.
 const ALWAYS: [&str; 3] = ["base-files", "base-passwd", "libc-bin"];
 
@@ -176,18 +182,13 @@ fn unpack(archives: &Path, files: &[String], root: &Path) -> Result<()> {
         let script = Command::new("dpkg-deb").arg("-I").arg(&archive).arg("postinst").output()?;
         scripts.push(String::from_utf8_lossy(&script.stdout).into_owned());
     }
-    for (master, name) in [("passwd.master", "passwd"), ("group.master", "group")] {
-        let from = root.join("usr/share/base-passwd").join(master);
+    for (master, name) in MASTERS {
+        let from = root.join("usr/share").join(master);
         if from.exists() {
             fs::copy(from, root.join("etc").join(name))?;
         }
     }
     add_users(root, &scripts)?;
-    for (name, default) in [("usr/share/base-files/profile", "etc/profile")] {
-        if root.join(name).exists() {
-            fs::copy(root.join(name), root.join(default))?;
-        }
-    }
     let java = java_commands(root)?;
     scripts
         .iter()
