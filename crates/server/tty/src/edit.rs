@@ -1,7 +1,7 @@
 //! Editing of a line in canonical mode.
 
 use crate::termios::*;
-use crate::{Tty, INPUT_MAX};
+use crate::{Tty, INPUT_MAX, OUTPUT_MAX};
 
 impl Tty {
     /// A key in canonical mode that is no signal.
@@ -16,15 +16,8 @@ impl Tty {
             _ if extended && self.is_cc(byte, VREPRINT) => self.reprint(byte),
             _ if extended && self.is_cc(byte, VLNEXT) => self.literal = true,
             _ if self.is_cc(byte, VEOL) || self.is_cc(byte, VEOL2) => self.end_line(byte),
-            _ => self.insert(byte),
+            _ => self.accept(byte),
         }
-    }
-
-    fn insert(&mut self, byte: u8) {
-        if self.line.is_empty() {
-            self.line_column = self.column;
-        }
-        self.accept(byte);
     }
 
     fn end_line(&mut self, byte: u8) {
@@ -45,6 +38,7 @@ impl Tty {
             return;
         }
         self.lines.push_back(self.line.len() as u16);
+        self.tabs.clear();
         self.ready.extend(self.line.drain(..));
     }
 
@@ -55,19 +49,21 @@ impl Tty {
             if continuation && !self.line.is_empty() {
                 continue;
             }
+            let tab = if byte == b'\t' { self.tabs.pop() } else { None };
             if self.flag_l(ECHO) {
-                self.rub_out(byte);
+                self.rub_out(byte, tab.unwrap_or(0));
             }
             return;
         }
     }
 
-    fn rub_out(&mut self, byte: u8) {
+    /// Takes a byte off the screen, which may be a tab of that width.
+    fn rub_out(&mut self, byte: u8, tab: u8) {
         if !self.flag_l(ECHOE) {
             return self.echo(self.termios.cc[VERASE]);
         }
         let columns = match byte {
-            b'\t' => self.column.saturating_sub(self.line_end_column()),
+            b'\t' => tab,
             _ if self.is_shown_as_control(byte) => 2,
             0..=31 | 127 => 0,
             _ => 1,
@@ -78,19 +74,9 @@ impl Tty {
         }
     }
 
-    /// The column behind what is left of the line.
-    fn line_end_column(&self) -> usize {
-        let mut column = self.line_column;
-        for &byte in &self.line {
-            column = match byte {
-                b'\t' => (column | 7) + 1,
-                _ if self.is_shown_as_control(byte) => column + 2,
-                0..=31 | 127 => column,
-                _ if self.flag_i(IUTF8) && byte & 0xc0 == 0x80 => column,
-                _ => column + 1,
-            };
-        }
-        column
+    /// How wide a tab is that is shown now.
+    pub(crate) fn width_of_tab(&self) -> u8 {
+        8 - (self.column % 8) as u8
     }
 
     fn kill(&mut self) {
@@ -101,6 +87,7 @@ impl Tty {
             return;
         }
         self.line.clear();
+        self.tabs.clear();
         self.echo(self.termios.cc[VKILL]);
         if self.flag_l(ECHOK) {
             self.put(b'\n');
@@ -120,8 +107,15 @@ impl Tty {
     fn reprint(&mut self, byte: u8) {
         self.echo_control(byte);
         self.put(b'\n');
-        self.line_column = self.column;
+        self.tabs.clear();
         for index in 0..self.line.len() {
+            if self.output.len() >= OUTPUT_MAX {
+                // The rest would be lost.
+                break;
+            }
+            if self.line[index] == b'\t' {
+                self.tabs.push(self.width_of_tab());
+            }
             self.echo(self.line[index]);
         }
     }

@@ -38,7 +38,8 @@ pub struct Tty {
     lines: VecDeque<u16>,
     output: VecDeque<u8>,
     column: usize,
-    line_column: usize,
+    /// How wide each tab of the line is, so that one can be taken back without a look at what is before it.
+    tabs: Vec<u8>,
     stopped: bool,
     literal: bool,
 }
@@ -63,6 +64,7 @@ impl Tty {
         tty.termios.iflag &= !IUTF8;
         tty.termios.cflag &= !HUPCL;
         tty.line.try_reserve_exact(INPUT_MAX + 1)?;
+        tty.tabs.try_reserve_exact(INPUT_MAX)?;
         tty.ready.try_reserve_exact(INPUT_MAX + 1)?;
         tty.lines.try_reserve_exact(INPUT_MAX)?;
         tty.output.try_reserve_exact(OUTPUT_MAX)?;
@@ -78,6 +80,7 @@ impl Tty {
         self.termios = new;
         if was && !self.canonical() {
             self.lines.clear();
+            self.tabs.clear();
             self.ready.extend(self.line.drain(..));
         } else if !was && self.canonical() && !self.ready.is_empty() {
             self.lines.push_back(self.ready.len() as u16);
@@ -182,6 +185,9 @@ impl Tty {
         }
         if self.canonical() {
             self.line.push(byte);
+            if byte == b'\t' {
+                self.tabs.push(self.width_of_tab());
+            }
         } else {
             self.ready.push_back(byte);
         }
@@ -191,6 +197,7 @@ impl Tty {
     /// Forgets what was typed and not read.
     pub fn flush_input(&mut self) {
         self.line.clear();
+        self.tabs.clear();
         self.ready.clear();
         self.lines.clear();
     }

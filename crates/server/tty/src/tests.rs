@@ -48,6 +48,37 @@ fn keys_edit_the_line() {
 }
 
 #[test]
+fn tabs_are_taken_back_from_where_they_began() {
+    let mut tty = Tty::default();
+    tty.write(b"prompt");
+    screen(&mut tty);
+    // From columns 6, 8, 8 + 2 (as `^A`), and after a literal one.
+    for (before, columns) in [("", 2), ("\t", 8), ("\t\x01", 6), ("\x16\t", 8)] {
+        type_text(&mut tty, before.as_bytes());
+        type_text(&mut tty, b"\t");
+        screen(&mut tty);
+        type_text(&mut tty, b"\x7f");
+        assert_eq!(screen(&mut tty).matches("\x08 \x08").count(), columns, "{before:?}");
+        type_text(&mut tty, b"\x15");
+        screen(&mut tty);
+    }
+    type_text(&mut tty, b"a\t\x12");
+    screen(&mut tty);
+    type_text(&mut tty, b"\x7f");
+    assert_eq!(screen(&mut tty).matches("\x08 \x08").count(), 7, "printed again at the left");
+}
+
+#[test]
+fn lines_that_are_printed_again_end_where_there_is_no_room() {
+    let mut tty = Tty::default();
+    type_text(&mut tty, &[b'x'; INPUT_MAX - 1]);
+    type_text(&mut tty, &[0x12; 100]);
+    assert!(tty.pending_output() <= OUTPUT_MAX);
+    type_text(&mut tty, b"\x7f\r");
+    assert_eq!(tty.available(), INPUT_MAX - 1);
+}
+
+#[test]
 fn end_of_file_ends_a_read() {
     let mut tty = Tty::default();
     type_text(&mut tty, b"x\x04\x04");
