@@ -6,7 +6,8 @@ use crate::procs::{Pid, Procs};
 use crate::wait::Waiters;
 use alloc::collections::BTreeMap;
 use tty::{Tty, Winsize};
-use unixproto::signals::SIGWINCH;
+use unixproto::files::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
+use unixproto::signals::{bit, SIGWINCH};
 
 /// Which terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,12 +69,26 @@ impl Line {
         }
     }
 
-    /// A byte of the other side, which may be a signal for the foreground.
-    pub fn typed(&mut self, byte: u8, controls: &Controls, fx: &mut Effects) {
-        if let Some(signal) = self.tty.input(byte) {
-            if let Some(group) = controls.foreground(self) {
-                fx.post_group(group, signal);
-            }
+    /// `POLL*` bits.
+    pub fn ready(&self) -> u16 {
+        let readable = if self.tty.readable() { POLLIN | POLLRDNORM } else { 0 };
+        let writable = if self.tty.writable() { POLLOUT | POLLWRNORM } else { 0 };
+        readable | writable
+    }
+
+    /// Keys of the other side, of which some may be signals for the foreground.
+    pub fn typed(&mut self, keys: impl Iterator<Item = u8>, controls: &Controls, fx: &mut Effects) {
+        let signals = keys.filter_map(|key| self.tty.input(key));
+        let signals = signals.fold(0, |all, signal| all | bit(signal));
+        self.signal(signals, controls, fx);
+    }
+
+    /// Posts signals of keys to the foreground: each once, however often its key was pressed.
+    pub fn signal(&self, mut signals: u64, controls: &Controls, fx: &mut Effects) {
+        let Some(group) = controls.foreground(self) else { return };
+        while signals != 0 {
+            fx.post_group(group, signals.trailing_zeros() + 1);
+            signals &= signals - 1;
         }
     }
 }

@@ -20,8 +20,10 @@ use unixproto::files::*;
 use unixproto::signals::{SIGCONT, SIGHUP};
 use unixproto::Errno;
 
-/// As many there are at most. Each takes 33 KiB.
-const PTYS_MAX: u32 = 1024;
+/// As many there are at most. Each takes 37 KiB.
+const PTYS_MAX: usize = 1024;
+/// As many are left to the administrator, however many users there are.
+const FOR_ROOT: usize = 64;
 /// As many a user has at most, but for the administrator.
 const OF_A_USER: usize = 256;
 
@@ -69,9 +71,7 @@ impl Pty {
         if self.has_hung_up {
             return POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM | POLLERR | POLLHUP;
         }
-        let readable = if self.line.tty.readable() { POLLIN | POLLRDNORM } else { 0 };
-        let writable = if self.line.tty.writable() { POLLOUT | POLLWRNORM } else { 0 };
-        readable | writable
+        self.line.ready()
     }
 
     /// `POLL*` bits of the master.
@@ -181,11 +181,12 @@ impl Ptys {
     /// `ENOSPC`: there are too many, or of this user. `ENOMEM`: there is no memory.
     pub fn make(&mut self, uid: u32) -> Result<u32, Errno> {
         let own = self.all.values().filter(|pty| pty.uid == uid).count();
-        if uid != 0 && own >= OF_A_USER {
+        let most = if uid == 0 { PTYS_MAX } else { PTYS_MAX - FOR_ROOT };
+        if self.all.len() >= most || uid != 0 && own >= OF_A_USER {
             return Err(Errno::ENOSPC);
         }
         let is_free = |number: &u32| !self.all.contains_key(number);
-        let number = (0..PTYS_MAX).find(is_free).ok_or(Errno::ENOSPC)?;
+        let number = (0..).find(is_free).ok_or(Errno::ENOSPC)?;
         let tty = Tty::pseudo().map_err(|_| Errno::ENOMEM)?;
         let pty = Pty {
             line: Line::of(tty),

@@ -126,14 +126,8 @@ impl Terminal {
         if let LineId::Pty(number) = id {
             return self.ptys.line_ready(number);
         }
-        let mut bits = 0;
-        if self.console.tty.readable() || self.at_end() {
-            bits |= POLLIN | POLLRDNORM;
-        }
-        if self.console.tty.writable() {
-            bits |= POLLOUT | POLLWRNORM;
-        }
-        bits
+        let at_end = if self.at_end() { POLLIN | POLLRDNORM } else { 0 };
+        self.console.ready() | at_end
     }
     /// `POLL*` bits of a stream.
     pub fn stream_ready(&self, channel: Channel) -> u16 {
@@ -169,7 +163,7 @@ impl Terminal {
     pub fn came(&mut self, byte: u8, fx: &mut Effects) {
         self.streams.came(byte, !self.interactive);
         if self.interactive {
-            self.console.typed(byte, &self.controls, fx);
+            self.console.typed([byte].into_iter(), &self.controls, fx);
         }
     }
 
@@ -179,7 +173,7 @@ impl Terminal {
         let mut bytes = Vec::new();
         while self.interactive && self.streams.available() > 0 {
             self.streams.typed(&mut bytes);
-            bytes.drain(..).for_each(|byte| self.console.typed(byte, &self.controls, fx));
+            self.console.typed(bytes.drain(..), &self.controls, fx);
         }
         if changes.input || changes.room {
             self.wake(changes.input, fx);
@@ -376,6 +370,7 @@ impl TtyOps<'_> {
         let Terminal { ptys, controls, .. } = &mut *self.terminal;
         let pty = ptys.get_mut(number)?;
         let stopped = pty.line.tty.is_stopped();
+        let mut signals = 0;
         let mut buffer = [0; 2048];
         while call.done < total && pty.line.tty.has_room_for_input() {
             let part = &mut buffer[..2048.min(total - call.done)];
@@ -384,22 +379,19 @@ impl TtyOps<'_> {
                 if !pty.line.tty.has_room_for_input() {
                     break;
                 }
-                pty.line.typed(byte, controls, self.fx);
+                signals |= pty.line.tty.input(byte).map_or(0, bit);
                 call.done += 1;
             }
         }
+        pty.line.signal(signals, controls, self.fx);
         pty.tell_of_stop(stopped);
         if call.done > before {
             pty.wake(number, (true, true), self.fx);
         }
-        match call.done {
-            done if done == total || nonblocking && done > 0 => count(done),
-            _ if nonblocking => Err(Errno::EAGAIN),
-            _ => {
-                pty.waiters.add(self.caller.tid);
-                Ok(Outcome::Block(0))
-            }
-        }
+        written(call, nonblocking).unwrap_or_else(|| {
+            pty.waiters.add(self.caller.tid);
+            Ok(Outcome::Block(0))
+        })
     }
 
     /// Writes to a stream.
@@ -450,14 +442,10 @@ impl TtyOps<'_> {
     /// Answers a writer, or has it wait for more room.
     fn written(&mut self, id: LineId, call: &Call, nonblocking: bool) -> Tried {
         self.changed(id, (false, true));
-        if call.done == call.lengths.0 || nonblocking && call.done > 0 {
-            return count(call.done);
-        }
-        if nonblocking {
-            return Err(Errno::EAGAIN);
-        }
-        self.terminal.wait(id, self.caller.tid);
-        Ok(Outcome::Block(0))
+        written(call, nonblocking).unwrap_or_else(|| {
+            self.terminal.wait(id, self.caller.tid);
+            Ok(Outcome::Block(0))
+        })
     }
 
     /// Reads from a stream.
@@ -491,11 +479,11 @@ impl TtyOps<'_> {
                 if self.terminal.has_hung_up(id) {
                     return Err(if op.command == TIOCSPGRP { Errno::ENOTTY } else { Errno::EIO });
                 }
-                (self.terminal.line(id)?.tty.available(), Some(End { id, master: None }))
+                (self.terminal.line(id)?.tty.available(), Some((id, false)))
             }
             Object::Master(number, _) => {
                 let waiting = self.terminal.ptys.get(number)?.line.tty.pending_output();
-                (waiting, Some(End { id: LineId::Pty(number), master: Some(number) }))
+                (waiting, Some((LineId::Pty(number), true)))
             }
             Object::Stream(Channel::Input) => (self.terminal.streams.available(), None),
             Object::Stream(_) => (0, None),
@@ -507,15 +495,15 @@ impl TtyOps<'_> {
         if op.command == FIONREAD {
             return self.give(&(waiting as u32).to_le_bytes());
         }
-        let end = end.ok_or(Errno::ENOTTY)?;
+        let (id, is_master) = end.ok_or(Errno::ENOTTY)?;
         let shape = shape(op.command).ok_or(Errno::ENOTTY)?;
         let input = self.procs.a(self.caller, call)?;
         if input.len() != shape.input {
             return Err(Errno::EINVAL);
         }
-        match end.master {
-            Some(number) => self.master_control(number, pid, op, &input),
-            None => self.tty_control(end, pid, op, &input),
+        match id {
+            LineId::Pty(number) if is_master => self.master_control(number, pid, op, &input),
+            _ => self.tty_control((id, false), pid, op, &input),
         }
     }
 
@@ -556,15 +544,18 @@ impl TtyOps<'_> {
                 }
                 count(0)
             }
-            _ => {
-                let end = End { id: LineId::Pty(number), master: Some(number) };
-                self.tty_control(end, pid, op, input)
-            }
+            _ => self.tty_control((LineId::Pty(number), true), pid, op, input),
         }
     }
 
-    fn tty_control(&mut self, end: End, pid: Pid, op: op::Ioctl, input: &[u8]) -> Tried {
-        let End { id, master } = end;
+    /// What a terminal does, also asked by a master.
+    fn tty_control(
+        &mut self,
+        (id, is_master): (LineId, bool),
+        pid: Pid,
+        op: op::Ioctl,
+        input: &[u8],
+    ) -> Tried {
         let (sid, pgid) = self.procs.get(pid).map(|proc| (proc.sid, proc.pgid))?;
         let (line, controls) = self.terminal.line_mut(id)?;
         let ours = line.session() == Some(sid);
@@ -583,12 +574,12 @@ impl TtyOps<'_> {
                 line.set_winsize(Winsize::from_bytes(size), controls, self.fx);
                 count(0)
             }
-            TIOCGPGRP if ours || master.is_some() => {
+            TIOCGPGRP if ours || is_master => {
                 let group = controls.foreground(line).unwrap_or(0);
                 self.give(&group.to_le_bytes())
             }
             TIOCSPGRP if ours => self.set_foreground(id, pid, input),
-            TIOCGSID if ours || master.is_some() => {
+            TIOCGSID if ours || is_master => {
                 let session = line.session().ok_or(Errno::ENOTTY)?;
                 self.give(&session.to_le_bytes())
             }
@@ -615,7 +606,7 @@ impl TtyOps<'_> {
                     if id == LineId::Console { line.tty.pending_output() as u32 } else { 0 };
                 self.give(&bytes.to_le_bytes())
             }
-            TCFLSH => self.flush(end, op.value),
+            TCFLSH => self.flush((id, is_master), op.value),
             TCSBRK | TCSBRKP | TCXONC | TIOCEXCL | TIOCNXCL => count(0),
             _ => Err(Errno::ENOTTY),
         }
@@ -666,27 +657,27 @@ impl TtyOps<'_> {
 
     /// Forgets what came and was not read, and what was not sent: what one side of a pseudoterminal has written is at the
     /// other side at once.
-    fn flush(&mut self, end: End, which: u64) -> Tried {
+    fn flush(&mut self, (id, is_master): (LineId, bool), which: u64) -> Tried {
         if which > 2 {
             return Err(Errno::EINVAL);
         }
         let (read, written) = (which != 1, which != 0);
-        let (line, _) = self.terminal.line_mut(end.id)?;
-        match end.master {
-            None if read => line.tty.flush_input(),
-            Some(_) if read => line.tty.flush_output(),
+        let (line, _) = self.terminal.line_mut(id)?;
+        match is_master {
+            false if read => line.tty.flush_input(),
+            true if read => line.tty.flush_output(),
             _ => {}
         }
-        match end {
-            End { id: LineId::Console, .. } if written => line.tty.flush_output(),
-            End { id: LineId::Pty(number), master: None } => {
+        match id {
+            LineId::Console if written => line.tty.flush_output(),
+            LineId::Pty(number) if !is_master => {
                 let pty = self.terminal.ptys.get_mut(number)?;
                 let statuses = [(read, packet::FLUSH_READ), (written, packet::FLUSH_WRITE)];
                 statuses.iter().filter(|(is, _)| *is).for_each(|(_, status)| pty.tell(*status));
             }
             _ => {}
         }
-        self.changed(end.id, (false, false));
+        self.changed(id, (false, false));
         count(0)
     }
 }
@@ -694,13 +685,13 @@ impl TtyOps<'_> {
 /// What a request to read keeps when it begins to wait.
 const WAITED: u32 = 1;
 
-/// One side of a terminal.
-#[derive(Clone, Copy)]
-struct End {
-    /// Which terminal.
-    id: LineId,
-    /// It is the master of the pseudoterminal with this number.
-    master: Option<u32>,
+/// What a writer is answered. `None`: it waits for more room.
+fn written(call: &Call, nonblocking: bool) -> Option<Tried> {
+    match call.done {
+        done if done == call.lengths.0 || nonblocking && done > 0 => Some(count(done)),
+        _ if nonblocking => Some(Err(Errno::EAGAIN)),
+        _ => None,
+    }
 }
 
 /// The only word of an argument.
