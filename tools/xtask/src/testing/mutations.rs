@@ -35,6 +35,9 @@ struct Bug {
 
 /// Seconds that a test on the host has to find one; the longest that find none have a tenth of it.
 const PATIENCE: &str = "900";
+
+/// How often it looks: one of random operations meets another bug each time, and a bug that it finds nine times of ten would fail one run in ten.
+const TRIES: usize = 4;
 /// How `timeout` ends then.
 const TIMED_OUT: i32 = 124;
 
@@ -199,7 +202,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "tables_of_objects_count_nothing",
         changes: &[("crates/user/uvm/src/usage.rs", "            all.pages += there.pages;\n", "")],
-        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+        found_by: Test::Host { package: "uvm", test: "a_large_object_is_mapped_by_one_entry" },
     },
     Bug {
         name: "an_mprotect_cuts_a_large_page",
@@ -1382,7 +1385,13 @@ fn is_found(copy: &Project, bug: &Bug) -> Result<bool> {
             };
             let built = in_copy(copy, tests(&["--no-run"])).output()?;
             ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-            let output = in_copy(copy, limited(&tests(&["--", test]))).output()?;
+            let mut output = in_copy(copy, limited(&tests(&["--", test]))).output()?;
+            for _ in 1..TRIES {
+                if !output.status.success() {
+                    break;
+                }
+                output = in_copy(copy, limited(&tests(&["--", test]))).output()?;
+            }
             if output.status.code() == Some(TIMED_OUT) {
                 return Ok(true);
             }
