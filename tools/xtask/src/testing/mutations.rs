@@ -35,11 +35,12 @@ struct Bug {
 
 /// Seconds that a test on the host has to find one; the longest that find none have a tenth of it.
 const PATIENCE: &str = "900";
-
-/// How often it looks: one of random operations meets another bug each time, and a bug that it finds nine times of ten would fail one run in ten.
-const TRIES: usize = 4;
 /// How `timeout` ends then.
 const TIMED_OUT: i32 = 124;
+
+/// How often a test on the host looks: random operations are others each time, and a bug that they meet nine times in ten would fail
+/// each tenth run.
+const TRIES: usize = 4;
 
 enum Test {
     /// Of a package, on the host.
