@@ -1386,13 +1386,14 @@ fn is_found(copy: &Project, bug: &Bug) -> Result<bool> {
             };
             let built = in_copy(copy, tests(&["--no-run"])).output()?;
             ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-            let mut output = in_copy(copy, limited(&tests(&["--", test]))).output()?;
-            for _ in 1..TRIES {
-                if !output.status.success() {
-                    break;
+            let mut tries = 1;
+            let output = loop {
+                let output = in_copy(copy, limited(&tests(&["--", test]))).output()?;
+                if !output.status.success() || tries == TRIES {
+                    break output;
                 }
-                output = in_copy(copy, limited(&tests(&["--", test]))).output()?;
-            }
+                tries += 1;
+            };
             if output.status.code() == Some(TIMED_OUT) {
                 return Ok(true);
             }
