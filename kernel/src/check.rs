@@ -10,15 +10,16 @@
 //! 7. Without a direct map of user memory (invariant 7 of the design): no page that a Frame or Loan covers is in the
 //!    kernel's map, but for those that dispatchers share with it; all objects are; and the windows show what their
 //!    cache says.
-//! 8. Of a pool whose pages come and go, what it has is covered by Chunks, which say how much of it is there.
+//! 8. Who waits at an endpoint of this core is at home here, or has come for that.
+//! 9. Of a pool whose pages come and go, what it has is covered by Chunks, which say how much of it is there.
 
 use crate::arch;
 use crate::cap::alone::is_alone_kind;
 use crate::cap::{attr, CapExt, HOME_RAM, MEMORY, MORSELS};
 use crate::driver::CpuDriver;
 use crate::morsels::{self, MORSEL};
-use crate::object::dcb::{CSPACE, FRAME, VSPACE};
-use crate::object::{Dcb, Obj, SlotRef, Table};
+use crate::object::dcb::{flag, CSPACE, FRAME, VSPACE};
+use crate::object::{Dcb, Endpoint, Obj, SlotRef, State, Table};
 use crate::vspace::{self, Mapping};
 use captypes::place::POOL_BYTES;
 use captypes::{CapType, Rights, Status};
@@ -52,6 +53,8 @@ pub enum Broken {
     Uncounted { object: u64 },
     /// A dispatcher's cached fields differ from its slots.
     StaleCache { dispatcher: u64 },
+    /// A dispatcher in a list of an endpoint waits for something else, or is not known to be a guest.
+    LostCaller { endpoint: u64, dispatcher: u64 },
     /// The kernel's map shows a page of a program.
     ShownPage { page: u64, cap: u64 },
     /// The kernel's map does not show an object, or a dispatcher's frame.
@@ -78,6 +81,7 @@ pub fn check(local: &CpuDriver) -> Result<(), Broken> {
         match cap.kind() {
             CapType::Mapping => check_mapping(local, slot)?,
             CapType::Dispatcher => check_dispatcher(slot)?,
+            CapType::Endpoint => check_endpoint(local, slot)?,
             CapType::Loan => check_loan(local, slot)?,
             CapType::DeviceSpace => check_device_space(local, slot)?,
             kind if kind.table_level().is_some() && !cap.is_foreign() => check_table(local, slot)?,
@@ -362,6 +366,25 @@ fn check_dispatcher(slot: SlotRef) -> Result<(), Broken> {
     } else {
         Err(Broken::StaleCache { dispatcher: dcb.pa() })
     }
+}
+
+/// Whoever is in the lists of an endpoint waits for it, and is this core's.
+fn check_endpoint(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
+    let Some(endpoint) = Obj::<Endpoint>::of(&slot.cap()) else { return Ok(()) };
+    let lists = [(&endpoint.callers, State::Calling), (&endpoint.served, State::Called)];
+    for (list, state) in lists {
+        let mut next = list.first();
+        while let Some(dcb) = next {
+            let guest = local.sched.is_visiting(dcb);
+            let waits = dcb.state.get() == state && dcb.endpoint.get() == Some(endpoint);
+            let known = crate::dispatch::guest(&local.sched, dcb.pa()) == Some(dcb);
+            if !waits || guest != dcb.has(flag::ABROAD) || guest != known {
+                return Err(Broken::LostCaller { endpoint: endpoint.pa(), dispatcher: dcb.pa() });
+            }
+            next = dcb.links.next.get();
+        }
+    }
+    Ok(())
 }
 
 fn check_reclaimed(local: &CpuDriver) -> Result<(), Broken> {

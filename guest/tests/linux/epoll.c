@@ -353,7 +353,44 @@ static void pairs(void) {
     close(ends[1]), close(set);
 }
 
+// EPOLLEXCLUSIVE goes with few other flags, not to a set, and is not changed.
+static void exclusive(void) {
+    int ends[2], set = epoll_create1(0), inner = epoll_create1(0);
+    pipe(ends);
+    struct epoll_event event = {EPOLLEXCLUSIVE};
+    SHOW(epoll_ctl(set, EPOLL_CTL_ADD, inner, &event));
+    SHOW(epoll_ctl(set, EPOLL_CTL_MOD, ends[0], &event));
+    static const unsigned others[] = {EPOLLPRI, EPOLLRDNORM, EPOLLONESHOT, EPOLLRDHUP, EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLET, EPOLLWAKEUP | EPOLLIN};
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
+        event.events = EPOLLEXCLUSIVE | others[i];
+        SHOW(epoll_ctl(set, EPOLL_CTL_ADD, ends[0], &event));
+        SHOW(epoll_ctl(set, EPOLL_CTL_DEL, ends[0], NULL));
+    }
+    event.events = EPOLLEXCLUSIVE | EPOLLIN;
+    SHOW(epoll_ctl(set, EPOLL_CTL_ADD, ends[0], &event));
+    SHOW(epoll_ctl(set, EPOLL_CTL_ADD, ends[0], &event));
+    event.events = EPOLLIN;
+    SHOW(epoll_ctl(set, EPOLL_CTL_MOD, ends[0], &event));
+    write(ends[1], "x", 1);
+    SHOW(epoll_wait(set, found, 64, 0));
+    // The same, once another process may have it.
+    pid_t child = fork();
+    if (child == 0) {
+        SHOW(epoll_ctl(set, EPOLL_CTL_MOD, ends[0], &event));
+        event.events = EPOLLEXCLUSIVE | EPOLLPRI;
+        SHOW(epoll_ctl(set, EPOLL_CTL_ADD, ends[1], &event));
+        event.events = EPOLLEXCLUSIVE;
+        SHOW(epoll_ctl(set, EPOLL_CTL_ADD, inner, &event));
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    close(ends[0]), close(ends[1]), close(set), close(inner);
+}
+
 int main(void) {
+    exclusive();
+    fflush(stdout);
     edges(), once(), turns(), files(), nests(), children(), child_and_parent();
     threads(), timers(), many(), crowd(), pairs();
 }

@@ -11,7 +11,7 @@
 // the environment each request is printed before it is sent.
 //
 // gives: requests
-// args: 1 20000
+// args: 1 120000
 // long-args: 1 10000000
 // nvdimm: 4M
 // kernel: check=1
@@ -32,7 +32,7 @@
 #include <time.h>
 
 enum { USER = 1000, OTHER = 1001, CALLS = 250, STUCK_AFTER_MS = 40, START_MS = 4000, STOCK = 6 << 20 };
-enum { REQUESTS_MAX = 200, FIELDS_MAX = 5, POOL = 24 };
+enum { REQUESTS_MAX = 400, FIELDS_MAX = 5, POOL = 24 };
 
 // The table of requests.
 

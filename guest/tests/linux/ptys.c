@@ -464,8 +464,40 @@ static void waiting(void) {
     close(fd);
 }
 
+// The calls of System V set the lower half of each word and eight characters.
+static void old(void) {
+    struct { unsigned short words[4]; unsigned char line, characters[8]; } termio;
+    char name[64];
+    int fd = master(name), line = open(name, O_RDWR | O_NOCTTY);
+    struct termios before, after;
+    tcgetattr(line, &before);
+    before.c_cc[VSUSP] = 'z', before.c_oflag |= 0x10000, before.c_cc[VMIN] = 5;
+    tcsetattr(line, TCSANOW, &before);
+    printf("TCGETA %s", error(ioctl(line, 0x5405, &termio)));
+    for (int i = 0; i < 4; i++) printf(" %x", termio.words[i]);
+    for (int i = 0; i < 8; i++) printf(" %d", termio.characters[i]);
+    puts("");
+    termio.words[3] &= ~ECHO, termio.characters[0] = 'c', termio.line = 0;
+    for (int call = 0x5406; call <= 0x5408; call++) {
+        put(fd, "typed\n");
+        while (!(ready(line) & POLLIN)) usleep(1000);
+        termio.characters[1] = call;
+        printf("TCSETA %s", error(ioctl(line, call, &termio)));
+        tcgetattr(line, &after);
+        printf(" %x %x %x, %d %d %d %d\n", after.c_oflag, after.c_lflag, after.c_cflag, after.c_cc[0], after.c_cc[1], after.c_cc[VSUSP], after.c_cc[VMIN]);
+        int there = -1;
+        ioctl(line, FIONREAD, &there);
+        printf("%d to read\n", there);
+        char bytes[20];
+        if (there) read(line, bytes, sizeof bytes);
+    }
+    printf("to the master %s %s %s\n", error(ioctl(fd, 0x5405, &termio)), error(ioctl(fd, 0x5406, NULL)), error(ioctl(line, 0x5405, NULL)));
+    close(line), close(fd);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    old();
     names();
     keys();
     full();

@@ -34,6 +34,15 @@ pub enum RegionKind {
     Given,
     /// Memory that keeps its contents without power.
     Persistent,
+    /// The same, of which the machine says that nothing can be stored in it.
+    ReadOnly,
+}
+
+impl RegionKind {
+    /// Is it memory that is zeroed before it is used, or in use already?
+    pub fn is_volatile(self) -> bool {
+        !matches!(self, Self::Reserved | Self::Persistent | Self::ReadOnly)
+    }
 }
 
 /// A piece of physical memory of one kind.
@@ -117,6 +126,11 @@ pub struct BootInfo {
     pub epoch_tsc: u64,
 }
 
+/// The largest piece of a kind.
+fn largest(all: &[Region], kind: RegionKind) -> Option<&Region> {
+    all.iter().filter(|r| r.kind == kind).max_by_key(|r| r.end - r.start)
+}
+
 impl BootInfo {
     pub const fn new() -> Self {
         BootInfo {
@@ -187,8 +201,7 @@ impl BootInfo {
 
     /// One past the highest byte of anything that is memory, but for what is persistent.
     pub fn top_of_memory(&self) -> u64 {
-        let other = |kind| matches!(kind, RegionKind::Reserved | RegionKind::Persistent);
-        let memory = self.memory.as_slice().iter().filter(|r| !other(r.kind));
+        let memory = self.memory.as_slice().iter().filter(|r| r.kind.is_volatile());
         memory.map(|r| r.end).max().unwrap_or(0)
     }
 
@@ -200,8 +213,12 @@ impl BootInfo {
 
     /// The persistent memory that programs get: the largest piece.
     pub fn persistent(&self) -> Option<&Region> {
-        let all = self.memory.as_slice().iter();
-        all.filter(|r| r.kind == RegionKind::Persistent).max_by_key(|r| r.end - r.start)
+        largest(self.memory.as_slice(), RegionKind::Persistent)
+    }
+
+    /// The persistent memory that programs get only to read: the largest piece.
+    pub fn read_only(&self) -> Option<&Region> {
+        largest(self.memory.as_slice(), RegionKind::ReadOnly)
     }
 
     /// The last whole page of usable memory in `range`.

@@ -81,21 +81,35 @@ const LOWEST: u64 = 4 << 30;
 /// The kernel's map has room for no more.
 const HIGHEST: u64 = 1 << 46;
 
+/// A piece of persistent memory as the table has it.
+#[derive(Clone, Copy)]
+struct Listed {
+    start: u64,
+    end: u64,
+    /// The number by which other entries name it; zero: none.
+    number: u64,
+    /// Of a module that says that it stores nothing.
+    read_only: bool,
+}
+
+const UNLISTED: Listed = Listed { start: 0, end: 0, number: 0, read_only: false };
+
 /// Persistent memory. After everything else that tells where memory is. An entry is ignored that is too short, empty,
 /// too high or too low, overlaps with another one, or with other memory.
 pub fn read_nfit(entries: &[u8], info: &mut BootInfo) {
     const ADDRESS_RANGE: u64 = 0;
+    const MODULE: u64 = 1;
     const PLATFORM_CAPABILITIES: u64 = 7;
     /// "The platform ensures the entire CPU store data path is flushed to persistent memory on system power loss."
     const CACHES_PERSIST: u64 = 1;
     let header = |entry: &[u8]| (number::<2>(entry, 0), number::<2>(entry, 2));
-    let mut ranges: List<(u64, u64), MOST_RANGES> = List::new((0, 0));
+    let mut ranges: List<Listed, MOST_RANGES> = List::new(UNLISTED);
     let (mut yes, mut no) = (false, false);
     for_entries(entries, header, |kind, entry| match kind {
         ADDRESS_RANGE => {
-            if let Some(range) = persistent_range(entry) {
+            if let Some(Range { start, end }) = persistent_range(entry) {
                 // What does not fit is not used.
-                ranges.push((range.start, range.end));
+                ranges.push(Listed { start, end, number: number::<2>(entry, 4), read_only: false });
             }
         }
         PLATFORM_CAPABILITIES if entry.len() >= 16 => {
@@ -104,16 +118,33 @@ pub fn read_nfit(entries: &[u8], info: &mut BootInfo) {
         }
         _ => {}
     });
+    // An entry about a module may stand before that of its range.
+    for_entries(entries, header, |kind, entry| {
+        if kind == MODULE && is_not_armed(entry) {
+            let named = number::<2>(entry, 12);
+            let ranges = ranges.as_mut_slice().iter_mut();
+            let named = ranges.filter(|range| range.number == named && named != 0);
+            named.for_each(|range| range.read_only = true);
+        }
+    });
     info.caches_persist = yes && !no;
-    for (n, &(start, end)) in ranges.as_slice().iter().enumerate() {
+    for (n, &Listed { start, end, read_only, .. }) in ranges.as_slice().iter().enumerate() {
         let others = ranges.as_slice().iter().enumerate().filter(|(other, _)| *other != n);
-        let doubtful = others.into_iter().any(|(_, &(from, to))| from < end && start < to);
+        let doubtful = others.into_iter().any(|(_, other)| other.start < end && start < other.end);
         let start = start.next_multiple_of(PERSISTENT_UNIT);
         let end = end & !(PERSISTENT_UNIT - 1);
         if !doubtful && start < end && !info.has_memory(start..end) {
-            info.add_memory(Region { start, end, kind: RegionKind::Persistent, node: 0 });
+            let kind = if read_only { RegionKind::ReadOnly } else { RegionKind::Persistent };
+            info.add_memory(Region { start, end, kind, node: 0 });
         }
     }
+}
+
+/// Does a module say that what is stored in it would be lost ("NVDIMM device is not armed")? The emulator says so of one
+/// that nothing can be stored in.
+fn is_not_armed(entry: &[u8]) -> bool {
+    const NOT_ARMED: u64 = 1 << 3;
+    entry.len() >= 48 && number::<2>(entry, 44) & NOT_ARMED != 0
 }
 
 /// The range of an entry about addresses, if it is persistent memory and may be where it says.
@@ -167,6 +198,23 @@ mod tests {
         entry
     }
 
+    /// An entry about a module with the range of a number.
+    fn module(range: u16, flags: u16) -> Vec<u8> {
+        let mut entry = vec![1, 0, 48, 0];
+        entry.resize(12, 0);
+        entry.extend(range.to_le_bytes());
+        entry.resize(44, 0);
+        entry.extend(flags.to_le_bytes());
+        entry.resize(48, 0);
+        entry
+    }
+
+    fn numbered(start: u64, bytes: u64, number: u8) -> Vec<u8> {
+        let mut entry = spa(start, bytes);
+        entry[4] = number;
+        entry
+    }
+
     fn capabilities(bits: u32) -> Vec<u8> {
         let mut entry = vec![7, 0, 16, 0, 1, 0, 0, 0];
         entry.extend(bits.to_le_bytes());
@@ -212,6 +260,31 @@ mod tests {
         let info = read(&[spa(8 * GIB + 1, (4 << 20) - 1), spa(9 * GIB, (8 << 20) + 4096)]);
         assert_eq!(found(&info), [(8 * GIB + (2 << 20), 2 << 20), (9 * GIB, 8 << 20)]);
         assert_eq!(info.persistent().map(|region| region.start), Some(9 * GIB));
+    }
+
+    #[test]
+    fn what_stores_nothing_is_only_read() {
+        let (a, b) = (numbered(8 * GIB, 2 << 20, 1), numbered(9 * GIB, 8 << 20, 2));
+        let starts = |info: &BootInfo| {
+            let start = |region: Option<&Region>| region.map(|region| region.start);
+            (start(info.persistent()), start(info.read_only()))
+        };
+        let both = |modules: &[Vec<u8>]| {
+            let all = [&[a.clone()], modules, &[b.clone()]].concat();
+            starts(&read(&all))
+        };
+        assert_eq!(both(&[module(1, 0), module(2, 0)]), (Some(9 * GIB), None));
+        assert_eq!(both(&[module(1, 0), module(2, 8)]), (Some(8 * GIB), Some(9 * GIB)));
+        assert_eq!(both(&[module(2, 0xff), module(1, 0)]), (Some(8 * GIB), Some(9 * GIB)));
+        assert_eq!(both(&[module(2, 8), module(1, 8)]), (None, Some(9 * GIB)));
+        // One that is too short says nothing; nor does one about a range that is not there.
+        let mut short = module(2, 8);
+        short.truncate(46);
+        short[2] = 46;
+        assert_eq!(both(&[short, module(3, 8), module(0, 8)]), (Some(9 * GIB), None));
+        let info = read(&[module(2, 8), b.clone()]);
+        assert_eq!(info.top_of_memory(), 6 * GIB);
+        assert!(info.persistent().is_none());
     }
 
     #[test]

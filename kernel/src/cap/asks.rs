@@ -128,15 +128,10 @@ impl CapSpace {
     /// concerned?
     #[inline(never)]
     pub fn check_relatives(&mut self, slot: SlotRef) -> Progress {
-        let cap = &slot.cap();
-        if self.db.locks.sweeps(cap) {
-            return Ok(());
+        match concerns_others(self, slot) {
+            true => Err(self.ask(Need::Delete, slot)),
+            false => Ok(()),
         }
-        let above = self.db.ancestor_behind_siblings(slot).map(|above| above.cap());
-        if cap.has_remote(attr::REMOTE_COPIES) || self.needs_others(cap, above.as_ref()) {
-            return Err(self.ask(Need::Delete, slot));
-        }
-        Ok(())
     }
 
     /// Do other cores decide where the memory of the last capability `cap` goes? They do if nobody
@@ -189,6 +184,16 @@ impl CapSpace {
             | of(attr::REMOTE_DESCENDANTS, Identity::REMOTE_DESCENDANTS)
             | of(attr::REMOTE_ANCESTORS, Identity::REMOTE_ANCESTORS)
     }
+}
+
+/// Do other cores decide what becomes of the last capability here to something that is owned here?
+pub fn concerns_others(caps: &CapSpace, slot: SlotRef) -> bool {
+    let cap = &slot.cap();
+    if caps.db.locks.sweeps(cap) {
+        return false;
+    }
+    let above = caps.db.ancestor_behind_siblings(slot).map(|above| above.cap());
+    cap.has_remote(attr::REMOTE_COPIES) || caps.needs_others(cap, above.as_ref())
 }
 
 /// Does memory come home when its last capability goes, with `above` its nearest ancestor?

@@ -43,6 +43,7 @@ pub use db::Db;
 pub use policy::{CapPolicy, MEMORY, MORSELS};
 pub use space::CapSpace;
 
+use crate::cores::CoreId;
 use crate::object::{Obj, Object};
 use captypes::{CapType, RamAttrs, Rights, TypeSet};
 use mdb::RawCap;
@@ -53,7 +54,7 @@ pub const HOME_RAM: u8 = CapType::HomeRam as u8;
 /// Internal attributes: what [`RamAttrs`] says, to which core the capability belongs, and marks.
 ///
 /// ```text
-/// 0..6  NUMA node                       11  MARKED          parked: TABLES_LEFT
+/// 0..6  NUMA node; foreign Endpoints: core 11  MARKED          parked: TABLES_LEFT
 /// 6     persistent                      12  SCANNED         parked: SECOND_PASS
 /// 7     FOREIGN                         13  WAS_COPIED      parked: NEXT_IS_DISPATCHER
 /// 8..11 REMOTE_*: hints                 13  LENT            of Frames
@@ -69,7 +70,7 @@ pub mod attr {
     /// Attributes that a capability passes on to what is made of it.
     pub const INHERITED: u16 = RamAttrs::NODE | RamAttrs::PERSISTENT.0;
     /// Another core owns the capability. (Which one, the monitors find out: see
-    /// `docs/capability-protocol.md`.)
+    /// `docs/capability-protocol.md`. Of an Endpoint it stands in the place of the node.)
     pub const FOREIGN: u16 = 1 << 7;
     /// Hints of what is owned here: other cores may have copies,
     pub const REMOTE_COPIES: u16 = 1 << 8;
@@ -134,6 +135,8 @@ pub trait CapExt {
     fn ram_attrs(&self) -> RamAttrs;
     /// Does another core own it? (Of capabilities that are no Mappings.)
     fn is_foreign(&self) -> bool;
+    /// The core of an Endpoint or Dispatcher that is foreign here: it stays there, whoever has capabilities to it.
+    fn pinned_core(&self) -> CoreId;
     /// Is it owned here, and may it have relatives of these kinds on other cores?
     fn has_remote(&self, hints: u16) -> bool;
 }
@@ -183,6 +186,10 @@ impl CapExt for RawCap {
     #[inline]
     fn is_foreign(&self) -> bool {
         self.attrs & attr::FOREIGN != 0
+    }
+    #[inline]
+    fn pinned_core(&self) -> CoreId {
+        CoreId((self.attrs & RamAttrs::NODE) as u8)
     }
     #[inline]
     fn has_remote(&self, hints: u16) -> bool {

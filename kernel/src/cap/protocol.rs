@@ -11,7 +11,7 @@ use super::{attr, copied_attrs, CapExt, HOME_RAM};
 use crate::object::SlotRef;
 use captypes::invocations::Held;
 use captypes::types::Wire;
-use captypes::{CapType, Rights, Status, WireCap};
+use captypes::{CapType, RamAttrs, Rights, Status, WireCap};
 use mdb::{is_ancestor, is_copy, Class, Policy, RawCap};
 
 /// What is said of a capability, as this core would hold it.
@@ -65,7 +65,13 @@ impl CapSpace {
             | flag(cap.has_remote(attr::REMOTE_COPIES), Held::REMOTE_COPIES)
             | flag(cap.has_remote(attr::REMOTE_DESCENDANTS), Held::REMOTE_DESCENDANTS)
             | flag(cap.has_remote(attr::REMOTE_ANCESTORS), Held::REMOTE_ANCESTORS);
-        Ok(Held { cap: to_wire(&cap), flags })
+        let mut wire = to_wire(&cap);
+        let is_called = cap.is(CapType::Endpoint) || cap.is(CapType::Dispatcher);
+        if is_called && !cap.is_foreign() {
+            // It stays here, and who uses it from another core must know where that is.
+            wire.attrs = wire.attrs & !RamAttrs::NODE | u16::from(self.core.id.0);
+        }
+        Ok(Held { cap: wire, flags })
     }
 
     /// A slot with the capability, if it is no container that is being taken apart.

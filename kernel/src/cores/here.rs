@@ -88,7 +88,7 @@ impl ThisCore {
 
     /// Has another core this root?
     pub fn is_loaded_elsewhere(&self, root: PhysAddr) -> bool {
-        self.cores.iter().any(|(id, shared)| id != self.id && shared.tlb.root() == root.0)
+        self.cores.iter().any(|(id, shared)| id != self.id && shared.tlb.has(root.0))
     }
 
     /// Loads a root table, and lets the others know.
@@ -107,6 +107,13 @@ impl ThisCore {
         }
         let shown = if root == arch::kernel_root() { 0 } else { root.0 };
         self.shared.tlb.change_root(shown, load);
+    }
+
+    /// This core is going to walk tables of other cores below these roots, 0 for none.
+    #[cold]
+    #[inline(never)]
+    pub fn walk_afar(&self, roots: [u64; shootdown::MOST_WALKS]) -> shootdown::Walking<'static> {
+        self.shared.tlb.walk(roots)
     }
 
     /// Loads the kernel's own root.

@@ -88,6 +88,11 @@ impl Scheduler {
 
     /// Stops it where it is, until `Continue`.
     pub fn suspend(&mut self, dcb: DcbRef) -> Result<(), Status> {
+        if dcb.trip.abroad.get() {
+            // It does not run there. The call goes on, as it would at home.
+            dcb.trip.held.set(true);
+            return Ok(());
+        }
         self.bring_home(dcb);
         if dcb.state.get() == State::Stopped {
             return Err(Status::WrongState);
@@ -105,6 +110,9 @@ impl Scheduler {
 
     /// Lets a suspended dispatcher go on.
     pub fn resume(&mut self, dcb: DcbRef) -> Result<(), Status> {
+        if dcb.trip.abroad.get() {
+            return if dcb.trip.held.replace(false) { Ok(()) } else { Err(Status::WrongState) };
+        }
         if !dcb.has(flag::SUSPENDED) {
             return Err(Status::WrongState);
         }

@@ -5,6 +5,8 @@
 //! | `sched`, `queue` | who runs next, and for how long |
 //! | `placement` | on which core |
 //! | `visits` | dispatchers that run on another core than their home |
+//! | `calls` | dispatchers that call endpoints of other cores |
+//! | `guests` | those of other cores that wait here |
 //! | `timers`, `alarm` | timers of dispatchers, and that of the core |
 //! | `registers` | registers that the entry code does not store |
 //! | `notify` | notifications and upcalls |
@@ -14,8 +16,10 @@
 //! | `meter` | how busy the core is, if that is measured |
 
 mod alarm;
+mod calls;
 mod control;
 mod doorbell;
+mod guests;
 mod irqs;
 mod meter;
 mod notify;
@@ -27,8 +31,10 @@ mod sched;
 pub mod timers;
 pub mod visits;
 
+pub use calls::{close_arrivals, go_abroad};
 pub use control::root_type;
 pub use doorbell::Doorbell;
+pub use guests::{guest, serve_guest, welcome};
 pub use irqs::{line, lines, Irqs};
 pub use notify::{interrupted, is_upcalled, log_fault, receive_notifications};
 

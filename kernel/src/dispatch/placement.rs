@@ -80,7 +80,7 @@ impl Scheduler {
     }
 
     fn send_to_run(&mut self, dcb: DcbRef, to: CoreId) {
-        dcb.errand.set(Errand::Run);
+        dcb.trip.errand.set(Errand::Run);
         self.send(dcb, to);
     }
 
@@ -198,6 +198,8 @@ impl Scheduler {
         if self.current == Some(dcb) {
             // If it came for this, it is placed anew anyway.
             self.resched |= allowed & self.core.id.bit() == 0;
+        } else if dcb.trip.abroad.get() {
+            // It is placed anew when it comes back.
         } else if dcb.away.get() {
             self.bring_home(dcb);
         } else if dcb.has(flag::QUEUED) && allowed & self.core.id.bit() == 0 {

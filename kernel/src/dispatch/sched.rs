@@ -1,5 +1,6 @@
 //! Which dispatcher runs: ready ones wait in the run queue, the current one is in no queue.
 
+use super::calls::{go_back, send_to_endpoint};
 use super::timers::MOST_EXPIRED;
 use super::{sample, Scheduler};
 use crate::arch;
@@ -16,8 +17,8 @@ impl Scheduler {
     #[inline]
     pub fn wake(&mut self, dcb: DcbRef) {
         dcb.state.set(State::Ready);
-        if dcb.has(flag::SUSPENDED | flag::ARRIVED) || self.current == Some(dcb) {
-            return;
+        if dcb.has(flag::SUSPENDED | flag::ARRIVED | flag::ABROAD) || self.current == Some(dcb) {
+            return go_back(self, dcb);
         }
         if self.core.cores.are_many() {
             return self.place(dcb, false);
@@ -44,7 +45,9 @@ impl Scheduler {
     #[inline]
     pub fn switch_directly(&mut self, next: DcbRef) {
         next.state.set(State::Ready);
-        if !next.has(flag::SUSPENDED) {
+        if next.has(flag::SUSPENDED | flag::ABROAD) {
+            go_back(self, next);
+        } else {
             if self.core.cores.are_many() && !self.goes_on_here(next) {
                 self.place(next, false);
             } else {
@@ -129,6 +132,9 @@ impl Scheduler {
     pub(super) fn see_off(&mut self) {
         if let Some(dcb) = self.visits.leaving.take() {
             self.registers.unload();
+            if !self.is_visiting(dcb) {
+                return send_to_endpoint(self, dcb);
+            }
             self.core.load_kernel_root();
             self.send(dcb, dcb.home.get());
         }

@@ -12,7 +12,6 @@
 //!   expiring by arming others with earlier deadlines again and again.
 
 use crate::arch;
-use crate::object::dcb::flag;
 use crate::object::DcbRef;
 
 /// Most timers that expire in one event: some 300 instructions each.
@@ -93,17 +92,17 @@ impl Timers {
             return;
         }
         dcb.deadline.set(deadline.max(arch::tsc()));
-        dcb.set(flag::TIMER);
+        dcb.timer.armed.set(true);
         start(dcb);
         self.root = merge(self.root, Some(dcb));
     }
 
     /// Disarms a dispatcher's timer. O(log n).
     pub fn cancel(&mut self, dcb: DcbRef) {
-        if !dcb.has(flag::TIMER) {
+        if !dcb.timer.armed.get() {
             return;
         }
-        dcb.clear(flag::TIMER);
+        dcb.timer.armed.set(false);
         let links = &dcb.timer;
         let (left, right, parent) = (links.left.get(), links.right.get(), links.parent.get());
         for child in [left, right].into_iter().flatten() {

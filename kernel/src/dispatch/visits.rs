@@ -20,6 +20,8 @@
 //! away, home *recalls* it first. Home waits for that, and other cores may wait for this one at the
 //! same time; so whoever waits serves the others meanwhile (`serve_requests`).
 
+use super::calls::{call_back, is_call};
+use super::guests::Guests;
 use super::Scheduler;
 use crate::arch;
 use crate::cores::CoreId;
@@ -44,7 +46,11 @@ pub(super) struct Visits {
     /// The current dispatcher goes home.
     pub(super) leaving: Option<DcbRef>,
     /// Those that have come from other cores.
-    arrived: DcbList,
+    pub(super) arrived: DcbList,
+    /// Those of other cores that wait here.
+    pub(super) guests: Guests,
+    /// Of those, the one for whom something is being done, which may take waiting for other cores: it goes home at once.
+    pub(super) serves: Option<DcbRef>,
     /// When those that are left of them are received, if others have something to do.
     receives_from: u64,
 }
@@ -52,7 +58,8 @@ pub(super) struct Visits {
 impl Visits {
     /// There are none.
     pub(super) const fn new() -> Visits {
-        Visits { leaving: None, arrived: DcbList::new(), receives_from: 0 }
+        let (arrived, guests) = (DcbList::new(), Guests::new());
+        Visits { leaving: None, arrived, guests, serves: None, receives_from: 0 }
     }
 }
 
@@ -73,7 +80,7 @@ impl Scheduler {
 
     /// The current dispatcher, a visitor, goes home as soon as nothing of it is loaded any more.
     pub fn go_home(&mut self, dcb: DcbRef, errand: Errand) {
-        dcb.errand.set(errand);
+        dcb.trip.errand.set(errand);
         self.visits.leaving = Some(dcb);
         self.resched = true;
     }
@@ -119,6 +126,9 @@ impl Scheduler {
             dcb.at.store(self.core.id.0, Ordering::Release);
             if !self.is_visiting(dcb) {
                 dcb.away.set(false);
+                if dcb.trip.abroad.replace(false) && dcb.trip.held.replace(false) {
+                    dcb.set(flag::SUSPENDED);
+                }
                 self.core.comes_back();
             }
             dcb.set(flag::ARRIVED);
@@ -151,7 +161,7 @@ impl Scheduler {
     pub fn next_arrival(&mut self) -> Option<(DcbRef, Errand)> {
         let dcb = self.visits.arrived.first()?;
         self.turn_away(dcb);
-        Some((dcb, dcb.errand.get()))
+        Some((dcb, dcb.trip.errand.get()))
     }
 
     /// One has been received. May another one be?
@@ -176,7 +186,9 @@ impl Scheduler {
             return;
         }
         self.put_aside_current();
-        if dcb.state.get() == State::Ready && !dcb.has(flag::SUSPENDED) {
+        if self.visits.leaving.is_some() {
+            self.see_off();
+        } else if dcb.state.get() == State::Ready && !dcb.has(flag::SUSPENDED) {
             self.place(dcb, true);
         }
     }
@@ -313,11 +325,14 @@ impl Scheduler {
 
     /// A visitor that is not about to leave anyway goes home.
     fn release(&mut self, dcb: DcbRef) {
-        if self.visits.leaving == Some(dcb) {
+        if self.visits.leaving == Some(dcb) || self.visits.serves == Some(dcb) {
             return;
         }
         if self.current == Some(dcb) {
             return self.go_home(dcb, Errand::Recalled);
+        }
+        if dcb.has(flag::ABROAD) || dcb.has(flag::ARRIVED) && is_call(dcb.trip.errand.get()) {
+            return call_back(self, dcb);
         }
         self.turn_away(dcb);
         self.queue.remove(dcb);
@@ -328,7 +343,7 @@ impl Scheduler {
         if self.current.is_none_or(|current| current.root != dcb.root) {
             self.core.leave_root(PhysAddr(dcb.root.get()));
         }
-        dcb.errand.set(Errand::Recalled);
+        dcb.trip.errand.set(Errand::Recalled);
         self.send(dcb, dcb.home.get());
     }
 
@@ -336,7 +351,8 @@ impl Scheduler {
     #[inline]
     pub(super) fn poke(&mut self, dcb: DcbRef) {
         let core = CoreId(dcb.at.load(Ordering::Acquire) & !MOVING);
-        if core != self.core.id {
+        // One that calls looks when it has the answer.
+        if core != self.core.id && !dcb.trip.abroad.get() {
             self.core.interrupt(core);
         }
     }

@@ -61,6 +61,9 @@ impl CpuDriver {
             dcb.set(flag::FAULT);
             return ipc::call(&mut self.sched, &mut self.caps, dcb, endpoint, cap.aux);
         }
+        if ipc::go_to_endpoint(&mut self.sched, dcb, Errand::Call, &cap).is_ok() {
+            return dcb.set(flag::FAULT);
+        }
         log_fault(dcb);
         self.sched.stop(dcb);
         if self.caps.first() == Some(dcb) && self.core.id == CoreId::BOOT {

@@ -22,18 +22,24 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
         DispatcherOp::Start => {
             run(local, dcb, |local, t, _: op::Start| local.sched.start(dcb, dispatcher(t)?))
         }
-        DispatcherOp::Suspend => run(local, dcb, |local, t, _: op::Suspend| {
-            let target = dispatcher(t)?;
-            if target != dcb {
-                check_authority(dcb, t, Rights::REVOKE)?;
-            }
-            local.sched.suspend(target)
-        }),
-        DispatcherOp::Continue => run(local, dcb, |local, t, _: op::Continue| {
-            let target = dispatcher(t)?;
-            check_authority(dcb, t, op::Continue::NEEDS)?;
-            local.sched.resume(target)
-        }),
+        DispatcherOp::Suspend => {
+            let outcome = run(local, dcb, |local, t, _: op::Suspend| {
+                let target = dispatcher(t);
+                if target != Ok(dcb) {
+                    check_authority(dcb, t, target, Rights::REVOKE)?;
+                }
+                local.sched.suspend(target?)
+            });
+            endpoint::or_abroad(local, dcb, outcome)
+        }
+        DispatcherOp::Continue => {
+            let outcome = run(local, dcb, |local, t, _: op::Continue| {
+                let target = dispatcher(t);
+                check_authority(dcb, t, target, op::Continue::NEEDS)?;
+                local.sched.resume(target?)
+            });
+            endpoint::or_abroad(local, dcb, outcome)
+        }
         DispatcherOp::Yield => run(local, dcb, |local, t, _: op::Yield| {
             if dispatcher(t)? != dcb {
                 return Err(Status::WrongState);
@@ -53,27 +59,37 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
             local.sched.set_affinity(dispatcher(t)?, a.mask)
         }),
         DispatcherOp::CopyFromCaller => run(local, dcb, |local, t, a: op::CopyFromCaller| {
-            let lent = Lent::of(dcb, endpoint::caller(dcb, t)?, LENDS_READ)?;
+            let lent = Lent::of(dcb, endpoint::caller(local, dcb, t)?, LENDS_READ)?;
             Ok(calls::copy_out(local, dcb, lent, a))
         }),
         DispatcherOp::CopyToCaller => run(local, dcb, |local, t, a: op::CopyToCaller| {
-            let lent = Lent::of(dcb, endpoint::caller(dcb, t)?, LENDS_WRITE)?;
+            let lent = Lent::of(dcb, endpoint::caller(local, dcb, t)?, LENDS_WRITE)?;
             Ok(calls::copy_in(local, dcb, lent, a))
         }),
         DispatcherOp::CopyBetween => run(local, dcb, |local, t, a: op::CopyBetween| {
-            let from = Lent::of(dcb, endpoint::caller(dcb, t)?, LENDS_READ)?;
-            let to = Lent::of(dcb, endpoint::caller(dcb, a.to)?, LENDS_WRITE)?;
+            let from = Lent::of(dcb, endpoint::caller(local, dcb, t)?, LENDS_READ)?;
+            let to = Lent::of(dcb, endpoint::caller(local, dcb, a.to)?, LENDS_WRITE)?;
             Ok(calls::copy_between(local, from, to, a))
         }),
         DispatcherOp::Usage => {
-            run(local, dcb, |local, t, _: op::Usage| Ok(local.sched.usage(dispatcher(t)?)))
+            let outcome =
+                run(local, dcb, |local, t, _: op::Usage| Ok(local.sched.usage(dispatcher(t)?)));
+            endpoint::or_abroad(local, dcb, outcome)
         }
     }
 }
 
-/// May the invoker decide whether somebody else runs? Only who could take it away altogether.
-fn check_authority(dcb: DcbRef, target: Place, right: Rights) -> Result<(), Status> {
-    match used_slot(dcb, target)?.cap().rights_set().has(right) {
+/// May the invoker decide whether somebody else runs, here or on another core? Only who could take it away altogether.
+fn check_authority(
+    dcb: DcbRef,
+    place: Place,
+    target: Result<DcbRef, Status>,
+    right: Rights,
+) -> Result<(), Status> {
+    if !matches!(target, Ok(_) | Err(Status::Unsupported)) {
+        return target.map(drop);
+    }
+    match used_slot(dcb, place)?.cap().rights_set().has(right) {
         true => Ok(()),
         false => Err(Status::NoRights),
     }
@@ -126,7 +142,10 @@ fn set_fs_base(local: &mut CpuDriver, target: DcbRef, base: u64) -> Result<(), S
     if base >= arch::user_end() {
         return Err(Status::OutOfRange);
     }
-    local.sched.bring_home(target);
+    // While it waits at another core nobody loads them there.
+    if !target.trip.abroad.get() {
+        local.sched.bring_home(target);
+    }
     target.fs_base.set(base);
     if local.sched.current() == Some(target) {
         arch::write_fs_base(base);

@@ -83,6 +83,12 @@ pub fn invoke(local: &mut CpuDriver, dcb: DcbRef) {
     dcb.ctx.rax.set(outcome);
 }
 
+/// Does what `dcb`, which has come from another core, wants of `target`, a dispatcher of this one.
+pub fn control(local: &mut CpuDriver, dcb: DcbRef, target: DcbRef) {
+    let outcome = endpoint::control(local, dcb, target);
+    dcb.ctx.rax.set(outcome);
+}
+
 /// What remains to be told of an operation that may have deleted its own dispatcher, which must not be
 /// written to then.
 #[inline(always)]

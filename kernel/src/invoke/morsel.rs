@@ -5,7 +5,7 @@ use crate::cap::lookup::{free_slot, slot_to_change, used_slot};
 use crate::driver::CpuDriver;
 use crate::morsels::forming::Forming;
 use crate::object::DcbRef;
-use crate::operations::{chunks, morsels};
+use crate::operations::{chunks, morsels, store};
 use captypes::invocations::{MorselOp, PoolOp, Value};
 use captypes::{op, Place, Status};
 use mdb::RawCap;
@@ -25,6 +25,11 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: PoolOp) -> Outcom
         PoolOp::FormatVolatile => format_volatile(local, dcb),
         PoolOp::AddChunk => add_chunk(local, dcb),
         PoolOp::RemoveChunk => remove_chunk(local, dcb),
+        PoolOp::AddSlots => add_slots(local, dcb),
+        PoolOp::PageOut => page_out(local, dcb),
+        PoolOp::PageIn => page_in(local, dcb),
+        PoolOp::SlotOf => slot_of(local, dcb),
+        PoolOp::LookOver => look_over(local, dcb),
     }
 }
 
@@ -120,6 +125,24 @@ handlers! {
     };
     remove_chunk(RemoveChunk) = |local, d, target, _| {
         chunks::remove(local, &of::<op::RemoveChunk>(d, target)?).map(|value| Value { value })
+    };
+    add_slots(AddSlots) = |local, d, target, a| {
+        store::add(local, &of::<op::AddSlots>(d, target)?, a.tree).map(|value| Value { value })
+    };
+    page_out(PageOut) = |local, d, target, a| {
+        let (pool, root) = (of::<op::PageOut>(d, target)?, d.root.get());
+        let slot = store::page_out(local, &pool, root, (a.record, a.page), (a.tree, a.to))?;
+        Ok(Value { value: slot })
+    };
+    page_in(PageIn) = |local, d, target, a| {
+        let (pool, root) = (of::<op::PageIn>(d, target)?, d.root.get());
+        store::page_in(local, &pool, root, (a.record, a.page), (a.slot, a.from))
+    };
+    slot_of(SlotOf) = |local, d, target, a| {
+        store::slot_of(local, &of::<op::SlotOf>(d, target)?, a.record, a.page)
+    };
+    look_over(LookOver) = |local, d, target, a| {
+        store::look_over(local, &of::<op::LookOver>(d, target)?, (a.record, a.page), a.rests)
     };
     populate(PopulateMorsel) = |local, d, target, a| {
         let cap = of::<op::PopulateMorsel>(d, target)?;

@@ -16,13 +16,13 @@ mod transfer;
 pub use monitor::{Monitor, MonitorRef};
 
 use crate::cap::budget::{Pause, Progress};
-use crate::cap::memory_cap;
-use crate::cap::CapSpace;
-use crate::dispatch::Scheduler;
+use crate::cap::{memory_cap, CapExt, CapSpace};
+use crate::dispatch::{go_abroad, Scheduler};
 use crate::dispatch::{interrupted, log_fault, receive_notifications};
-use crate::object::dcb::flag;
+use crate::object::dcb::{flag, Errand};
 use crate::object::{DcbRef, EndpointRef, Obj, State};
 use captypes::{CapType, Rights, Status};
+use mdb::RawCap;
 
 /// What a report of a fault in the log costs, in steps of destruction.
 const STEPS_OF_REPORT: u32 = 12;
@@ -48,6 +48,57 @@ pub fn call(
     dcb.state.set(State::Calling);
     endpoint.callers.push(dcb);
     sched.block();
+    if endpoint.bell.get() != 0 {
+        ring(sched, endpoint);
+    }
+}
+
+/// `dcb`, the current dispatcher, goes to the core of the foreign endpoint `cap`, or dispatcher for [`Errand::Control`].
+pub fn go_to_endpoint(
+    sched: &mut Scheduler,
+    dcb: DcbRef,
+    errand: Errand,
+    cap: &RawCap,
+) -> Result<(), Status> {
+    let ty = if errand == Errand::Control { CapType::Dispatcher } else { CapType::Endpoint };
+    if !cap.is(ty) {
+        return Err(Status::WrongType);
+    }
+    go_abroad(sched, dcb, errand, cap.pinned_core(), (cap.base, cap.aux))
+}
+
+/// The endpoint of this core that a dispatcher of another has come to. Its capability is not here; so this looks
+/// whether there still is one like it.
+pub fn called(caps: &CapSpace, dcb: DcbRef) -> Option<EndpointRef> {
+    let (ty, base) = (CapType::Endpoint as u8, dcb.trip.called.get());
+    let key = memory_cap(ty, Rights::NONE, 0, base, paging::PAGE);
+    let found = caps.find_whole(&RawCap { aux: dcb.badge.get(), ..key })?;
+    Obj::of(&found.cap())
+}
+
+/// The dispatcher of this core to which one of another has come, likewise.
+pub fn controlled(caps: &CapSpace, dcb: DcbRef) -> Option<DcbRef> {
+    dispatcher_at(caps, dcb.trip.called.get())
+}
+
+/// The dispatcher of this core at `pa`, if there is one.
+fn dispatcher_at(caps: &CapSpace, pa: u64) -> Option<DcbRef> {
+    let key = memory_cap(CapType::Dispatcher as u8, Rights::NONE, 0, pa, paging::PAGE);
+    Obj::of(&caps.find_whole(&key)?.cap())
+}
+
+/// `dcb` has come from another core to call `endpoint`. It runs nowhere, and whoever runs here goes on.
+pub fn arrive(sched: &mut Scheduler, caps: &mut CapSpace, dcb: DcbRef, endpoint: EndpointRef) {
+    if let Some(server) = endpoint.receiver.take() {
+        deliver(caps, endpoint, dcb, server);
+        return sched.wake(server);
+    }
+    if endpoint.orphaned.get() {
+        return refuse(sched, dcb);
+    }
+    dcb.endpoint.set(Some(endpoint));
+    dcb.state.set(State::Calling);
+    endpoint.callers.push(dcb);
     if endpoint.bell.get() != 0 {
         ring(sched, endpoint);
     }
@@ -96,8 +147,7 @@ fn answer(caps: &mut CapSpace, server: DcbRef, caller: DcbRef) -> Result<(), Sta
 /// The dispatcher at `pa` whose invocation was handed on to `server` as number `ticket`, if it
 /// still waits.
 pub fn redirected(caps: &CapSpace, server: DcbRef, pa: u64, ticket: u64) -> Option<DcbRef> {
-    let key = memory_cap(CapType::Dispatcher as u8, Rights::NONE, 0, pa, paging::PAGE);
-    let caller = Obj::of(&caps.db.find(&key)?.cap())?;
+    let caller = dispatcher_at(caps, pa)?;
     EndpointRef::of_call(server, caller)?;
     (caller.has(flag::REDIRECTED) && redirected::ticket(caller) == ticket).then_some(caller)
 }
@@ -197,8 +247,12 @@ pub fn dismiss_callers(
 }
 
 /// Ends a call that nobody will answer. A dispatcher that faulted stops: nobody handles it.
-fn refuse(sched: &mut Scheduler, caller: DcbRef) {
+pub fn refuse(sched: &mut Scheduler, caller: DcbRef) {
     if caller.has(flag::FAULT) {
+        if caller.has(flag::ABROAD) {
+            // Its home stops it.
+            return sched.wake(caller);
+        }
         caller.clear(flag::FAULT);
         log_fault(caller);
         return sched.stop(caller);

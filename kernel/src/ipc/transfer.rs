@@ -67,7 +67,8 @@ fn transfer_caps(caps: &mut CapSpace, from: DcbRef, to: DcbRef) -> u64 {
 #[inline(never)]
 fn copy_caps(caps: &mut CapSpace, from: DcbRef, to: DcbRef, count: u64) -> u64 {
     let (source, target) = (Place(from.ctx.r13.get()), Place(to.ctx.r14.get()));
-    if target.is_null() {
+    // What another core has is not this one's to change.
+    if target.is_null() || (from.flags.get() | to.flags.get()) & flag::ABROAD != 0 {
         return 0;
     }
     let (moved, count) = (from.ctx.rax.get() & MOVE_CAPS != 0, count as u32);

@@ -39,6 +39,7 @@ pub fn status(refused: Refused) -> Status {
         Refused::Gone => Status::Empty,
         Refused::Beyond => Status::OutOfRange,
         Refused::NoMemory => Status::NoMemory,
+        Refused::Out => Status::Out,
         Refused::Exists => Status::Occupied,
         Refused::Invalid => Status::Unsupported,
         Refused::Damaged => Status::Invalid,

@@ -64,8 +64,8 @@ pub mod flag {
     pub const VECTORS: u32 = 16;
     /// It is in the run queue.
     pub const QUEUED: u32 = 32;
-    /// Its timer is armed.
-    pub const TIMER: u32 = 64;
+    /// It waits at an endpoint of another core than its home.
+    pub const ABROAD: u32 = 64;
     /// It has come to this core, and what it came for has not been done yet.
     pub const ARRIVED: u32 = 128;
     /// It did not call: the kernel hands its invocation on to the monitor.
@@ -88,6 +88,16 @@ pub enum Errand {
     Fault,
     /// Home, where somebody wants it.
     Recalled,
+    /// To the core of an endpoint, with a call.
+    Call,
+    /// To the core of an endpoint, to notify who receives there.
+    Notify,
+    /// To the home of a dispatcher, to do there what its registers say.
+    Control,
+    /// Home, with the answer.
+    Answered,
+    /// Home, as nobody handles the fault that it has reported.
+    Unhandled,
 }
 
 /// Neighbours in a list.
@@ -103,6 +113,23 @@ pub struct TimerLinks {
     pub right: Cell<Option<DcbRef>>,
     /// Members on the way to the right, this one included.
     pub rank: Cell<u32>,
+    /// Home's word: it is in the heap.
+    pub armed: Cell<bool>,
+}
+
+/// What a dispatcher moves between cores for.
+pub struct Trip {
+    pub errand: Cell<Errand>,
+    /// Home's word: it calls an endpoint of another core, where it is, or on the way there or back.
+    pub abroad: Cell<bool>,
+    /// Home's word: it was suspended meanwhile.
+    pub held: Cell<bool>,
+    /// Address of that endpoint, or of a dispatcher; 0 when that has gone.
+    pub called: Cell<u64>,
+    /// And its core.
+    pub calls_at: Cell<CoreId>,
+    /// Neighbours among the guests of a core.
+    pub guests: Links,
 }
 
 /// Room for vector state at the end of the page.
@@ -140,7 +167,7 @@ pub struct Dcb {
     /// The core in whose database its capabilities are.
     pub home: Cell<CoreId>,
     /// What it moves for, while it does.
-    pub errand: Cell<Errand>,
+    pub trip: Trip,
     /// Home's word: it is at another core, or on the way back.
     pub away: Cell<bool>,
     /// The core that has it, or that it is on the way to. Written by whoever had it last.

@@ -113,6 +113,6 @@ impl DcbRef {
             State::Receiving => endpoint.receiver.set(None),
             _ => {}
         }
-        self.clear(flag::FAULT | flag::REDIRECTED);
+        self.clear(flag::FAULT | flag::REDIRECTED | flag::ABROAD);
     }
 }

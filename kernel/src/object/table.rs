@@ -129,6 +129,18 @@ impl Table {
         };
         in_groups(self.entries(start, count), (), toggle);
     }
+    /// Sets the bits `noted` in entry `index`, of a table that others change, if it has the bits `needed`: the entry then.
+    /// `None` if it has not. An error: somebody has changed it meanwhile.
+    pub fn note(self, index: u32, needed: u64, noted: u64) -> Result<Option<u64>, u64> {
+        let entry = self.entry(index);
+        let old = entry.load(Ordering::Relaxed);
+        if old & needed != needed {
+            return Ok(None);
+        }
+        let new = old | noted;
+        entry.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)?;
+        Ok(Some(new))
+    }
     /// Changes entry `index` by `change`, without losing what the processor writes. Returns the
     /// old and the new entry.
     #[inline]

@@ -1,8 +1,11 @@
 //! The walk of the processor, done by the kernel on behalf of a program: for copies that a program asks for.
 //!
 //! It sets accessed and dirty bits as the processor does, so that whoever collects them misses nothing. Tables are
-//! changed on the core of their capabilities only, and that is this one: what a program invokes is done
-//! there, and nothing changes between the look and the copy. What is not cached need not be forgotten. Those of an object of
+//! changed on the core of their capabilities only. Mostly that is this one: what a program invokes is done
+//! there, and nothing changes between the look and the copy. What is not cached need not be forgotten. Tables of another core
+//! ([`Walk::afar`]) may change at any time. Who walks them has said so ([`ThisCore::walk_afar`](crate::cores::ThisCore::walk_afar)), as
+//! a processor that loads their root does, and sets accessed bits before it goes on, as a processor does: so the
+//! other core knows whom to wait for before what was found is anything else. Those of an object of
 //! another core's pool may change at any time, but what they lead to stays there
 //! [`while_walking`](crate::morsels::while_walking).
 
@@ -46,6 +49,8 @@ pub struct Walk {
     found: Option<(u64, u64)>,
     /// The tables that are looked at are a morsel's, which the kernel's map need not show.
     in_pool: bool,
+    /// Those that are none are another core's.
+    afar: bool,
 }
 
 /// An entry of a table of a morsel. Out of line, as is what follows: copies look at tables for every page, and nearly none
@@ -64,6 +69,16 @@ fn note_in_pool(table: u64, index: u32, entry: u64, noted: u64) -> bool {
     word.cell().compare_exchange(entry, entry | noted, Relaxed, Relaxed).is_ok()
 }
 
+/// How often an entry of another core's table is looked at that is being changed: its threads set the same bits.
+const LOOKS: u32 = 8;
+
+/// The entry of a table of another core, with bits set in it as a processor would, if it has those that are needed.
+#[cold]
+#[inline(never)]
+fn note_afar(table: u64, index: u32, needed: u64, noted: u64) -> Option<u64> {
+    (0..LOOKS).find_map(|_| Table::at(table).note(index, needed, noted).ok()).flatten()
+}
+
 /// Bytes that a last-level table translates.
 const REGION: u64 = PAGE * paging::ENTRIES as u64;
 
@@ -71,7 +86,12 @@ impl Walk {
     /// Below the root table at `root`, to write to what is found or to read it.
     pub fn new(root: u64, write: bool) -> Walk {
         let access = if write { Use::Write } else { Use::Read };
-        Walk { root, access, found: None, in_pool: false }
+        Walk { root, access, found: None, in_pool: false, afar: false }
+    }
+
+    /// The same, of tables of another core.
+    pub fn afar(self) -> Walk {
+        Walk { afar: true, ..self }
     }
 
     /// The physical address of `va`, and how many bytes of the page there are from there on; `None` if the
@@ -127,12 +147,15 @@ impl Walk {
             return None;
         }
         if entry & noted != noted {
-            match self.in_pool {
-                false => {
+            match (self.in_pool, self.afar) {
+                (false, false) => {
                     Table::at(table).change(index, |entry| entry | noted);
                 }
-                true if note_in_pool(table, index, entry, noted) => {}
-                true => return None,
+                (false, true) => {
+                    return note_afar(table, index, needed, noted).map(Entry::from_bits)
+                }
+                (true, _) if note_in_pool(table, index, entry, noted) => {}
+                (true, _) => return None,
             }
         }
         Some(Entry::from_bits(entry))

@@ -5,6 +5,10 @@
 //! caller waits, whoever has received the call may have the kernel copy. Each copy walks the caller's own tables,
 //! as the processor would for the caller itself: so nothing is copied that it could not read, or
 //! written to what it could not write to as it stands, and what has changed since the call was made has changed.
+//!
+//! A caller that has come from another core has its tables there. They are walked here all the same, as long as
+//! the copy lasts, and its home sees that: whatever it takes away of them is nobody else's before the copy has ended
+//! ([`shootdown`]).
 
 use crate::driver::CpuDriver;
 use crate::morsels::while_walking;
@@ -12,6 +16,7 @@ use crate::object::dcb::flag;
 use crate::object::{mem, DcbRef, EndpointRef, Walk};
 use captypes::invocations::Copied;
 use captypes::{op, Status};
+use shootdown::Walking;
 
 /// Most bytes that one invocation copies.
 const MOST_COPIED: u64 = 256 << 10;
@@ -22,6 +27,8 @@ pub struct Lent {
     root: u64,
     va: u64,
     bytes: u64,
+    /// The tables are another core's.
+    afar: bool,
 }
 
 impl Lent {
@@ -36,7 +43,16 @@ impl Lent {
             return Err(Status::NoRights);
         }
         let [.., va, bytes] = caller.ctx.words();
-        Ok(Lent { root: caller.root.get(), va, bytes })
+        Ok(Lent { root: caller.root.get(), va, bytes, afar: caller.has(flag::ABROAD) })
+    }
+
+    /// The root that is walked here and is another core's, or 0.
+    fn root_afar(&self) -> u64 {
+        if self.afar {
+            self.root
+        } else {
+            0
+        }
     }
 
     /// The address `offset` bytes on, and how many bytes there are from there.
@@ -57,7 +73,8 @@ struct Side {
 impl Side {
     fn lent(lent: Lent, offset: u64, write: bool) -> Option<Side> {
         let (va, bytes) = lent.rest(offset)?;
-        Some(Side { walk: Walk::new(lent.root, write), va, bytes })
+        let walk = Walk::new(lent.root, write);
+        Some(Side { walk: if lent.afar { walk.afar() } else { walk }, va, bytes })
     }
 
     fn own(server: DcbRef, va: u64, write: bool) -> Option<Side> {
@@ -76,20 +93,33 @@ impl Side {
     }
 }
 
+/// Lets the homes of guests know whose tables are walked here.
+#[inline]
+fn announce(cpu: &CpuDriver, lent: &[Lent]) -> Option<Walking<'static>> {
+    if lent.iter().all(|lent| !lent.afar) {
+        return None;
+    }
+    let root = |n: usize| lent.get(n).map_or(0, Lent::root_afar);
+    Some(cpu.core.walk_afar([root(0), root(1)]))
+}
+
 /// See [`op::CopyFromCaller`].
 pub fn copy_out(cpu: &CpuDriver, server: DcbRef, lent: Lent, args: op::CopyFromCaller) -> Copied {
+    let _walking = announce(cpu, &[lent]);
     let sides = (Side::lent(lent, args.offset, false), Side::own(server, args.to, true));
     copy(cpu, sides, args.bytes, |lent, own, bytes| mem::copy_bytes(own, lent, bytes))
 }
 
 /// See [`op::CopyToCaller`].
 pub fn copy_in(cpu: &CpuDriver, server: DcbRef, lent: Lent, args: op::CopyToCaller) -> Copied {
+    let _walking = announce(cpu, &[lent]);
     let sides = (Side::lent(lent, args.offset, true), Side::own(server, args.from, false));
     copy(cpu, sides, args.bytes, mem::copy_bytes)
 }
 
 /// See [`op::CopyBetween`].
 pub fn copy_between(cpu: &CpuDriver, from: Lent, to: Lent, args: op::CopyBetween) -> Copied {
+    let _walking = announce(cpu, &[from, to]);
     let sides = (Side::lent(from, args.offset, false), Side::lent(to, args.to_offset, true));
     copy(cpu, sides, args.bytes, |from, to, bytes| mem::copy_bytes(to, from, bytes))
 }

@@ -35,8 +35,8 @@ impl Settings {
             if !cap.is(ty) {
                 return Err(Status::WrongType);
             }
-            // Another core's objects cannot be used here, only memory.
-            if cap.is_foreign() && ty != CapType::Frame {
+            // Another core's tables and CNodes cannot be used here.
+            if cap.is_foreign() && matches!(ty, CapType::L1CNode | CapType::Pml4 | CapType::Pml5) {
                 return Err(Status::Unsupported);
             }
         }

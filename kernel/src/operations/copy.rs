@@ -1,9 +1,12 @@
 //! Copies of pages: what copy-on-write asks for.
 
 use super::delete::delete_slot;
+use super::leave::leave_slot;
 use super::morsels::copy_page;
 use crate::cap::alone::Held;
-use crate::cap::{made_attrs, memory_cap, CapExt};
+use crate::cap::asks::concerns_others;
+use crate::cap::budget::Progress;
+use crate::cap::{attr, made_attrs, memory_cap, CapExt};
 use crate::driver::CpuDriver;
 use crate::object::{mem, SlotRef, SlotRun};
 use captypes::invocations::Counter;
@@ -75,7 +78,7 @@ fn make_copy(
     }
     if dst == original {
         cpu.core.add(Counter::PageCopies, bytes / PAGE);
-        delete_slot(cpu, original)?;
+        remove_original(cpu, original)?;
     }
     let attrs = made_attrs(source.attrs);
     let rights = ObjectKind { ty: CapType::Frame, alone }.rights();
@@ -84,4 +87,18 @@ fn make_copy(
     let near = if near.is_empty() { ram } else { near };
     cpu.caps.db.insert_objects(SlotRun::one(dst), cap, bytes, near, &source);
     Ok(())
+}
+
+/// Removes what the copy takes the place of. What other cores have to do with is left to the monitor: if this invocation asked for
+/// it, that would be done before the copy or instead of it, and what the copy itself asked for would be forgotten.
+fn remove_original(cpu: &mut CpuDriver, original: SlotRef) -> Progress {
+    let cap = original.cap();
+    let is_last = !cpu.caps.db.has_copies(original);
+    if is_last && cap.has_remote(attr::REMOTE) {
+        cpu.caps.check_delete(original)?;
+        if concerns_others(&cpu.caps, original) {
+            return leave_slot(cpu, original);
+        }
+    }
+    delete_slot(cpu, original)
 }

@@ -1,14 +1,20 @@
 //! The end of endpoints and of those who receive there.
 
 use crate::cap::budget::{Pause, Progress};
+use crate::dispatch::close_arrivals;
 use crate::driver::CpuDriver;
 use crate::ipc;
 use crate::object::{DcbRef, EndpointRef, Listener};
 use captypes::Status;
 
+/// Dispatchers from other cores that are passed over for the price of one step.
+pub const ARRIVALS_PER_STEP: u32 = 16;
+
 /// The endpoint goes: everybody who waits is told, as far as the work of this event allows.
 pub fn close_endpoint(cpu: &mut CpuDriver, endpoint: EndpointRef) -> Progress {
     ipc::dismiss_callers(&mut cpu.sched, &mut cpu.caps, endpoint)?;
+    let passed = close_arrivals(&mut cpu.sched, endpoint.pa());
+    cpu.caps.spend(passed / ARRIVALS_PER_STEP);
     cpu.irqs.silence(Listener::Endpoint(endpoint));
     cpu.monitor.forget(endpoint);
     tell_watcher(cpu, endpoint);

@@ -13,6 +13,7 @@
 //! | `calls` | copies of what callers lend |
 //! | `loans` | lending, recalling, and copies of what was lent |
 //! | `morsels` | pools and their objects |
+//! | `store` | their pages, to a store and back |
 //! | `taking` | who takes pages of objects away, and ends objects, where several cores may |
 //! | `resize` | another root for a CSpace |
 //! | `configure` | what dispatchers are given |
@@ -31,7 +32,8 @@ mod pages;
 pub mod protocol;
 pub mod reclaim;
 pub mod resize;
-mod retire;
+pub(crate) mod retire;
+pub mod store;
 pub mod taking;
 
 pub use configure::Settings;

@@ -153,7 +153,7 @@ fn show_slowly(cpu: &mut CpuDriver, page: u64, access: Access, hole: Hole) -> bo
 }
 
 /// Does something with the objects of a pool.
-fn with_pool<R>(
+pub(super) fn with_pool<R>(
     cpu: &mut CpuDriver,
     number: usize,
     work: impl FnOnce(&Objects<'_, '_, Scheduler>) -> core::result::Result<R, Refused>,
@@ -180,7 +180,7 @@ fn with_object<R>(
 }
 
 /// The number of the pool of a capability, if it is used.
-fn number_of(cpu: &CpuDriver, pool: &RawCap) -> Result<(usize, &'static SharedPool)> {
+pub(super) fn number_of(cpu: &CpuDriver, pool: &RawCap) -> Result<(usize, &'static SharedPool)> {
     let found = cpu.core.cores.pools().headed(pool.base);
     found.filter(|(_, shared)| shared.state() == PoolState::Open).ok_or(Status::WrongState)
 }
@@ -376,8 +376,9 @@ pub fn pool_info(cpu: &mut CpuDriver, pool: &RawCap) -> Result<PoolFacts> {
         };
         Ok(PoolFacts {
             pages,
-            free: allocator.free() as u64,
+            free: (allocator.free() - allocator.free_slots()) as u64,
             own,
+            slots: allocator.free_slots() as u64,
             records: pages_of(objects.anchor(objects.directory()).order()) * u64::from(RECORDS),
         })
     })
@@ -463,17 +464,18 @@ pub fn survey(
         2 => Until::Hole,
         _ => return Err(Status::Invalid),
     };
-    let (mut counted, mut large, mut found, mut stopped_at) = (0, 0, false, 0);
+    let (mut counted, mut large, mut out, mut found, mut stopped_at) = (0, 0, 0, false, 0);
     let next = in_steps(cpu, cap, range, |objects, record, at, end| {
         let step = objects.survey(record, at, end, until)?;
         counted += step.pages;
         large += step.large;
+        out += step.out;
         (found, stopped_at) = (step.found, step.next);
         // What was looked for ends the steps.
         Ok(if found { end } else { step.next })
     })?;
     let next = if found { stopped_at - first_page(cap) } else { next };
-    Ok(Surveyed { next, pages: counted, found: u32::from(found), large })
+    Ok(Surveyed { next, pages: counted, found: u32::from(found), large, out })
 }
 
 /// May another core show pages of what a capability covers one by one, or to devices?

@@ -123,7 +123,8 @@ pub(super) fn map_archive(builder: &mut Builder, info: &BootInfo) -> Result<(), 
     let start = info.archive.start & !(PAGE - 1);
     let bytes = info.archive.end.next_multiple_of(PAGE) - start;
     let slot = builder.fixed(slots::ARCHIVE);
-    let rights = Rights::READ.or(Rights::EXEC);
+    // What is made of it can be taken back.
+    let rights = Rights::READ.or(Rights::EXEC).or(Rights::REVOKE);
     builder.local.caps.db.insert(slot, memory_cap(CapType::Frame as u8, rights, 0, start, bytes));
     builder.map(slot, ARCHIVE_VA, MapFlags::READ)
 }
@@ -155,6 +156,18 @@ pub(super) fn give_persistent(builder: &mut Builder, info: &BootInfo) {
     let (ty, bytes) = (CapType::Ram as u8, region.end - region.start);
     let slot = builder.fixed(slots::PERSISTENT);
     let cap = memory_cap(ty, Rights::ALL, attrs, region.start, bytes);
+    builder.local.caps.db.insert(slot, cap);
+}
+
+/// The persistent memory that is only read: a Frame without the right to write, so that nobody can come to have that right. What
+/// is made of it can be taken back.
+pub(super) fn give_read_only(builder: &mut Builder, info: &BootInfo) {
+    let Some(region) = info.read_only() else { return };
+    let attrs = region.node as u16 & RamAttrs::NODE | RamAttrs::PERSISTENT.0;
+    let (ty, bytes) = (CapType::Frame as u8, region.end - region.start);
+    let slot = builder.fixed(slots::IMAGE);
+    let rights = Rights::READ.or(Rights::EXEC).or(Rights::REVOKE);
+    let cap = memory_cap(ty, rights, attrs, region.start, bytes);
     builder.local.caps.db.insert(slot, cap);
 }
 
@@ -202,8 +215,7 @@ pub(super) fn map_boot_info(
     let used = text.len().min(cmdline.len());
     cmdline[..used].copy_from_slice(&text[..used]);
     let facts = facts(info);
-    let ram = |kind| !matches!(kind, RegionKind::Reserved | RegionKind::Persistent);
-    let regions = info.memory.as_slice().iter().filter(|r| ram(r.kind));
+    let regions = info.memory.as_slice().iter().filter(|r| r.kind.is_volatile());
     let mut nodes = [0; MAX_CORES];
     for (place, core) in nodes.iter_mut().zip(info.cores.as_slice()) {
         *place = core.node as u8;
@@ -224,6 +236,7 @@ pub(super) fn map_boot_info(
         first_domains: shares.fold(BOOT_CORE.bit(), |set, (core, _)| set | 1 << core),
         channel_bytes: info.channels.end - info.channels.start,
         share: [0; 4],
+        swap: [0; 4],
         nodes,
         cmdline,
     };

@@ -30,7 +30,7 @@ use builder::{Builder, Error, Pool};
 pub use handlers::Kernel;
 
 use contents::IDS_OF_CORE;
-use contents::{give_devices, give_memory, give_persistent};
+use contents::{give_devices, give_memory, give_persistent, give_read_only};
 use contents::{load, make_dispatcher, map_archive, map_boot_info};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -170,6 +170,7 @@ fn build(local: &mut CpuDriver, info: &BootInfo) -> Result<DcbRef, Error> {
         ram = give_memory(&mut builder, info, from)?;
         devices = give_devices(&mut builder, info)?;
         give_persistent(&mut builder, info);
+        give_read_only(&mut builder, info);
     }
     map_boot_info(&mut builder, info, ram, devices)?;
     let dcb = make_dispatcher(&mut builder, entry)?;

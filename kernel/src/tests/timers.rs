@@ -7,7 +7,6 @@ use crate::dispatch::timers::{LEAST_INTERVAL, MOST_EXPIRED};
 use crate::dispatch::Facts;
 use crate::driver::Core;
 use crate::events::on_irq;
-use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef};
 use captypes::invocations::NOTIFY_TIMER;
 use std::collections::BTreeSet;
@@ -91,7 +90,7 @@ fn the_heap_is_a_sorted_list() {
         }
         for (who, dcb) in timers.all.iter().enumerate() {
             let armed = model.contains(&(dcb.deadline.get(), who));
-            assert_eq!(dcb.has(flag::TIMER), armed, "{who}");
+            assert_eq!(dcb.timer.armed.get(), armed, "{who}");
         }
         timers.core().local.sched.check_timers();
     }

@@ -90,6 +90,31 @@ impl Claimed {
     }
 }
 
+impl Claimed {
+    /// Gives copies to the domain that drives it, which may be followed by another one. The words are as above.
+    pub fn lend(&self, child: &Child, slots: Slots) -> Result<[u64; 4], Status> {
+        self.registers.copy_to(child.slot(slots.registers))?;
+        self.line.copy_to(child.slot(slots.irq))?;
+        Ok(self.words)
+    }
+
+    /// Has the device forget what it was told: it touches no memory any more.
+    pub fn reset(&self, window: &mut Window) -> Result<(), Status> {
+        let registers = virtiopci::Registers::from_words(self.words).ok_or(Status::Invalid)?;
+        let at = registers.common.start as usize + crate::transport::STATUS_OFFSET as usize;
+        let view = window.open(self.registers, 0, registers.bytes.into(), RW)?;
+        // SAFETY: inside of the registers, which are mapped until the view is dropped; this one is a byte.
+        let status = unsafe { view.as_ptr().add(at) };
+        // SAFETY: as above. No driver is running that would be in the middle of something.
+        unsafe { status.write_volatile(0) };
+        // SAFETY: as above; reading it has no effect.
+        while unsafe { status.read_volatile() } != 0 {
+            core::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
 /// Claims the device of a type, whose interrupts will all be line `line` of the Irq capability: one of
 /// those that are raised by messages.
 pub fn claim(
@@ -98,8 +123,18 @@ pub fn claim(
     line: u64,
     window: &mut Window,
 ) -> Result<Claimed, Refusal> {
+    claim_nth(boot, (ty, 0), line, window)
+}
+
+/// Likewise of the device that has so many others of its type before it.
+pub fn claim_nth(
+    boot: &Boot,
+    (ty, before): (DeviceType, usize),
+    line: u64,
+    window: &mut Window,
+) -> Result<Claimed, Refusal> {
     let (mut root, mut config) = (PciRoot::new(Ports), Ports);
-    let found = virtiopci::find(&mut root, &config, ty).map_err(Refusal::Unusable)?;
+    let found = virtiopci::find_nth(&mut root, &config, ty, before).map_err(Refusal::Unusable)?;
     let irq = slot()?;
     let prepared = IRQ
         .retype(CapType::Irq, line, 1, 1, irq)

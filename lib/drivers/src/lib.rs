@@ -10,6 +10,8 @@
 //! ([`dma`]): Frames whose physical addresses it knows. Queues are those of the library
 //! `virtio-drivers`, which sees both through its traits.
 //!
+//! Whoever must not wait for a device leaves that to another domain ([`mailbox`]).
+//!
 //! Other devices ([`plain`]) are claimed with a capability to their function on the bus, which is attached to what the
 //! device is to reach (docs/iommu.md). Devices of the first kind are not: they can be told any address. See
 //! docs/security.md.
@@ -17,9 +19,12 @@
 
 extern crate alloc;
 
+pub mod block;
 pub mod bus;
 pub mod console;
 pub mod dma;
+pub mod mailbox;
+pub mod net;
 pub mod plain;
 pub mod share;
 pub mod transport;
@@ -28,7 +33,7 @@ pub use transport::Device;
 pub use virtio_drivers::queue::VirtQueue;
 pub use virtiopci::{DeviceType, Registers};
 
-use abi::slots::{DEVICE, DEVICE_IRQ, SHARE, SHARE_IRQ};
+use abi::slots::{DEVICE, DEVICE_IRQ, SHARE, SHARE_IRQ, SWAP, SWAP_IRQ};
 use libos::{CapAddr, Status};
 
 /// Where a driver has a device.
@@ -45,6 +50,8 @@ impl Slots {
     pub const FIRST: Slots = Slots { registers: DEVICE, irq: DEVICE_IRQ };
     /// Of a shared folder.
     pub const SHARE: Slots = Slots { registers: SHARE, irq: SHARE_IRQ };
+    /// Of the disk for pages that leave memory.
+    pub const SWAP: Slots = Slots { registers: SWAP, irq: SWAP_IRQ };
 }
 
 /// Why the device cannot be used.

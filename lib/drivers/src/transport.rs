@@ -37,6 +37,9 @@ mod common {
     pub const QUEUE_DEVICE: u32 = 48;
 }
 
+/// Where the common configuration has the device's state.
+pub(crate) const STATUS_OFFSET: u32 = common::STATUS;
+
 /// The device that this domain was given.
 pub struct Device {
     ty: DeviceType,

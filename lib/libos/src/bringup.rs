@@ -66,6 +66,16 @@ pub fn start(
     window: &mut Window,
     equip: impl FnOnce(&mut Child, &mut domain::Domain, &mut Window) -> Result<[u64; 5], Status>,
 ) -> Result<(), SpawnError> {
+    start_child(file, badge, window, equip).map(|_| ())
+}
+
+/// Likewise for whoever may have to [destroy](Child::destroy) it.
+pub fn start_child(
+    file: &[u8],
+    badge: u32,
+    window: &mut Window,
+    equip: impl FnOnce(&mut Child, &mut domain::Domain, &mut Window) -> Result<[u64; 5], Status>,
+) -> Result<Child, SpawnError> {
     let mut error = None;
     let result = domain::with(|domain| {
         let (root, dispatcher) = (domain.slot()?, domain.slot()?);
@@ -80,7 +90,8 @@ pub fn start(
         invoke(dispatcher, op::SetAffinity { mask: 1 << upcall::core() })?;
         let watcher = domain.slot()?;
         SELF_EP.mint_badged(watcher, Rights::SEND, badge)?;
-        child.start(args, watcher.into(), window)
+        child.start(args, watcher.into(), window)?;
+        Ok(child)
     });
     result.map_err(|status| error.unwrap_or(SpawnError::Status(status)))
 }

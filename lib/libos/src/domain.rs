@@ -16,7 +16,7 @@ use captypes::{CapAddr, CapType, Place, Status};
 pub const ARENA_SLOT: CapAddr = slots::FIRST_FREE;
 /// First slot of the initial L2CNode that the slot allocator may give away. Those between belong
 /// to the program.
-pub const FIRST_ALLOCATED: u32 = 37;
+pub const FIRST_ALLOCATED: u32 = ARENA_SLOT.0 + 9;
 /// First root index that the slot allocator uses.
 pub const FIRST_NODE: u32 = 16;
 

@@ -2,7 +2,7 @@
 
 use crate::cap::until_done;
 use crate::{invoke, Cap, PAGE};
-use captypes::invocations::{Copied, Made, MorselFacts, PoolFacts, Surveyed, Value};
+use captypes::invocations::{Copied, LookedOver, Made, MorselFacts, PoolFacts, Surveyed, Value};
 use captypes::{op, Place, Rights, Status};
 
 /// What survives when the power fails.
@@ -82,6 +82,31 @@ pub trait PoolCap: Cap {
         }
     }
 
+    /// [`op::AddSlots`]: the number of the first.
+    fn add_slots(self, tree: u64) -> Result<u64, Status> {
+        until_done(|| invoke(self, op::AddSlots { tree })).map(|value| value.value)
+    }
+
+    /// [`op::PageOut`]: the number of its slot.
+    fn page_out(self, record: u32, page: u64, tree: u64, to: u64) -> Result<u64, Status> {
+        until_done(|| invoke(self, op::PageOut { record, page, tree, to })).map(|value| value.value)
+    }
+
+    /// [`op::PageIn`]
+    fn page_in(self, record: u32, page: u64, slot: u64, from: u64) -> Result<(), Status> {
+        until_done(|| invoke(self, op::PageIn { record, page, slot, from }))
+    }
+
+    /// [`op::SlotOf`]
+    fn slot_of(self, record: u32, page: u64) -> Result<u64, Status> {
+        until_done(|| invoke(self, op::SlotOf { record, page })).map(|value| value.value)
+    }
+
+    /// [`op::LookOver`]
+    fn look_over(self, record: u32, page: u64, rests: bool) -> Result<LookedOver, Status> {
+        until_done(|| invoke(self, op::LookOver { record, page, rests }))
+    }
+
     /// [`op::PoolInfo`]
     fn pool_info(self) -> Result<PoolFacts, Status> {
         invoke(self, op::PoolInfo {})
@@ -113,20 +138,21 @@ pub trait MorselCap: Cap {
         self.all(first, count, |first, count| invoke(self, op::WriteBackMorsel { first, count }))
     }
 
-    /// How many of these pages are there: [`op::SurveyMorsel`].
+    /// How many of these pages are there, in memory or in a store: [`op::SurveyMorsel`].
     fn count_pages(self, first: u64, count: u64) -> Result<u64, Status> {
-        self.survey_pages(first, count).map(|seen| seen.pages)
+        self.survey_pages(first, count).map(|seen| seen.pages + seen.out)
     }
 
     /// How many of these pages are there, and how many of them in large ones: [`op::SurveyMorsel`].
     fn survey_pages(self, first: u64, count: u64) -> Result<Surveyed, Status> {
         let end = first.saturating_add(count);
-        let mut all = Surveyed { next: first, pages: 0, found: 0, large: 0 };
+        let mut all = Surveyed { next: first, pages: 0, found: 0, large: 0, out: 0 };
         while all.next < end {
             let survey = op::SurveyMorsel { first: all.next, count: end - all.next, until: 0 };
             let seen = until_done(|| invoke(self, survey))?;
             (all.next, all.pages) = (seen.next, all.pages + seen.pages);
             all.large += seen.large;
+            all.out += seen.out;
         }
         Ok(all)
     }

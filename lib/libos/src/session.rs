@@ -7,7 +7,7 @@
 
 use crate::domain;
 use crate::ipc::{call, Caps};
-use abi::slots::REPORT;
+use abi::slots::{MAX_DISKS, REPORT};
 use captypes::{Place, Status};
 
 /// Badges of the servers at that endpoint, where their faults are reported, too: `init` gives them, and nobody
@@ -19,6 +19,85 @@ pub const UNIXD_BADGE: u32 = 2;
 pub const MONITOR_BADGE: u32 = 3;
 /// Of `spawnd` on the boot core.
 pub const SPAWND_BADGE: u32 = 4;
+/// Of the server of the first disk; those of others follow.
+pub const DISKD_BADGE: u32 = 16;
+
+/// Of the network server.
+pub const NETD_BADGE: u32 = 5;
+
+/// The number of the disk whose server has a badge.
+pub fn disk_of(badge: u32) -> Option<u32> {
+    badge.checked_sub(DISKD_BADGE).filter(|&disk| disk < MAX_DISKS)
+}
+
+/// What `unixd` is notified with when the server of a disk has answered.
+pub const DISK_ANSWERS: u64 = 1 << 5;
+/// Likewise when that of the first disk is gone; bits for others follow.
+pub const DISK_GONE: u64 = 1 << 8;
+
+/// What `unixd` is notified with when the network server has told something, or has read what it was told.
+pub const NET_EVENTS: u64 = 1 << 12;
+/// Likewise when it is gone, so that nothing comes of what it was told.
+pub const NET_GONE: u64 = 1 << 13;
+
+/// What the network server is notified with when `unixd` has told something, or has read what it was told.
+pub const NOTIFY_NET: u64 = 1;
+
+/// The machine's place in its network, as a word of the network server's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address {
+    /// Its address.
+    pub own: u32,
+    /// Bits of it that are the network's.
+    pub prefix: u8,
+    /// The last eight bits of the address of whoever knows the way to others, in the same network; 0: nobody does.
+    pub gateway_end: u8,
+    /// MiB for the buffers of all connections.
+    pub mib: u8,
+    /// The server fails after so many hundred frames, for a test of that; 0: never.
+    pub fails: u8,
+}
+
+impl Address {
+    /// As a word.
+    pub fn to_word(self) -> u64 {
+        u64::from(self.own) << 32
+            | u64::from(self.fails) << 24
+            | u64::from(self.mib) << 16
+            | u64::from(self.gateway_end) << 8
+            | u64::from(self.prefix)
+    }
+
+    /// From a word.
+    pub fn of_word(word: u64) -> Address {
+        Address {
+            own: (word >> 32) as u32,
+            prefix: word as u8,
+            gateway_end: (word >> 8) as u8,
+            mib: (word >> 16) as u8,
+            fails: (word >> 24) as u8,
+        }
+    }
+
+    /// Who knows the way to others; 0: nobody.
+    pub fn gateway(self) -> u32 {
+        match self.gateway_end {
+            0 => 0,
+            end => self.own & !0xff | u32::from(end),
+        }
+    }
+
+    /// From words of the command line: `net=10.0.2.15/24,10.0.2.2`.
+    pub fn parse(text: &str, mib: u8) -> Option<Address> {
+        let (own, gateway) = text.split_once(',').unwrap_or((text, "0.0.0.0"));
+        let (own, prefix) = own.split_once('/')?;
+        let own = u32::from(own.parse::<core::net::Ipv4Addr>().ok()?);
+        let gateway = u32::from(gateway.parse::<core::net::Ipv4Addr>().ok()?);
+        let prefix = prefix.parse().ok().filter(|prefix| (1..=30).contains(prefix))?;
+        let is_near = gateway == 0 || gateway & !0xff == own & !0xff && gateway & 0xff != 0;
+        is_near.then_some(Address { own, prefix, gateway_end: gateway as u8, mib, fails: 0 })
+    }
+}
 
 /// The name of the server with a badge.
 pub fn server_name(badge: u32) -> Option<&'static str> {
@@ -27,6 +106,8 @@ pub fn server_name(badge: u32) -> Option<&'static str> {
         UNIXD_BADGE => Some("unixd"),
         MONITOR_BADGE => Some("monitor"),
         SPAWND_BADGE => Some("spawnd"),
+        NETD_BADGE => Some("netd"),
+        badge if disk_of(badge).is_some() => Some("diskd"),
         _ => None,
     }
 }
@@ -38,6 +119,14 @@ pub const END: u64 = 2;
 
 /// Word 0: a server has all that it needs to serve; word 1 is the status word of its start.
 pub const READY: u64 = 3;
+
+/// Word 0: nothing is in the rings of the network server any more, and there may be a new one.
+pub const NET_CLEARED: u64 = 4;
+
+/// Reports that another network server may begin.
+pub fn net_cleared() -> Result<(), Status> {
+    call(REPORT, [NET_CLEARED, 0, 0, 0, 0, 0], Caps::NONE, Place::NULL).map(|_| ())
+}
 
 /// Reports that this server has started, or that it cannot.
 pub fn ready(result: Result<(), Status>) -> Result<(), Status> {

@@ -71,6 +71,8 @@ pub struct How {
     wait: bool,
     /// What its tracer hears of it.
     event: u32,
+    /// Name spaces that it has of its own (`CLONE_NEW*`).
+    spaces: u32,
     /// Stack pointer of the child, or 0 for the parent's.
     pub stack: u64,
     /// FS base of the child.
@@ -206,8 +208,12 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
     if has(SIGHAND) && !has(VM) || has(THREAD) && !has(SIGHAND) {
         return Err(Errno::EINVAL);
     }
-    if has(NEW_SPACES) {
-        return Err(Errno::EPERM);
+    const NEWUSER: u64 = 0x1000_0000;
+    const NEWNS: u64 = 0x2_0000;
+    let spaces = (flags & NEW_SPACES) as u32;
+    // Who has a root directory in common with others has everything in common that hangs on it.
+    if has(FS) && has(NEWUSER | NEWNS) || has(THREAD) && spaces != 0 {
+        return Err(Errno::EINVAL);
     }
     let told_twice = has(PARENT_SETTID) && wish.pidfd == wish.parent_tid;
     let no_pidfd = has(PIDFD) && (has(THREAD) || has(DETACHED) || told_twice);
@@ -244,8 +250,8 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
         _ => event::CLONE,
     };
     let wait = has(VFORK);
-    let how = How { wait, event, stack, tls, parent_tid, child_tid, pidfd, clear_tid };
-    match has(VM) && is_alone(p) {
+    let how = How { wait, event, spaces, stack, tls, parent_tid, child_tid, pidfd, clear_tid };
+    match has(VM) && is_alone(p) && spaces == 0 {
         true => share(p, regs, how),
         // While other threads run, nobody can act as the child.
         false => make(p, regs, how),
@@ -270,7 +276,7 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.fork.child_tid = how.child_tid;
     p.fork.clear_tid = how.clear_tid;
     p.random.forget();
-    let made = make_domain(p, regs, trace::wants(how.event));
+    let made = make_domain(p, regs, (trace::wants(how.event), how.spaces));
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;
     let opened = open_child(p, pid, how.pidfd).inspect_err(|_| {
@@ -329,7 +335,7 @@ fn drop_domain() {
 }
 
 /// Makes the child's domain, up to its start. Answers its process id.
-fn make_domain(p: &mut Process, regs: &mut Regs, traced: bool) -> Result<u32> {
+fn make_domain(p: &mut Process, regs: &mut Regs, (traced, spaces): (bool, u32)) -> Result<u32> {
     let Mm { space, caps, .. } = &mut p.mm;
     share_memory(space, caps).map_err(errno)?;
     // The endpoint and the session frame go straight to their slots in the child.
@@ -338,7 +344,7 @@ fn make_domain(p: &mut Process, regs: &mut Regs, traced: bool) -> Result<u32> {
     let objects = &mut p.mm.caps.objects;
     let forked = objects
         .make_heirs()
-        .and_then(|()| server::call_caps(op::Fork { act: false, traced }, 0, 0, place));
+        .and_then(|()| server::call_caps(op::Fork { act: false, traced, spaces }, 0, 0, place));
     let (child, received) = forked.inspect_err(|_| objects.forget_heirs(false))?;
     let abort = |error| {
         // The error before is the one to tell.
@@ -494,6 +500,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     let &mut Handover { regs: program, fs, gs, child_tid, .. } = &mut p.fork;
     p.mm.caps.arena = core::mem::replace(&mut p.fork.arena, Arena::new(linuxdomain::own::ARENA));
     p.parent = None;
+    p.mm.space.serve_threads(false);
     fd::after_fork(&mut p.fds);
     p.pid = header().pid.load(Relaxed);
     let pid = p.pid;
@@ -503,6 +510,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
         let _ = set_affinity(area::own_dispatcher(), p.me.affinity);
     }
     p.me.signals.child();
+    p.sys.child();
     p.me.clear_tid = p.fork.clear_tid;
     p.me.robust_list = 0;
     if let Some(request) = p.fork.execute.take() {

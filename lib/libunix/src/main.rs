@@ -20,6 +20,7 @@ mod exec;
 mod fd;
 mod fork;
 mod heap;
+mod home;
 mod invoke;
 mod mm;
 mod process;

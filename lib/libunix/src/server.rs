@@ -9,13 +9,14 @@
 //! threads use the library meanwhile.
 
 use crate::errno::{Errno, Result};
-use crate::invoke::invoke_raw;
+use crate::home;
+use crate::invoke::{invoke_raw, Raw};
 use crate::process::Task;
 use crate::thread::{area, lock};
 use abi::layout::SESSION_FRAME;
 use alloc::vec::Vec;
 use captypes::invocations::{received, LENDS_READ, LENDS_WRITE, MOVE_CAPS};
-use captypes::{Label, Place, Status};
+use captypes::{CapAddr, Label, Place, Status};
 use core::sync::atomic::Ordering;
 use libos::guarded::Memory;
 pub use unixproto::op;
@@ -109,6 +110,12 @@ impl Caps {
     pub fn receive(slot: impl Into<Place>) -> Caps {
         Caps { recv: slot.into(), ..Caps::NONE }
     }
+
+    /// Bits of `rax`.
+    fn bits(self) -> u64 {
+        let moved = if self.moved { MOVE_CAPS } else { 0 };
+        (self.count as u64) << 16 | moved
+    }
 }
 
 /// Sends a request with byte strings of lengths `a` and `b`, and capabilities. Answers how many
@@ -119,14 +126,19 @@ pub fn call_caps<R: Request>(
     b: usize,
     caps: Caps,
 ) -> Result<(R::Reply, u32)> {
-    let (words, count) = call_words(request.encode(a, b), caps)?;
+    let words = request.encode(a, b);
+    let has_caps = caps.count > 0 || !caps.recv.is_null();
+    let (words, count) = match has_caps && home::is_elsewhere() {
+        true => home::carry(words, caps)?,
+        false => call_words(words, caps)?,
+    };
     let reply = R::Reply::decode(&words).map_err(|e| Errno::from_number(e.0 as u64))?;
     Ok((reply, count))
 }
 
-fn call_words(words: Words, caps: Caps) -> Result<(Words, u32)> {
-    let moved = if caps.moved { MOVE_CAPS } else { 0 };
-    call_with((caps.count as u64) << 16 | moved, words, caps)
+#[inline(always)]
+pub fn call_words(words: Words, caps: Caps) -> Result<(Words, u32)> {
+    call_with(caps.bits(), words, caps)
 }
 
 /// With these bits of `rax`.
@@ -135,7 +147,21 @@ fn call_with(bits: u64, words: Words, caps: Caps) -> Result<(Words, u32)> {
     let [w0, w1, w2, w3, w4, w5] = words;
     let rax = Label::Call as u64 | bits;
     let args = [w0, w1, w2, w3, w4, w5, caps.first.0, caps.recv.0, 0];
-    let raw = invoke_raw(rax, Place::own(area::own_endpoint()), args);
+    received(invoke_raw(rax, Place::own(area::own_endpoint()), args))
+}
+
+/// The same to another endpoint.
+#[cold]
+pub fn call_at(endpoint: CapAddr, words: Words, caps: Caps) -> Result<(Words, u32)> {
+    let [w0, w1, w2, w3, w4, w5] = words;
+    let rax = Label::Call as u64 | caps.bits();
+    let args = [w0, w1, w2, w3, w4, w5, caps.first.0, caps.recv.0, 0];
+    received(invoke_raw(rax, Place::own(endpoint), args))
+}
+
+/// What has come back: words, and how many capabilities.
+#[inline(always)]
+fn received(raw: Raw) -> Result<(Words, u32)> {
     match Status::from_word(raw.status) {
         Ok(()) => Ok((raw.words, (raw.received & received::CAPS) as u32)),
         Err(Status::Interrupted) => Err(Errno::EINTR),
@@ -143,10 +169,17 @@ fn call_with(bits: u64, words: Words, caps: Caps) -> Result<(Words, u32)> {
     }
 }
 
+/// Sends a request with byte strings of lengths `a` and `b`, which needs no capabilities: wherever the home is, the server is called.
+#[inline]
+fn call_plain<R: Request>(request: R, a: usize, b: usize) -> Result<R::Reply> {
+    let (words, _) = call_words(request.encode(a, b), Caps::NONE)?;
+    R::Reply::decode(&words).map_err(|e| Errno::from_number(e.0 as u64))
+}
+
 /// Sends a request without byte strings.
 #[inline]
 pub fn call<R: Request>(request: R) -> Result<R::Reply> {
-    Ok(call_caps(request, 0, 0, Caps::NONE)?.0)
+    call_plain(request, 0, 0)
 }
 
 /// Sends a request that may be answered late.
@@ -188,14 +221,14 @@ pub fn wait_filled<R: Request>(task: &mut Task, request: R, a: usize) -> Result<
 /// The same with `b` behind it.
 pub fn wait_both<R: Request>(task: &mut Task, request: R, a: usize, b: usize) -> Result<R::Reply> {
     let released = lock::release(task);
-    let reply = call_caps(request, a, b, Caps::NONE);
+    let reply = call_plain(request, a, b);
     drop(released);
-    Ok(reply?.0)
+    reply
 }
 
 /// Sends a request with byte string `a`, whose bytes are in the data area already.
 pub fn call_filled<R: Request>(request: R, a: usize) -> Result<R::Reply> {
-    Ok(call_caps(request, a, 0, Caps::NONE)?.0)
+    call_plain(request, a, 0)
 }
 
 /// Sends a request with byte string `a`.
@@ -207,7 +240,7 @@ pub fn call_a<R: Request>(request: R, a: &[u8]) -> Result<R::Reply> {
 pub fn call_ab<R: Request>(request: R, a: &[u8], b: &[u8]) -> Result<R::Reply> {
     let a = put_a(a);
     let b = put_b(a, b);
-    Ok(call_caps(request, a, b, Caps::NONE)?.0)
+    call_plain(request, a, b)
 }
 
 /// Closes a description that no descriptor has.

@@ -1,12 +1,13 @@
 //! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
 use crate::entry::{self, resume};
-use crate::mm::{usage, Mm};
+use crate::mm::{leases, relief, usage, Mm};
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
+use crate::sys::unlocked::{self, Outcome};
 use crate::thread::{create, lock};
-use crate::{exec, fork, sys, trace as trace_library, vfork};
+use crate::{exec, fork, home, sys, trace as trace_library, vfork};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::Relaxed;
@@ -25,6 +26,19 @@ const GENERAL_PROTECTION: u64 = 13;
 /// Called once by each upcall, with the frame that the kernel handed over.
 #[inline(always)]
 unsafe fn begin(frame: *mut DispatcherFrame) -> (&'static mut Process, &'static mut Regs) {
+    // SAFETY: the caller's promise.
+    let (p, regs) = unsafe { begin_beside(frame) };
+    leases::end_all(&mut p.mm);
+    (p, regs)
+}
+
+/// The same of one that may leave [addresses lent](leases) that it does not look at.
+///
+/// # Safety
+///
+/// As of [`begin`].
+#[inline(always)]
+unsafe fn begin_beside(frame: *mut DispatcherFrame) -> (&'static mut Process, &'static mut Regs) {
     // SAFETY: upcalls never return, so no reference from an earlier one is alive; the kernel
     // writes to the save area only when it enters the next upcall.
     unsafe { (enter(), &mut (*frame).save) }
@@ -67,12 +81,42 @@ fn go(pid: u32, frame: *mut DispatcherFrame) -> ! {
 
 /// The program executed `syscall`.
 extern "C" fn syscall(frame: *mut DispatcherFrame) -> ! {
-    // SAFETY: first in this upcall.
-    let (p, regs) = unsafe { begin(frame) };
-    p.me.call = regs.rax;
+    // SAFETY: the kernel writes to the save area only when it enters the next upcall, and `begin` comes later.
+    let regs = unsafe { &mut (*frame).save };
     trace::mark(Mark::LinuxCall(regs.rax as u32));
+    // SAFETY: `begin` comes later.
+    match unsafe { unlocked::dispatch(regs) } {
+        Outcome::Done => go_unlocked(frame),
+        Outcome::Wanted => settle_unlocked(frame),
+        Outcome::Locked => {}
+    }
+    // SAFETY: first in this upcall but for that.
+    let (p, regs) = unsafe { begin_beside(frame) };
+    if leases::are_given() && leases::minds(regs.rax) {
+        leases::end_all(&mut p.mm);
+    }
+    p.me.call = regs.rax;
     sys::dispatch(p, regs);
     finish(p, regs, frame)
+}
+
+/// Goes back to the program after a call without the lock.
+#[inline(always)]
+fn go_unlocked(frame: *mut DispatcherFrame) -> ! {
+    trace::mark(Mark::Program(header().pid.load(Relaxed)));
+    // SAFETY: the upcall ends here; the save area holds the program's registers.
+    unsafe { resume(frame) }
+}
+
+/// The same if there are signals, or a tracer wants something.
+#[cold]
+#[inline(never)]
+fn settle_unlocked(frame: *mut DispatcherFrame) -> ! {
+    // SAFETY: first in this upcall: what was used without the lock is not used any more.
+    let (p, regs) = unsafe { begin(frame) };
+    // The call is over, and is not one that is repeated.
+    p.me.call = NO_CALL;
+    settle(p, regs, frame)
 }
 
 /// The same of a program that is traced.
@@ -95,9 +139,10 @@ pub fn show_calls(frame: *mut DispatcherFrame, shown: bool) {
 /// A page fault of the program: it pages itself.
 extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
-    let (p, regs) = unsafe { begin(frame) };
+    let (p, regs) = unsafe { begin_beside(frame) };
     // SAFETY: the kernel has written these fields and does not change them now.
     let (address, error) = unsafe { ((*frame).fault_address, (*frame).fault_error) };
+    leases::end_around(&mut p.mm, address);
     let cause = match access(error) {
         Some(access) => match fault(&mut p.mm, address, access, regs.rsp) {
             Ok(()) => {
@@ -121,9 +166,11 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
 /// Makes the page usable that the program, with its stack pointer at `sp`, cannot use.
 #[inline(always)]
 fn fault(mm: &mut Mm, address: u64, access: Access, sp: u64) -> Result<(), FaultError> {
-    let Mm { space, caps, .. } = mm;
-    let access = space.foreseen(address, access, sp);
-    space.fault(caps, address, access)
+    let access = mm.space.foreseen(address, access, sp);
+    mm.caps.tries_again = true;
+    let result = relief::fault(mm, address, access);
+    mm.caps.tries_again = false;
+    result
 }
 
 /// What a page fault's error code says of the program's wish. `None`: the program has made the CPU
@@ -196,6 +243,7 @@ pub fn install(frame: *mut DispatcherFrame, stack: u64) {
 /// The first process: executes what `unixd` says.
 pub extern "C" fn run(frame: *mut DispatcherFrame) -> ! {
     install(frame, entry::stack());
+    home::find();
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     exec::first(p, regs);

@@ -239,6 +239,14 @@ pub fn image() -> u64 {
     &raw const vdso_start as u64
 }
 
+/// The image from an address in it to its end.
+pub fn rest_of_image(address: u64) -> Option<&'static [u8]> {
+    let skipped = address.checked_sub(image()).filter(|at| *at < PAGE)?;
+    // SAFETY: the page is part of the library's text, which never changes.
+    let image = unsafe { core::slice::from_raw_parts(&raw const vdso_start, PAGE as usize) };
+    image.get(skipped as usize..)
+}
+
 /// What `/proc/self/maps` says of it: the page of the image, and that with what it reads.
 pub fn spans() -> [Span; 2] {
     let data = &raw const CLOCK as u64 & !(PAGE - 1);

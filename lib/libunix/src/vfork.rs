@@ -69,7 +69,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     }
     fd::alone::share_all(p)?;
     let (child, received) = server::call_caps(
-        op::Fork { act: true, traced: false },
+        op::Fork { act: true, traced: false, spaces: 0 },
         0,
         0,
         Caps::receive(own::SCRATCH),
@@ -114,6 +114,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     p.pid = child.pid;
     p.me.tid = child.pid;
     p.me.signals.child();
+    p.sys.child();
     (p.me.clear_tid, p.me.robust_list) = (how.clear_tid, 0);
     if how.stack != 0 {
         regs.rsp = how.stack;

@@ -29,6 +29,9 @@
 //! 6. Give root and dispatcher to `unixd`, which starts it.
 #![no_std]
 
+pub mod fresh;
+pub mod owner;
+
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
 use abi::layout::*;
 use abi::slots;

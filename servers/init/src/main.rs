@@ -7,13 +7,17 @@
 #![no_std]
 #![no_main]
 
+mod disks;
+mod net;
 mod servers;
 
 use abi::slots::{KERNEL, MEMD, SELF_EP};
+use libos::ephemeral::Window;
 use libos::ipc::{self, Caps, Message};
 use libos::memd::Stats;
 use libos::runtime::{shutdown, Boot, Start};
 use libos::{abi, invoke, log, memd, op, session, Place};
+use net::Net;
 
 libos::program!(main);
 
@@ -23,14 +27,16 @@ const BROKEN: u32 = 125;
 fn main(_: Start) {
     // SAFETY: this is the program that the kernel starts, and it happens once.
     let boot = unsafe { Boot::new() };
-    if let Err(error) = servers::start_all(&boot) {
-        log!("@error the system cannot begin: {error}");
-        shutdown(BROKEN);
+    match servers::start_all(&boot) {
+        Ok((net, window)) => wait_for_the_end(&boot, net, window),
+        Err(error) => {
+            log!("@error the system cannot begin: {error}");
+            shutdown(BROKEN);
+        }
     }
-    wait_for_the_end(&boot)
 }
 
-fn wait_for_the_end(boot: &Boot) -> ! {
+fn wait_for_the_end(boot: &Boot, mut net: Option<Net>, mut window: Window) -> ! {
     let mut before = Stats::default();
     loop {
         let message = match ipc::recv(SELF_EP, Place::NULL) {
@@ -39,7 +45,15 @@ fn wait_for_the_end(boot: &Boot) -> ! {
         };
         if message.is_fault() {
             report_fault(&message);
-            shutdown(BROKEN);
+            if let (session::NETD_BADGE, Some(net)) = (message.badge as u32, &mut net) {
+                net.end(&mut window);
+                continue;
+            }
+            if session::disk_of(message.badge as u32).is_none() {
+                shutdown(BROKEN);
+            }
+            disks::tell_gone(message.badge as u32);
+            continue;
         }
         match message.words {
             _ if message.is_notification() => continue,
@@ -49,10 +63,13 @@ fn wait_for_the_end(boot: &Boot) -> ! {
         }
         // A caller that has gone needs no answer.
         let _ = ipc::reply(Place::CALLER, [0; 6], Caps::NONE);
+        if let ([session::NET_CLEARED, ..], Some(net)) = (message.words, &mut net) {
+            net.begin_again(boot, &mut window);
+        }
     }
 }
 
-/// A server failed: nothing can go on.
+/// A server failed. Nothing can go on, unless it is that of a disk or of the network.
 fn report_fault(message: &Message) {
     let [vector, error, address, rip, ..] = message.words;
     let who = session::server_name(message.badge as u32).unwrap_or("somebody");

@@ -3,6 +3,8 @@
 use crate::abi::boot::BootInfo;
 use crate::abi::layout::PAGE;
 use crate::abi::slots::*;
+use crate::disks::{Disks, UNIXD_EP};
+use crate::net::Net;
 use bootarchive::{find, Damage, Entry};
 use core::fmt;
 use core::mem::offset_of;
@@ -20,6 +22,12 @@ use libos::{cmdline, Cap, CapType, Rights, Status};
 const STREAMS_LINE: u64 = 16;
 /// That of a shared folder.
 const SHARE_LINE: u64 = 17;
+/// That of the first disk; those of others follow.
+pub const DISK_LINE: u64 = 18;
+/// That of the disk for pages that leave memory.
+const SWAP_LINE: u64 = DISK_LINE + MAX_DISKS as u64;
+/// That of the network.
+pub const NET_LINE: u64 = SWAP_LINE + 1;
 
 /// Why the system cannot start.
 pub enum StartError {
@@ -50,12 +58,12 @@ impl From<Status> for StartError {
     }
 }
 
-fn file<'a>(boot: &'a Boot, path: &'static str) -> Result<Entry<'a>, StartError> {
+pub fn file<'a>(boot: &'a Boot, path: &'static str) -> Result<Entry<'a>, StartError> {
     find(boot.archive(), path).map_err(StartError::Archive)?.ok_or(StartError::NoFile(path))
 }
 
 /// Starts the memory server, on machines with many cores what speaks to the others, and `unixd`.
-pub fn start_all(boot: &Boot) -> Result<(), StartError> {
+pub fn start_all(boot: &Boot) -> Result<(Option<Net>, Window), StartError> {
     let mut window = bringup::prepare(boot)?;
     let path = "boot/memd";
     bringup::start_memd(boot, file(boot, path)?.data, MEMD_BADGE, &mut window)
@@ -68,18 +76,36 @@ pub fn start_all(boot: &Boot) -> Result<(), StartError> {
         bringup::start_spawnd(boot, file(boot, path)?.data, SPAWND_BADGE, &mut window)
             .map_err(|error| StartError::Server(path, error))?;
     }
-    start_unixd(boot, &mut window)
+    let disks = Disks::claim(boot, &mut window)?;
+    let mut net = Net::claim(boot, &mut window)?;
+    start_unixd(boot, &disks, net.as_ref(), &mut window)?;
+    disks.start(boot, &mut window)?;
+    if let Some(net) = &mut net {
+        net.start(boot, &mut window)?;
+    }
+    Ok((net, window))
 }
 
 /// Starts the control plane of the Linux personality: its argument is the size of the library's
 /// ELF file.
-fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
+fn start_unixd(
+    boot: &Boot,
+    disks: &Disks,
+    net: Option<&Net>,
+    window: &mut Window,
+) -> Result<(), StartError> {
     let library = file(boot, "boot/libunix")?;
     let streams = claim(boot, (DeviceType::Console, STREAMS_LINE), "console", window);
     let share = match cmdline::option(boot.cmdline(), "share") {
         Some(_) => claim(boot, (DeviceType::_9P, SHARE_LINE), "share", window),
         None => None,
     };
+    let swap = cmdline::option(boot.cmdline(), "swap").and_then(|_| {
+        // It is behind the disks that have servers.
+        let before = cmdline::number(boot.cmdline(), "disks").unwrap_or(0);
+        let claimed = bus::claim_nth(boot, (DeviceType::Block, before as usize), SWAP_LINE, window);
+        claimed.inspect_err(|refusal| libos::log!("init: no swap: {refusal:?}")).ok()
+    });
     let path = "boot/unixd";
     bringup::start(file(boot, path)?.data, UNIXD_BADGE, window, |child, domain, window| {
         for slot in [MEMD, KERNEL, IO] {
@@ -97,6 +123,13 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
         ARCHIVE.retype(CapType::Frame, offset, pages, 1, child.slot(LIBUNIX_ELF))?;
         domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
         SELF_EP.mint_badged(child.slot(REPORT), Rights::SEND, UNIXD_BADGE)?;
+        if disks.are_some() || net.is_some() {
+            child.slot(SELF_EP).mint_badged(UNIXD_EP, Rights::SEND, UNIXD_BADGE)?;
+        }
+        disks.give(child)?;
+        if let Some(net) = net {
+            net.give(child)?;
+        }
         let page = bringup::give_boot(boot, child, domain, window)?;
         if let Some(share) = share {
             let words = share.give(child, Slots::SHARE)?;
@@ -105,8 +138,18 @@ fn start_unixd(boot: &Boot, window: &mut Window) -> Result<(), StartError> {
                 view.write(offset_of!(BootInfo, share) + 8 * index, &word.to_le_bytes())?;
             }
         }
+        if let Some(swap) = swap {
+            let words = swap.give(child, Slots::SWAP)?;
+            let mut view = window.open(page, 0, PAGE, RW)?;
+            for (index, word) in words.into_iter().enumerate() {
+                view.write(offset_of!(BootInfo, swap) + 8 * index, &word.to_le_bytes())?;
+            }
+        }
         if boot.persistent_memory().is_some() {
             PERSISTENT.move_to(child.slot(PERSISTENT))?;
+        }
+        if IMAGE.identify().is_ok() {
+            IMAGE.move_to(child.slot(IMAGE))?;
         }
         let [w0, w1, w2, w3] =
             streams.map_or(Ok([0; 4]), |device| device.give(child, Slots::FIRST))?;

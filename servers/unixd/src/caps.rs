@@ -30,6 +30,10 @@ impl Slots {
         });
         Ok(Slots { first: first.map_err(errno)?, count })
     }
+    /// One that is in use already, and goes with this.
+    pub fn of(slot: CapAddr) -> Slots {
+        Slots { first: slot, count: 1 }
+    }
     /// No slot at all.
     pub fn none() -> Slots {
         Slots { first: CapAddr::NULL, count: 0 }

@@ -7,25 +7,32 @@ use crate::disks;
 use crate::effects::Effects;
 use crate::frames::Files;
 use crate::morsels::Morsel;
+use crate::notify::{FileEvent, Instances};
 use crate::procs::Procs;
+use crate::seals::Seals;
 use crate::server::SCRATCH;
 use crate::signals::from_kernel;
+use crate::swap;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
+use abi::layout::PAGE;
 use alloc::vec;
 use files::{Allocation, Backing, Piece, Refusal, Writer};
 use libos::ipc::Caps;
-use libos::Rights;
+use libos::{CapAddr, Rights};
 use memfs::Ino;
+use notices::mask;
 use unixproto::files::{
     AT_OFFSET, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE, NOT_BEHIND,
-    O_APPEND,
+    NO_PAGE, O_APPEND,
 };
 use unixproto::ops::{self, Part};
 use unixproto::session::DATA_BYTES;
 use unixproto::signals::SIGXFSZ;
 use unixproto::{op, Errno, Reply};
 
+/// Bytes for which others' pages leave memory, at most.
+const MEMORY_MOST: u64 = 64 << 20;
 /// The mode of `fallocate` that makes a hole.
 const PUNCH_HOLE: u32 = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
@@ -34,6 +41,8 @@ pub struct Contents<'a> {
     pub files: &'a mut Files,
     pub descs: &'a mut Descs,
     pub procs: &'a Procs,
+    pub notify: &'a Instances,
+    pub seals: &'a Seals,
     pub fx: &'a mut Effects,
     pub caller: Speaker,
     pub clock: &'a Clock,
@@ -41,7 +50,7 @@ pub struct Contents<'a> {
 
 /// A description of a file, and the file.
 #[inline(always)]
-fn file_of(descs: &Descs, caller: Speaker, desc: u32) -> Result<(Ino, &Desc), Errno> {
+pub fn file_of(descs: &Descs, caller: Speaker, desc: u32) -> Result<(Ino, &Desc), Errno> {
     let desc = descs.of(caller.pid, desc)?;
     match desc.object {
         Object::File(ino) | Object::Disk { content: ino, .. } => Ok((ino, desc)),
@@ -72,8 +81,37 @@ impl Contents<'_> {
     /// What may be read. Whoever comes again need not ask, until something is changed.
     pub fn read_begin(&mut self, op: op::ReadBegin) -> Tried {
         let part = self.read_part(op)?;
-        self.show(part);
+        if !self.is_watched(op.desc) {
+            self.show(part);
+        }
         done(part)
+    }
+
+    /// Does somebody watch a file, or is that hard to say?
+    fn is_watched(&self, id: u32) -> bool {
+        self.fx.observed()
+            && self.descs.of(self.caller.pid, id).is_ok_and(|desc| {
+                let Object::File(ino) = desc.object else { return false };
+                let links = self.files.names().get(ino).map_or(0, |inode| inode.nlink);
+                links > 1 || self.notify.is_watched(desc)
+            })
+    }
+
+    /// Something was done to what a description is.
+    fn observe(&mut self, mask: u32, id: u32) {
+        if let Ok(desc) = self.descs.of(self.caller.pid, id) {
+            self.fx.observe(|| FileEvent::of_desc(mask, desc));
+        }
+    }
+
+    /// The library has written what it was granted.
+    pub fn wrote(&mut self, id: u32) -> Tried {
+        let desc = self.descs.of(self.caller.pid, id)?;
+        desc.writable()?;
+        if matches!(desc.object, Object::File(_)) {
+            self.observe(mask::MODIFY, id);
+        }
+        done(())
     }
 
     /// Lets a process know how much of a file may be read, unless the next reader is to be noted as such.
@@ -109,12 +147,16 @@ impl Contents<'_> {
         if op.offset == AT_OFFSET {
             self.descs.of_mut(self.caller.pid, op.desc)?.offset = offset + part.bytes;
         }
+        if part.bytes > 0 {
+            self.observe(mask::ACCESS, op.desc);
+        }
         Ok(part)
     }
 
     /// Room for what is to be written by the library itself.
     pub fn write_begin(&mut self, op: op::WriteBegin) -> Tried {
-        done(self.grant(op, false)?.1)
+        let part = self.grant(op, false)?.1;
+        done(Part { tell: part.bytes > 0 && self.is_watched(op.desc), ..part })
     }
 
     /// Writes what is in the data area.
@@ -140,6 +182,7 @@ impl Contents<'_> {
         if is_disk {
             (writer.limit, bytes) = (u64::MAX, disks::room(size, offset, bytes)?);
         }
+        bytes = self.seals.permit_write(ino, size, (offset, bytes))?;
         let granted = self.files.begin_write(ino, offset, bytes, writer);
         let part = granted.map_err(|refusal| refused(refusal, self.caller, self.fx))?;
         if op.offset == AT_OFFSET {
@@ -173,6 +216,9 @@ impl Contents<'_> {
             self.files.store(ino, part.offset + done, &data[..n as usize])?;
             done += n;
         }
+        if part.bytes > 0 {
+            self.observe(mask::MODIFY, desc);
+        }
         Ok(part.bytes as usize)
     }
 
@@ -184,6 +230,7 @@ impl Contents<'_> {
         if matches!(desc.object, Object::Disk { .. }) {
             return Err(Errno::EOPNOTSUPP);
         }
+        self.seals.permit_allocation(ino, self.files.names().get(ino)?.size(), &op)?;
         let how = match op.mode {
             0 => Allocation::Extend,
             FALLOC_FL_KEEP_SIZE => Allocation::Keep,
@@ -194,6 +241,7 @@ impl Contents<'_> {
         let writer = writer(self.procs, self.caller, self.clock.wall())?;
         let done_so = self.files.allocate_range(ino, how, (op.offset, op.bytes), writer);
         done_so.map_err(|refusal| refused(refusal, self.caller, self.fx))?;
+        self.observe(mask::MODIFY, op.desc);
         done(())
     }
 
@@ -220,9 +268,12 @@ impl Contents<'_> {
         if is_disk(desc) || is_disk(source) {
             return Err(Errno::EINVAL);
         }
+        self.seals.permit_clone(to)?;
         let writer = writer(self.procs, self.caller, self.clock.wall())?;
         let cloned = self.files.clone_contents(from, to, writer);
         cloned.map_err(|refusal| refused(refusal, self.caller, self.fx))?;
+        self.observe(mask::ACCESS, op.from);
+        self.observe(mask::MODIFY, op.desc);
         done(())
     }
 
@@ -236,6 +287,9 @@ impl Contents<'_> {
         // Nobody has asked for large pages of private memory.
         let is_unasked = desc.heirs != Heirs::Both;
         let user = self.procs.cred(self.caller.pid).uid;
+        if op.page != NO_PAGE && self.bring_in_of(ino, op.page, user)? {
+            return done(());
+        }
         match self.files.is_advised(ino) {
             false => self.files.memory().volatile.make_room(user)?,
             true => {
@@ -247,6 +301,71 @@ impl Contents<'_> {
             }
         }
         done(())
+    }
+
+    /// The object of a file, if pages can leave memory and it has one.
+    fn leaving(&self, ino: Ino, page: u64) -> Option<CapAddr> {
+        if !swap::is_there() || self.files.survives(ino) {
+            return None;
+        }
+        match self.files.present(ino, page.saturating_mul(PAGE), false) {
+            Ok(Some(Piece { backing: Backing::Object(object), .. })) => Some(object.cap()),
+            _ => None,
+        }
+    }
+
+    fn bring_in_of(&mut self, ino: Ino, page: u64, user: u32) -> Result<bool, Errno> {
+        match self.leaving(ino, page) {
+            Some(object) => self.files.memory().volatile.bring_in(object, page, user),
+            None => Ok(false),
+        }
+    }
+
+    /// Somebody has found that a page of a file has left memory.
+    #[inline(never)]
+    pub fn bring_in(&mut self, op: op::BringIn) -> Tried {
+        let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
+        let user = self.procs.cred(self.caller.pid).uid;
+        match self.bring_in_of(ino, op.page, user)? {
+            true => done(()),
+            false => Err(Errno::ENOENT),
+        }
+    }
+
+    /// `MADV_PAGEOUT`.
+    #[inline(never)]
+    pub fn page_out(&mut self, op: op::PageOut) -> Tried {
+        let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
+        // Else everybody could slow down everybody.
+        desc.writable()?;
+        if let Some(object) = self.leaving(ino, op.first) {
+            swap::page_out(object, op.first, op.pages);
+        }
+        done(())
+    }
+
+    /// `mlock` and `munlock`.
+    #[inline(never)]
+    pub fn wire(&mut self, op: op::Wire) -> Tried {
+        let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
+        if let Some(object) = self.leaving(ino, op.first) {
+            let pages = (op.first, op.first.saturating_add(op.pages));
+            swap::wire(object, self.caller.pid, pages, op.stays)?;
+        }
+        done(())
+    }
+
+    /// Somebody has found no memory for what is no file.
+    #[inline(never)]
+    pub fn make_memory(&mut self, op: op::MakeMemory) -> Tried {
+        // Nobody needs more at once; who asks for more wants to have everybody's pages leave.
+        if op.bytes > MEMORY_MOST {
+            return Err(Errno::ENOMEM);
+        }
+        match self.files.memory().volatile.make_memory(op.bytes) {
+            true => done(()),
+            false => Err(Errno::ENOMEM),
+        }
     }
 
     /// Says how large the pages of a file are to be.
@@ -273,6 +392,11 @@ impl Contents<'_> {
         desc.shares_contents()?;
         if op.write {
             desc.writable()?;
+            self.seals.permit_stores(self.caller.pid, ino)?;
+        }
+        if swap::is_there() {
+            // The tables of what is shown next may have to be made.
+            self.files.memory().volatile.keep_some();
         }
         // Mostly it is there: mapped before, or by another process.
         if op.until == NOT_BEHIND {

@@ -6,32 +6,39 @@ use crate::disks;
 use crate::effects::Effects;
 use crate::lines::LineId;
 use crate::locks::AllLocks;
+use crate::mqueues::MessageQueues;
 use crate::nodes::{Node, Tree};
+use crate::notify::{FileEvent, Instances};
 use crate::pipes::Pipes;
 use crate::procfs;
 use crate::procs::{Pid, HELD_MAX};
+use crate::seals::Seals;
 use crate::segments::Segments;
 use crate::server::sets::Sets;
 use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
 use crate::sockets::Sockets;
+use crate::spaces::Opened as OpenedSpace;
 use crate::streams::Channel;
 use crate::terminal::Terminal;
 use crate::voices::Speaker;
+use crate::volumes::Standing;
 use crate::wait::{done, Tried};
 use crate::watches::{Source, Watches};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use files::Claim;
+use files::{Backing, Claim, Piece};
 use memfs::{Ino, Name};
+use mounttable::MountId;
+use notices::mask;
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::*;
 use unixproto::ops::{Flags, Offset, Opened};
 use unixproto::{op, Errno};
 
 /// Descriptions that there may be in all.
-const DESCS_MAX: usize = 32768;
+pub const DESCS_MAX: usize = 32768;
 
 /// Bytes of texts that may be open in all.
 const TEXTS_MAX: usize = 4 << 20;
@@ -59,6 +66,12 @@ pub enum Object {
     Set(u32),
     /// A local socket, by its number.
     Socket(u32),
+    /// Events of files, by the number of who watches them.
+    Notices(u32),
+    /// A POSIX message queue, by its file.
+    Messages(Ino),
+    /// A socket of the internet, by its number.
+    Inet(u32),
     /// Signals that are read, by their mask.
     Signals(u64),
     /// A device that the library does alone.
@@ -76,6 +89,8 @@ pub enum Object {
     Memory(Node, u64),
     /// A place in the tree (`O_PATH`).
     Path(Node),
+    /// A name space.
+    Space(OpenedSpace),
 }
 
 impl Object {
@@ -91,19 +106,26 @@ impl Object {
             Object::Stream(_) => Kind::Stream,
             Object::Counter(kind, _) => *kind,
             Object::Set(_) => Kind::Set,
-            Object::Socket(_) => Kind::Socket,
+            Object::Socket(_) | Object::Inet(_) => Kind::Socket,
             Object::Signals(_) => Kind::Signals,
+            Object::Notices(_) => Kind::Notices,
+            Object::Messages(_) => Kind::Messages,
             Object::Device(kind, _) => *kind,
             Object::Disk { .. } => Kind::Disk,
-            Object::Text(..) => Kind::Text,
-            Object::Memory(..) => Kind::Memory,
+            Object::Text(..) | Object::Space(_) => Kind::Text,
+            Object::Memory(node, _) => match procfs::told(*node) {
+                Some(_) => Kind::Told,
+                None => Kind::Memory,
+            },
             Object::Path(_) => Kind::Path,
         }
     }
     /// Its place in the tree.
     pub fn node(&self) -> Option<Node> {
         match self {
-            Object::File(ino) | Object::Device(_, ino) => Some(Node::Mem(*ino)),
+            Object::File(ino) | Object::Device(_, ino) | Object::Messages(ino) => {
+                Some(Node::Mem(*ino))
+            }
             Object::Disk { node, .. } => Some(Node::Mem(*node)),
             Object::Shared(file) => Some(Node::Share(file.node)),
             Object::Pipe(_, ino) | Object::Tty(_, ino) | Object::Master(_, ino) => {
@@ -114,16 +136,17 @@ impl Object {
             | Object::Text(node, _)
             | Object::Memory(node, _) => Some(*node),
             Object::Stream(_) | Object::Counter(..) | Object::Set(_) | Object::Signals(_) => None,
-            Object::Socket(_) => None,
+            Object::Socket(_) | Object::Inet(_) | Object::Notices(_) | Object::Space(_) => None,
         }
     }
-    /// What names its contents for caches of them: of a file, or a disk. Of a memory: whose it is. 0: there are none.
+    /// What names its contents for caches of them: of a file, or a disk. Of a memory: whose it is. Of what a process tells: the
+    /// same, with the command. 0: there are none.
     pub fn inode(&self) -> u64 {
         match (self, self.node()) {
             (Object::Disk { content, .. }, _) => content.0.into(),
             (_, Some(Node::Mem(ino))) => ino.0.into(),
             // By its number the library knows its own process's.
-            (Object::Memory(..), Some(Node::Proc(node))) => procfs::inode(node),
+            (Object::Memory(node, _), _) => procfs::whose(*node),
             _ => 0,
         }
     }
@@ -137,9 +160,13 @@ impl Object {
             Object::Counter(_, number) => Some(Source::Counter(*number)),
             Object::Set(number) => Some(Source::Set(*number)),
             Object::Socket(number) => Some(Source::Socket(*number)),
+            Object::Notices(number) => Some(Source::Notices(*number)),
+            Object::Messages(ino) => Some(Source::Messages(*ino)),
+            Object::Inet(number) => Some(Source::Inet(*number)),
             Object::Signals(_) => Some(Source::Signals(pid)),
             Object::File(_) | Object::Dir(_) | Object::Device(..) | Object::Disk { .. } => None,
             Object::Text(..) | Object::Path(_) | Object::Memory(..) | Object::Shared(_) => None,
+            Object::Space(_) => None,
         }
     }
 }
@@ -150,6 +177,10 @@ pub struct Place {
     pub dir: Node,
     /// The name there.
     pub name: Name,
+    /// The mount of the directory, held.
+    pub above: MountId,
+    /// The mount by which it was opened, held.
+    pub mount: MountId,
 }
 
 /// Who holds a description after a fork of who holds it.
@@ -243,6 +274,10 @@ impl Default for Descs {
 }
 
 impl Descs {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
     /// The description with this id.
     #[inline]
     pub fn get(&self, id: u32) -> Result<&Desc, Errno> {
@@ -336,6 +371,41 @@ impl Descs {
         private.map(|ino| tree.files().allocated(ino).unwrap_or(0) / abi::layout::PAGE).sum()
     }
 
+    /// A file that has moved: those who have opened it by its old name have it by the new one. Answers how many.
+    pub fn moved(&mut self, ino: Ino, from: (Ino, &[u8]), to: (Ino, &[u8])) -> usize {
+        let is_it = |desc: &Desc| {
+            let is_there =
+                |place: &Place| (place.dir, &place.name[..]) == (Node::Mem(from.0), from.1);
+            desc.object.node() == Some(Node::Mem(ino)) && desc.place.as_ref().is_some_and(is_there)
+        };
+        let found = self.table.iter().filter(|(_, desc)| is_it(desc)).map(|(index, _)| index);
+        let found: Vec<usize> = found.collect();
+        for &index in &found {
+            if let Some(place) = self.table.get_mut(index).and_then(|desc| desc.place.as_mut()) {
+                (place.dir, place.name) = (Node::Mem(to.0), to.1.into());
+            }
+        }
+        found.len()
+    }
+
+    /// Those of them that have left memory.
+    pub fn private_out(&self, tree: &Tree, pid: Pid) -> u64 {
+        if !crate::swap::is_there() {
+            return 0;
+        }
+        let private = self.held(pid).iter().filter_map(|&id| match self.get(id) {
+            Ok(Desc { object: Object::File(ino), heirs: Heirs::Parent, .. }) => Some(*ino),
+            _ => None,
+        });
+        let out = |ino| match tree.files().present(ino, 0, false) {
+            Ok(Some(Piece { backing: Backing::Object(object), size, .. })) => {
+                object.out(size.div_ceil(abi::layout::PAGE))
+            }
+            _ => 0,
+        };
+        private.map(out).sum()
+    }
+
     /// Says who holds a description after a fork.
     pub fn set_heirs(&mut self, id: u32, heirs: Heirs) {
         if let Ok(desc) = self.get_mut(id) {
@@ -397,9 +467,9 @@ impl Descs {
     }
 
     /// What a description is.
-    pub fn describe(&self, tree: &Tree, pid: Pid, id: u32) -> Tried {
-        let object = &self.of(pid, id)?.object;
-        let (kind, inode) = (object.kind() as u8, object.inode());
+    pub fn describe(&self, (tree, seals): (&Tree, &Seals), pid: Pid, id: u32) -> Tried {
+        let Desc { object, flags, .. } = self.of(pid, id)?;
+        let (kind, inode) = (seals.kind(object, *flags) as u8, object.inode());
         let (is_stored, is_large) = (tree.stores(object), tree.is_large(object));
         done(Opened { desc: id, kind, inode, is_stored, is_large })
     }
@@ -442,7 +512,10 @@ pub struct Handles<'a> {
     pub counters: &'a mut Counters,
     pub sets: &'a mut Sets,
     pub sockets: &'a mut Sockets,
+    pub notify: &'a mut Instances,
     pub segments: &'a mut Segments,
+    pub seals: &'a mut Seals,
+    pub mqueues: &'a mut MessageQueues,
     pub terminal: &'a mut Terminal,
     pub clock: &'a mut Clock,
     pub locks: &'a mut AllLocks,
@@ -470,6 +543,9 @@ impl Handles<'_> {
         }
         let heirs = Heirs::Both;
         let desc = Desc { object, flags, offset: 0, place, claim, heirs, refs: 1, uid };
+        if !desc.is_path() {
+            self.fx.observe(|| FileEvent::of_desc(mask::OPEN, &desc));
+        }
         self.descs.add(pid, desc).map_err(|desc| {
             self.drop_desc(desc);
             Errno::ENFILE
@@ -492,6 +568,7 @@ impl Handles<'_> {
         }
         self.let_go_lost();
         self.watches.forget(pid);
+        self.seals.forget(pid);
     }
 
     /// A process does not hold a description any more.
@@ -499,6 +576,9 @@ impl Handles<'_> {
         let Ok(desc) = self.descs.get(id) else { return };
         if let Some(source) = desc.object.source(pid) {
             self.watches.unwatch(source, pid, id);
+        }
+        if let Object::Messages(ino) = desc.object {
+            self.mqueues.closed(ino, pid);
         }
         self.locks.drop(pid, id, desc, desc.refs == 1, self.fx);
         if let Some(desc) = self.descs.let_go(id) {
@@ -511,14 +591,25 @@ impl Handles<'_> {
 
     /// Lets go what a description refers to that nobody has.
     fn drop_desc(&mut self, desc: Desc) {
+        if !desc.is_path() {
+            let closed = match desc.writable() {
+                Ok(()) => mask::CLOSE_WRITE,
+                Err(_) => mask::CLOSE_NOWRITE,
+            };
+            self.fx.observe(|| FileEvent::of_desc(closed, &desc));
+        }
         match desc.object {
             Object::Pipe(pipe, _) => self.pipes.closed(pipe, desc.flags, self.fx),
             Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
             Object::Counter(_, number) => self.counters.remove(number, self.clock),
             Object::Set(number) => self.sets.remove(number),
             Object::Socket(number) => self.sockets.closed(number, self.fx),
+            Object::Notices(number) => self.notify.remove(number, self.fx),
+            Object::Inet(number) => self.sockets.inet.closed(number, self.fx),
             Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
-            Object::Disk { .. } | Object::Memory(..) => {}
+            Object::Disk { .. } | Object::Memory(..) | Object::Messages(_) => {}
+            Object::Space(OpenedSpace::Mounts(space, _)) => self.tree.leave_space(space),
+            Object::Space(_) => {}
             Object::Shared(file) => self.tree.close_shared(file),
             Object::Tty(line, _) => self.terminal.closed_line(line, self.fx),
             Object::Master(number, _) => self.close_master(number),
@@ -529,14 +620,30 @@ impl Handles<'_> {
         }
         if let Some(place) = desc.place {
             self.release(place.dir);
+            self.tree.release_mount(place.mount);
+            if place.above != place.mount {
+                self.tree.release_mount(place.above);
+            }
         }
+    }
+
+    /// A process stands nowhere any more.
+    pub fn leave(&mut self, standing: &Standing) {
+        for spot in [standing.cwd, standing.root] {
+            self.release(spot.node);
+            self.tree.release_mount(spot.mount);
+        }
+        self.tree.leave_space(standing.space);
     }
 
     /// Ends a [`Tree::hold`].
     pub fn release(&mut self, node: Node) {
         if let Some(gone) = self.tree.release(node) {
+            self.fx.observe(|| FileEvent::of_file(mask::DELETE_SELF, gone));
             self.pipes.forget_fifo(gone);
             self.segments.gone(gone);
+            self.seals.gone(gone);
+            self.mqueues.gone(gone);
         }
     }
 }

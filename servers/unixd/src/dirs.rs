@@ -91,7 +91,7 @@ impl View<'_> {
     fn list(&self, ino: Ino, from: u64, dents: &mut Dents) -> Result<u64, Errno> {
         let names = self.tree.files().names();
         let inode = names.get(ino)?;
-        let dir = inode.dir()?;
+        let dir = names.look_in(ino)?;
         if inode.nlink == 0 {
             return Err(Errno::ENOENT);
         }

@@ -34,7 +34,7 @@ impl Tree {
         }
         let attr = Attr { mode: 0o660, cred: Cred::ROOT, now };
         let files = self.files_mut();
-        let content = files.create_unnamed(bytes, attr)?;
+        let content = files.create_unnamed(bytes, attr.clone())?;
         let names = files.names_mut();
         let dev = names.lookup(names.root(), b"dev")?.ok_or(Errno::ENOENT)?;
         let node = names.create(dev, NAME, memfs::Node::Block(device::RAM_DISK), attr)?;

@@ -10,52 +10,75 @@
 use crate::caps::{errno, Slots};
 use crate::clock::Clock;
 use crate::cputime::CpuTime;
+use crate::homes::{Arrival, Runner, Unit};
 use crate::life::Life;
 use crate::procs::{Pid, Proc, Procs};
 use crate::server::RECEIVED;
 use crate::threads::Tid;
 use crate::wait::{done, Tried};
-use abi::slots;
-use captypes::invocations::{options, Identity};
-use libos::{invoke, op, Cap, CapAddr, CapType, Place, Rights, Status};
-use linuxdomain::ROOT_BYTES;
+use libos::{invoke, op, Cap, CapAddr, CapType, Place, Status};
+use linuxdomain::owner;
+pub use linuxdomain::owner::OWN;
 use unixproto::signals::SIGKILL;
 use unixproto::Errno;
 
-/// Rights of a process to its own dispatchers and root: all but `REVOKE`.
-pub const OWN: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
-
-/// Most invocations for one `GrowRoot`, so that nobody else waits longer. The kernel copies or redirects
-/// 160 capabilities in each. An honest process needs three at most: its root holds 64 capabilities, and
-/// there is one to that for each of its 240 threads and a few more.
-const MOST_EVENTS: usize = 8;
-
-const DISPATCHER: u32 = 0;
 const CSPACE: u32 = 1;
 
-/// First dispatcher and CSpace of a process.
-pub struct Domain(Slots);
+/// First dispatcher and CSpace of a process. If its home is another core, the stand-in there has them, and this is a copy of the
+/// dispatcher, for answers.
+pub struct Domain {
+    slots: Slots,
+    /// What the stand-in knows it by.
+    pub unit: Option<Unit>,
+}
 
 impl Domain {
     /// Room for both.
     pub fn room() -> Result<Domain, Errno> {
-        Slots::new(2).map(Domain)
+        Ok(Domain { slots: Slots::new(2)?, unit: None })
     }
-    /// The dispatcher.
+    /// A domain on another core that is being made.
+    pub fn elsewhere(unit: Unit) -> Domain {
+        Domain { slots: Slots::none(), unit: Some(unit) }
+    }
+    /// It has been made, and this is a copy of its dispatcher.
+    pub fn come(&mut self, copy: Slots) {
+        self.slots = copy;
+    }
+    /// The dispatcher; null as long as it is not there.
     pub fn dispatcher(&self) -> CapAddr {
-        self.0.at(DISPATCHER)
+        self.slots.first()
     }
-    /// The root of the CSpace.
+    /// The same, to do something with it.
+    pub fn runner(&self) -> Runner {
+        Runner { dispatcher: self.dispatcher(), unit: self.unit }
+    }
+    /// The root of the CSpace; null if it is on another core.
     pub fn cspace(&self) -> CapAddr {
-        self.0.at(CSPACE)
+        match self.unit {
+            None => self.slots.at(CSPACE),
+            Some(_) => CapAddr::NULL,
+        }
     }
 
     /// Takes what has come with a request. Its faults are reported at `endpoint`. `options` are those of
-    /// `Configure`.
-    pub fn receive(received: u32, endpoint: CapAddr, options: u32) -> Result<Domain, Errno> {
-        if received != 2 {
-            return Err(Errno::EINVAL);
+    /// `Configure`. On another core both are its stand-in's business.
+    pub fn receive(
+        arrival: &mut Arrival,
+        endpoint: CapAddr,
+        options: u32,
+    ) -> Result<Domain, Errno> {
+        match arrival {
+            Arrival::Here(2) => Domain::receive_here(endpoint, options),
+            Arrival::Here(_) => Err(Errno::EINVAL),
+            Arrival::Elsewhere(unit, copy) => {
+                let slots = copy.take().ok_or(Errno::EINVAL)?;
+                Ok(Domain { slots, unit: Some(*unit) })
+            }
         }
+    }
+
+    fn receive_here(endpoint: CapAddr, options: u32) -> Result<Domain, Errno> {
         check_sole(RECEIVED, CapType::Dispatcher)?;
         check_sole(RECEIVED.plus(1), CapType::L1CNode)?;
         let domain = Domain::room()?;
@@ -77,19 +100,19 @@ impl Domain {
 
     /// Gives the dispatcher its CSpace, and the domain capabilities to itself.
     pub fn settle(&self, endpoint: CapAddr, options: u32) -> Result<(), Status> {
-        let (root, dispatcher) = (self.cspace(), self.dispatcher());
-        watch(dispatcher, root.into(), endpoint, options)?;
-        root.mint(Place::within(root, slots::ROOT), OWN)?;
-        dispatcher.mint(Place::within(root, slots::DISPATCHER), OWN)
+        owner::settle((self.dispatcher(), self.cspace()), endpoint, options)
     }
 
     /// Both are gone: gives the slots back.
     pub fn emptied(self) {
-        self.0.emptied();
+        self.slots.emptied();
     }
 
-    /// Lets it run. One that cannot is refused.
+    /// Lets it run. One that cannot is refused. On another core its stand-in does so, once the request is answered.
     pub fn start(self) -> Result<Domain, Errno> {
+        if self.unit.is_some() {
+            return Ok(self);
+        }
         match invoke(self.dispatcher(), op::Start {}) {
             Ok(()) => Ok(self),
             Err(status) => Err(self.refuse(errno(status))),
@@ -101,21 +124,18 @@ impl Life<'_> {
     /// Puts the root that has come with a request in the place of a process's own, which only this server
     /// may do: no process has the right to revoke its root. What of the old one is left is dropped. Whoever
     /// has made so many copies of its root that this takes long is ended.
-    pub fn grow_root(&mut self, pid: Pid, received: u32) -> Tried {
-        if received != 1 {
+    pub fn grow_root(&mut self, pid: Pid, arrival: &Arrival) -> Tried {
+        if !matches!(arrival, Arrival::Here(1)) {
             return Err(Errno::EINVAL);
         }
         // The parent does it for a child that it acts as.
         let proc = self.procs.get(pid)?;
         let owner = if proc.is_acted() { self.procs.get(proc.parent)? } else { proc };
-        let own = owner.domain.as_ref().ok_or(Errno::EINVAL)?.cspace();
+        let domain = owner.domain.as_ref().filter(|domain| domain.unit.is_none());
+        let own = domain.ok_or(Errno::EINVAL)?.cspace();
         check_sole(RECEIVED, CapType::L1CNode)?;
-        let bytes = |root: CapAddr| root.identify().map(|what| what.bytes).map_err(errno);
-        if bytes(RECEIVED)? != ROOT_BYTES || bytes(own)? >= ROOT_BYTES {
-            return Err(Errno::EINVAL);
-        }
         let owner = owner.pid;
-        match replace_root(own) {
+        match owner::grow_root(own, RECEIVED) {
             Ok(()) => done(()),
             Err(Status::Again) => {
                 libos::log!(
@@ -129,59 +149,28 @@ impl Life<'_> {
     }
 }
 
-/// Puts the root that was received in the place of `own`.
-///
-/// # Errors
-/// `Again` if that is not done after [`MOST_EVENTS`] invocations. Some capabilities are to the new root
-/// then, others still to the old one.
-fn replace_root(own: CapAddr) -> Result<(), Status> {
-    for _ in 0..MOST_EVENTS {
-        match invoke(own, op::Resize { root: RECEIVED.into() }) {
-            Err(Status::Again) => {}
-            done => return done,
-        }
+/// The dispatcher of a thread other than the first, which has come with a request, and what its stand-in knows it by.
+pub fn receive_dispatcher(
+    arrival: &mut Arrival,
+    endpoint: CapAddr,
+    options: u32,
+) -> Result<(Slots, Option<Unit>), Errno> {
+    if let Arrival::Elsewhere(unit, copy) = arrival {
+        return Ok((copy.take().ok_or(Errno::EINVAL)?, Some(*unit)));
     }
-    Err(Status::Again)
-}
-
-/// The dispatcher of a thread other than the first, which has come with a request.
-pub fn receive_dispatcher(endpoint: CapAddr, options: u32) -> Result<Slots, Errno> {
     check_sole(RECEIVED, CapType::Dispatcher)?;
-    watch(RECEIVED, Place::NULL, endpoint, options).map_err(|_| Errno::EINVAL)?;
+    owner::watch(RECEIVED, Place::NULL, endpoint, options).map_err(|_| Errno::EINVAL)?;
     let dispatcher = Slots::new(1)?;
     RECEIVED.move_to(dispatcher.first()).map_err(errno)?;
-    Ok(dispatcher)
+    Ok((dispatcher, None))
 }
 
 /// `EPERM` unless it is of this type, may be revoked, and nobody else has it, on any core.
 fn check_sole(cap: CapAddr, ty: CapType) -> Result<(), Errno> {
-    const OTHERS: u64 = Identity::COPIES | Identity::REMOTE_COPIES | Identity::FOREIGN;
-    let what = cap.identify().map_err(|_| Errno::EINVAL)?;
-    if what.ty != ty {
-        return Err(Errno::EINVAL);
-    }
-    if what.relations & OTHERS != 0 || !what.rights.has(Rights::REVOKE) {
-        return Err(Errno::EPERM);
-    }
-    Ok(())
-}
-
-/// The kernel reports faults on the thread's own endpoint, so with its badge.
-fn watch(
-    dispatcher: CapAddr,
-    cspace: Place,
-    endpoint: CapAddr,
-    options: u32,
-) -> Result<(), Status> {
-    let configure = op::Configure {
-        cspace,
-        vspace: Place::NULL,
-        frame: Place::NULL,
-        frame_va: 0,
-        fault_ep: endpoint.into(),
-        options: options | options::SUPERVISED,
-    };
-    invoke(dispatcher, configure)
+    owner::check_sole(cap, ty).map_err(|status| match status {
+        Status::NoRights => Errno::EPERM,
+        _ => Errno::EINVAL,
+    })
 }
 
 impl Procs {
@@ -189,14 +178,26 @@ impl Procs {
     /// its process.
     #[inline]
     pub fn dispatcher_of(&self, tid: Tid) -> Option<CapAddr> {
+        self.runner_of(tid).map(|runner| runner.dispatcher)
+    }
+
+    /// The same, to do something with it.
+    #[inline]
+    pub fn runner_of(&self, tid: Tid) -> Option<Runner> {
         if let Some(thread) = self.thread(tid) {
-            return Some(thread.dispatcher.first());
+            return Some(thread.runner());
         }
         let proc = self.get(tid).ok()?;
-        match &proc.domain {
-            Some(domain) => Some(domain.dispatcher()),
-            None => self.get(proc.parent).ok()?.dispatcher(),
-        }
+        let domain = match &proc.domain {
+            Some(domain) => Some(domain),
+            None => self.get(proc.parent).ok()?.domain.as_ref(),
+        };
+        domain.map(Domain::runner)
+    }
+
+    /// The domain on another core in which a thread runs.
+    pub fn unit_of(&self, tid: Tid) -> Option<Unit> {
+        self.runner_of(self.leader(tid)).and_then(|runner| runner.unit)
     }
 
     /// Whose dispatcher [`dispatcher_of`](Self::dispatcher_of) is, or was when a request came that has ended
@@ -214,24 +215,18 @@ impl Procs {
 
     /// Stops threads where they are.
     pub fn suspend(&self, tids: impl IntoIterator<Item = Tid>) {
-        for dispatcher in tids.into_iter().filter_map(|tid| self.dispatcher_of(tid)) {
-            // One that has just ended is as good as stopped.
-            let _ = invoke(dispatcher, op::Suspend {});
-        }
+        tids.into_iter().filter_map(|tid| self.runner_of(tid)).for_each(Runner::suspend);
     }
 
     /// Lets them go on.
     pub fn unsuspend(&self, tids: impl IntoIterator<Item = Tid>) {
-        for dispatcher in tids.into_iter().filter_map(|tid| self.dispatcher_of(tid)) {
-            // One that was not suspended stays as it is.
-            let _ = invoke(dispatcher, op::Continue {});
-        }
+        tids.into_iter().filter_map(|tid| self.runner_of(tid)).for_each(Runner::unsuspend);
     }
 
     /// Processor time that a process has used.
     pub fn cpu(&self, clock: &Clock, proc: &Proc) -> CpuTime {
-        let others = proc.threads.iter().filter_map(|&tid| self.dispatcher_of(tid));
-        let dispatchers = proc.dispatcher().into_iter().chain(others);
-        dispatchers.fold(proc.cpu, |sum, dispatcher| sum + CpuTime::of(dispatcher, clock))
+        let others = proc.threads.iter().filter_map(|&tid| self.runner_of(tid));
+        let runners = proc.domain.as_ref().map(Domain::runner).into_iter().chain(others);
+        runners.fold(proc.cpu, |sum, runner| sum + CpuTime::of(runner.dispatcher, clock))
     }
 }

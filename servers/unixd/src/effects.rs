@@ -6,6 +6,7 @@
 //! is looked at. Requests that others wait with are tried again behind that, in the order in which
 //! those were woken.
 
+use crate::notify::FileEvent;
 use crate::procs::Pid;
 use crate::threads::Tid;
 use crate::voices::Speaker;
@@ -24,6 +25,8 @@ pub enum Effect {
     Retry,
     /// Those who watch something are told what is ready there; `true`: data have come.
     Changed(Source, bool),
+    /// Those who watch files are told of the next event.
+    Observed,
     /// The next signal is posted.
     Post,
     /// A signal of this server is posted to all processes of a group.
@@ -77,6 +80,12 @@ pub struct Effects {
     last: Option<(Tid, Words)>,
     /// Somebody watches something: else nobody need be told of changes.
     watched: bool,
+    /// Somebody watches files.
+    observed: bool,
+    /// What was done to files, as far as it was not told yet.
+    events: VecDeque<FileEvent>,
+    /// What both sides of the last rename are known by.
+    cookie: u32,
 }
 
 impl Effects {
@@ -120,6 +129,37 @@ impl Effects {
         if self.watched {
             self.list.push(Effect::Changed(source, data));
         }
+    }
+
+    /// Does somebody watch any file?
+    #[inline]
+    pub fn observed(&self) -> bool {
+        self.observed
+    }
+
+    /// Somebody watches files, or nobody does.
+    pub fn set_observed(&mut self, observed: bool) {
+        self.observed = observed;
+    }
+
+    /// Those who watch files are told of an event, if there are any.
+    #[inline]
+    pub fn observe(&mut self, event: impl FnOnce() -> FileEvent) {
+        if self.observed {
+            self.list.push(Effect::Observed);
+            self.events.push_back(event());
+        }
+    }
+
+    /// What both sides of a rename are known by.
+    pub fn cookie(&mut self) -> u32 {
+        self.cookie = self.cookie.wrapping_add(1).max(1);
+        self.cookie
+    }
+
+    /// The event that is told next.
+    pub fn next_event(&mut self) -> Option<FileEvent> {
+        self.events.pop_front()
     }
 
     /// Posts a signal to the thread that made the request.

@@ -2,6 +2,7 @@
 
 use crate::caps::Slots;
 use crate::domains::Domain;
+use crate::homes::Unit;
 use crate::procs::Pid;
 use crate::voices::{Speaker, Voice};
 use crate::window::Session;
@@ -17,6 +18,8 @@ pub struct Ending {
     domain: Option<Domain>,
     /// The dispatcher of a thread.
     thread: Option<Slots>,
+    /// What a stand-in takes apart before.
+    unit: Option<Unit>,
     /// Something went in an unexpected way: slots may not be empty.
     odd: bool,
 }
@@ -32,11 +35,16 @@ impl Ending {
         let parts = if domain.is_some() { Parts::ALL } else { Parts::VOICE };
         let teardown = voice.as_ref().and_then(|voice| badges.end(voice.badge, parts));
         let teardown = teardown.unwrap_or_else(Teardown::of_domain);
-        Ending { whose: Some(pid), teardown, voice, domain, thread: None, odd: false }
+        let unit = domain.as_ref().and_then(|domain| domain.unit);
+        Ending { whose: Some(pid), teardown, voice, domain, thread: None, unit, odd: false }
     }
 
     /// Of a thread other than the first.
-    pub fn of_thread(badges: &mut Badges<Speaker>, voice: Voice, dispatcher: Slots) -> Ending {
+    pub fn of_thread(
+        badges: &mut Badges<Speaker>,
+        voice: Voice,
+        (dispatcher, unit): (Slots, Option<Unit>),
+    ) -> Ending {
         let teardown = badges.end(voice.badge, Parts::THREAD).unwrap_or_else(Teardown::of_domain);
         Ending {
             whose: None,
@@ -44,6 +52,7 @@ impl Ending {
             voice: Some(voice),
             domain: None,
             thread: Some(dispatcher),
+            unit,
             odd: false,
         }
     }
@@ -55,10 +64,20 @@ impl Ending {
             whose: None,
             teardown,
             voice: None,
+            unit: domain.unit,
             domain: Some(domain),
             thread: None,
             odd: false,
         }
+    }
+
+    /// Of what spoke for a process, and maybe ran it, that goes on as something new.
+    pub fn of_former(badges: &mut Badges<Speaker>, voice: Voice, domain: Option<Domain>) -> Ending {
+        let parts = if domain.is_some() { Parts::ALL } else { Parts::VOICE };
+        let teardown = badges.end(voice.badge, parts).unwrap_or_else(Teardown::of_domain);
+        let (whose, thread, odd) = (None, None, false);
+        let unit = domain.as_ref().and_then(|domain| domain.unit);
+        Ending { whose, teardown, voice: Some(voice), domain, thread, unit, odd }
     }
 
     /// The slot with this server's capability to a part.
@@ -77,7 +96,17 @@ impl Ending {
     /// Does the next step. `true` if more of it is left.
     fn take_step(&mut self, step: Step) -> bool {
         let (Step::Revoke(part) | Step::Release(part)) = step;
-        let Some(slot) = self.slot(part) else { return false };
+        let Some(slot) = self.slot(part).filter(|slot| *slot != CapAddr::NULL) else {
+            return false;
+        };
+        if self.unit.is_some()
+            && step == Step::Revoke(part)
+            && part != Part::Session
+            && part != Part::Endpoint
+        {
+            // The stand-in has done so.
+            return false;
+        }
         let result = match step {
             Step::Revoke(_) => invoke(slot, op::Revoke {}),
             // What the process had is revoked now, and is kept for the next one.
@@ -115,6 +144,18 @@ impl Ending {
     /// Returns `true` if nothing is left to be done.
     pub fn is_done(&mut self, badges: &mut Badges<Speaker>) -> bool {
         self.teardown.finish(badges)
+    }
+
+    /// What a stand-in has to take apart before anything else goes on.
+    pub fn unit(&self) -> Option<Unit> {
+        self.unit
+    }
+
+    /// The copy of a dispatcher of another core goes: what is shared takes longer to be taken apart there.
+    pub fn drop_copy(&self) {
+        if let (Some(_), Some(slot)) = (self.unit, self.slot(Part::Dispatcher)) {
+            let _ = invoke(slot, op::Delete {});
+        }
     }
 
     /// The process that ends with it.

@@ -14,7 +14,6 @@ use crate::voices::Gone;
 use crate::wait::{done, Outcome, Tried};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-use libos::{invoke, op};
 use unixproto::session::CHLD_NOWAIT;
 use unixproto::signals::*;
 
@@ -57,8 +56,13 @@ impl Life<'_> {
         proc.cpu = cpu;
         // From here on nobody looks at what the process writes, and nothing is its request.
         let parts = (proc.voice.take(), proc.domain.take());
+        let coming = proc.coming.take();
         let ending = self.voices.end_process(pid, parts);
+        if let Some(coming) = coming {
+            self.voices.end_former(coming.voice, Some(coming.domain));
+        }
         self.procs.parcels.forget(pid);
+        self.procs.drop_bequest(pid);
         self.give_up(pid);
         self.trace_gone(pid, status);
         self.tracer_gone(pid);
@@ -77,9 +81,9 @@ impl Life<'_> {
     /// Ends a process by a signal, wherever it is: it runs no further, however long it takes to
     /// take it apart.
     pub fn strike_down(&mut self, pid: Pid, signal: u32) {
-        if let Some(dispatcher) = self.procs.live(pid).ok().and_then(Proc::dispatcher) {
+        if let Some(domain) = self.procs.live(pid).ok().and_then(|proc| proc.domain.as_ref()) {
             // One that was never started, or waits in a call, does not run anyway.
-            let _ = invoke(dispatcher, op::Suspend {});
+            domain.runner().suspend();
         }
         self.terminate(pid, killed(signal));
     }
@@ -111,13 +115,16 @@ impl Life<'_> {
 
     fn orphan_children(&mut self, pid: Pid) {
         let children: Vec<Pid> = self.procs.children(pid).map(|proc| proc.pid).collect();
+        let reaper = self.procs.reaper_of(pid);
         for child in children {
-            self.procs.set_parent(child, INIT);
+            self.procs.set_parent(child, reaper);
             let Ok(proc) = self.procs.get(child) else { continue };
             let (state, acted) = (proc.state, proc.is_acted());
             self.procs.publish(child);
             match state {
-                State::Zombie => self.reap(child),
+                State::Zombie if reaper == INIT => self.reap(child),
+                // Its new parent is told as the first one was.
+                State::Zombie => self.ended(child),
                 State::Building => self.terminate(child, killed(SIGKILL)),
                 State::Live if acted => self.terminate(child, killed(SIGKILL)),
                 _ => {}

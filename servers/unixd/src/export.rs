@@ -4,22 +4,27 @@
 //! handed out is what the files hold when everybody has ended.
 
 use crate::frames::Files;
+use crate::nodes::Tree;
 use crate::streams::Streams;
 use alloc::vec::Vec;
 use exportproto::glob::{is_pattern, matches};
 use exportproto::{Header, Kind, Run, MAGIC, PATH_MAX};
-use memfs::{walk, Cred, Fs, Ino, Inode, Node, Walk, FIRST_COOKIE};
+use memfs::{walk, Cred, Fs, Ino, Inode, Node, Resolve, Walk, FIRST_COOKIE};
 
 /// Bytes of records that are gathered before they are sent.
 const GATHERED: usize = 8 * 1024;
 
 /// Hands out what the patterns (each with a NUL behind it) stand for.
-pub fn export(files: &mut Files, streams: &mut Streams, patterns: &[u8]) {
-    let mut out = Out { files, streams, gathered: MAGIC.to_vec(), pattern: 0 };
+pub fn export(tree: &mut Tree, streams: &mut Streams, patterns: &[u8]) {
+    let mut out = Out { tree, streams, gathered: MAGIC.to_vec(), pattern: 0 };
     let patterns = patterns.split(|&byte| byte == 0).filter(|pattern| !pattern.is_empty());
     for (number, pattern) in (0..).zip(patterns) {
         out.pattern = number;
-        let found = expand(out.files.names(), pattern);
+        let mut found = expand(out.files().names(), pattern);
+        // What cannot be read is not found.
+        while out.tree.read_wanted().unwrap_or(false) {
+            found = expand(out.files().names(), pattern);
+        }
         if found.is_empty() {
             out.record(Header::of(Kind::Nothing, number), b"", b"");
         }
@@ -36,7 +41,8 @@ pub fn export(files: &mut Files, streams: &mut Streams, patterns: &[u8]) {
 fn expand<C: Default>(fs: &Fs<C>, pattern: &[u8]) -> Vec<(Vec<u8>, Ino)> {
     let root = fs.root();
     let at = |path: &[u8]| {
-        let how = Walk { root, start: root, cred: Cred::ROOT, follow: true };
+        let how =
+            Walk { root, start: root, cred: Cred::ROOT, follow: true, resolve: Resolve::default() };
         walk(fs, how, path).ok()?.node
     };
     let mut found = alloc::vec![(Vec::new(), root)];
@@ -47,7 +53,8 @@ fn expand<C: Default>(fs: &Fs<C>, pattern: &[u8]) -> Vec<(Vec<u8>, Ino)> {
                 let path = [&path[..], b"/", name].concat();
                 next.extend(at(&path).map(|ino| (path, ino)));
             };
-            match fs.get(dir).and_then(Inode::dir) {
+            // One that is still to be read has nothing, until it was read.
+            match fs.look_in(dir) {
                 Ok(dir) if is_pattern(name) => {
                     let all = dir.entries(FIRST_COOKIE).map(|entry| entry.name);
                     all.filter(|own| matches(name, own)).for_each(add);
@@ -64,7 +71,7 @@ fn expand<C: Default>(fs: &Fs<C>, pattern: &[u8]) -> Vec<(Vec<u8>, Ino)> {
 
 /// The way out.
 struct Out<'a> {
-    files: &'a mut Files,
+    tree: &'a mut Tree,
     streams: &'a mut Streams,
     /// What is to be sent before anything else.
     gathered: Vec<u8>,
@@ -73,6 +80,10 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
+    fn files(&mut self) -> &mut Files {
+        self.tree.files_mut()
+    }
+
     fn record(&mut self, mut header: Header, path: &[u8], text: &[u8]) {
         (header.path, header.text) = (path.len() as u32, text.len() as u32);
         for part in [&header.to_bytes()[..], path, text] {
@@ -104,7 +115,9 @@ impl Out<'_> {
         let mut open = alloc::vec![(top, 0, FIRST_COOKIE)];
         while let Some((dir, length, cookie)) = open.last_mut() {
             path.truncate(*length);
-            let next = self.files.names().get(*dir).and_then(Inode::dir);
+            // What cannot be read is not there.
+            let _ = self.tree.read_dir(*dir);
+            let next = self.tree.files().names().get(*dir).and_then(Inode::dir);
             let next = next.ok().and_then(|dir| dir.entries(*cookie).next());
             let Some(entry) = next else {
                 open.pop();
@@ -118,7 +131,7 @@ impl Out<'_> {
             let ino = entry.ino;
             self.node(ino, &path);
             // What is below a path that is too long was not announced.
-            if path.len() <= PATH_MAX && self.files.names().get(ino).is_ok_and(Inode::is_dir) {
+            if path.len() <= PATH_MAX && self.files().names().get(ino).is_ok_and(Inode::is_dir) {
                 open.push((ino, path.len(), FIRST_COOKIE));
             }
         }
@@ -126,7 +139,7 @@ impl Out<'_> {
 
     /// Sends one thing.
     fn node(&mut self, ino: Ino, path: &[u8]) {
-        let Ok(inode) = self.files.names().get(ino) else { return };
+        let Ok(inode) = self.tree.files().names().get(ino) else { return };
         let (kind, text) = match &inode.node {
             _ if path.len() > PATH_MAX => (Kind::Failed, &b""[..]),
             Node::Dir(_) => (Kind::Directory, &b""[..]),
@@ -143,7 +156,7 @@ impl Out<'_> {
             return self.record(header, path, &text);
         }
         // It must be there before the file is announced.
-        let first = self.files.next_data(ino, 0);
+        let first = self.files().next_data(ino, 0);
         match first {
             Ok(data) => {
                 self.record(header, path, b"");
@@ -161,7 +174,8 @@ impl Out<'_> {
             self.flush();
             let mut at = from;
             while at < to {
-                let Out { files, streams, .. } = self;
+                let Out { tree, streams, .. } = self;
+                let files = tree.files_mut();
                 let most = usize::try_from(to - at).unwrap_or(usize::MAX);
                 let sent = streams.send_file(most, |buffer| {
                     // As many bytes as were announced must come.
@@ -173,7 +187,7 @@ impl Out<'_> {
                 });
                 at += sent as u64;
             }
-            data = self.files.next_data(ino, to).unwrap_or_else(|_| {
+            data = self.files().next_data(ino, to).unwrap_or_else(|_| {
                 end = Run::FAILED;
                 None
             });

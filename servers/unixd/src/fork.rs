@@ -10,32 +10,35 @@ use crate::caps::{mint, Slots};
 use crate::descs::Descs;
 use crate::domains::{receive_dispatcher, Domain, OWN};
 use crate::ending::Ending;
+use crate::homes::{self, Arrival};
 use crate::life::Life;
 use crate::limits::Limits;
 use crate::lines::Controls;
+use crate::lower::UNREAD;
 use crate::names::View;
 use crate::nodes::Tree;
 use crate::procs::*;
+use crate::seals::Seals;
 use crate::server::SCRATCH;
 use crate::share::UNANSWERED;
 use crate::stock::Stock;
 use crate::system::System;
 use crate::threads::Thread;
 use crate::voices::{show, Speaker, Voice};
-use crate::wait::{done, Call, Outcome, Tried};
+use crate::wait::{count, done, Call, Outcome, Tried};
 use abi::slots::MONITOR;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use captypes::invocations::options;
 use core::sync::atomic::Ordering::Relaxed;
-use credentials::{Capability, Credentials};
+use credentials::{CapSet, Capability, Credentials, SetIds};
 use libos::ipc::Caps;
 use libos::{Cap, Place};
 use unixproto::ops::Process;
 use unixproto::session::{Header, NOTE_SIGNAL};
 use unixproto::signals::{killed, SIGKILL};
-use unixproto::{Errno, Reply};
+use unixproto::{op, Errno, Reply};
 
 /// Longest argument block that is kept for `/proc`.
 const CMDLINE_MAX: usize = 4096;
@@ -47,6 +50,7 @@ pub struct Births<'a> {
     pub life: Life<'a>,
     pub descs: &'a mut Descs,
     pub tree: &'a mut Tree,
+    pub seals: &'a mut Seals,
     pub stock: &'a mut Stock,
     pub system: &'a System,
     /// Which groups are in the foreground of terminals: their ids are not given again.
@@ -55,7 +59,7 @@ pub struct Births<'a> {
 
 impl Births<'_> {
     /// A child of the caller.
-    pub fn fork(&mut self, pid: Pid, act: bool, traced: bool) -> Tried {
+    pub fn fork(&mut self, pid: Pid, op::Fork { act, traced, spaces }: op::Fork) -> Tried {
         if act
             && (self.life.procs.get(pid)?.domain.is_none() || self.life.procs.acted(pid).is_some())
         {
@@ -79,13 +83,18 @@ impl Births<'_> {
             name: self.life.procs.name_of(self.life.caller.tid).to_vec(),
             program: parent.program.clone(),
             dumpable: parent.dumpable,
+            oom_adjust: parent.oom_adjust,
+            oom_least: parent.oom_least,
+            gives_from: 0,
             limits: parent.limits.inherited(),
+            scheduling: parent.scheduling.inherited(),
+            hosts: parent.hosts.clone(),
             ..Proc::new(
                 child,
                 parent.pgid,
                 parent.sid,
-                parent.cwd,
-                parent.who,
+                parent.stands,
+                parent.who.clone(),
                 self.life.clock.now(),
             )
         };
@@ -94,6 +103,13 @@ impl Births<'_> {
             self.life.procs.get_mut(pid)?.acts_as = Some(child);
         }
         self.inherit(pid, child, act);
+        if spaces != 0 {
+            let all = (&mut *self.life.procs, &mut *self.tree, self.system.numbers());
+            if let Err(error) = crate::spaces::unshare(all, child, spaces) {
+                self.life.end_quietly(child);
+                return Err(error);
+            }
+        }
         self.life.look_at_cpu_later(child);
         self.life.procs.publish(child);
         let shown = self.life.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH);
@@ -110,13 +126,19 @@ impl Births<'_> {
     /// Counts what a child holds like its parent.
     fn inherit(&mut self, parent: Pid, child: Pid, acts: bool) {
         self.descs.inherit(parent, child, acts);
+        self.seals.inherit(parent, child);
         if let Ok(proc) = self.life.procs.get(child) {
-            self.tree.hold(proc.cwd);
+            self.tree.hold_standing(&proc.stands);
         }
     }
 
     /// Starts a child that `fork` made, in the domain that has come with the request.
-    pub fn fork_commit(&mut self, pid: Pid, child: u32, wait: bool, received: u32) -> Tried {
+    pub fn fork_commit(
+        &mut self,
+        pid: Pid,
+        (child, wait): (u32, bool),
+        arrival: &mut Arrival,
+    ) -> Tried {
         let proc = self.life.procs.get(child)?;
         if proc.parent != pid {
             return Err(Errno::ESRCH);
@@ -128,7 +150,8 @@ impl Births<'_> {
             _ => return Err(Errno::ESRCH),
         }
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
-        let domain = Domain::receive(received, endpoint, options::LINUX)?.start()?;
+        let domain = Domain::receive(arrival, endpoint, options::LINUX)?.start()?;
+        note_unit(&domain, child);
         let proc = self.life.procs.get_mut(child)?;
         proc.domain = Some(domain);
         proc.state = State::Live;
@@ -159,7 +182,7 @@ impl Births<'_> {
     }
 
     /// A child that its parent acted as gets a domain.
-    pub fn become_domain(&mut self, pid: Pid, received: u32) -> Tried {
+    pub fn become_domain(&mut self, pid: Pid, arrival: &mut Arrival) -> Tried {
         let proc = self.life.procs.get(pid)?;
         if proc.domain.is_some() {
             return Err(Errno::EINVAL);
@@ -170,21 +193,23 @@ impl Births<'_> {
             return done(());
         }
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
-        let domain = Domain::receive(received, endpoint, options::LINUX)?.start()?;
+        let domain = Domain::receive(arrival, endpoint, options::LINUX)?.start()?;
+        note_unit(&domain, pid);
         self.life.procs.get_mut(pid)?.domain = Some(domain);
         self.life.procs.tell_of_signals(pid);
         done(())
     }
 
     /// The caller goes on as the domain that it has made, a native one or one for a Linux program.
-    pub fn replace(&mut self, pid: Pid, received: u32, linux: bool) -> Tried {
+    pub fn replace(&mut self, pid: Pid, arrival: &mut Arrival, linux: bool) -> Tried {
         let proc = self.life.procs.get(pid)?;
         if proc.domain.is_none() {
             return Err(Errno::EINVAL);
         }
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
-        let domain = Domain::receive(received, endpoint, if linux { options::LINUX } else { 0 })?;
-        if !linux && proc.has(Capability::SysAdmin) {
+        let domain = Domain::receive(arrival, endpoint, if linux { options::LINUX } else { 0 })?;
+        note_unit(&domain, pid);
+        if may_use_cores(proc, linux) && domain.unit.is_none() {
             // Programs of the administrator may use other cores. Empty where there is one core.
             let _ = MONITOR.copy_to(Place::within(domain.cspace(), MONITOR));
         }
@@ -206,31 +231,38 @@ impl Births<'_> {
     }
 
     /// A new thread of the caller's process.
-    pub fn new_thread(&mut self, pid: Pid, received: u32, traced: bool) -> Tried {
+    pub fn new_thread(&mut self, pid: Pid, arrival: &mut Arrival, traced: bool) -> Tried {
         let proc = self.life.procs.get(pid)?;
-        if received != 1 || proc.domain.is_none() {
+        if arrival.count() != 1 || proc.domain.is_none() {
             return Err(Errno::EINVAL);
         }
         let options = if proc.native { 0 } else { options::LINUX };
         self.life.procs.may_make_thread(pid)?;
         let tid = self.life.procs.new_pid(self.controls, self.life.procs.real_user(pid))?;
         let voice = self.equip(Speaker { pid, tid })?;
-        let made = receive_dispatcher(voice.endpoint(), options);
-        let (dispatcher, shown) = match made {
-            Ok(dispatcher) => {
-                let minted = mint(dispatcher.first(), SCRATCH.plus(2), OWN);
-                (dispatcher, minted.and_then(|()| show(&voice)))
+        let made = receive_dispatcher(arrival, voice.endpoint(), options);
+        let (dispatcher, unit, shown) = match made {
+            Ok((dispatcher, unit)) => {
+                let minted = match unit {
+                    None => mint(dispatcher.first(), SCRATCH.plus(2), OWN),
+                    // Its stand-in does so.
+                    Some(unit) => {
+                        homes::note(unit, pid);
+                        Ok(())
+                    }
+                };
+                (dispatcher, unit, minted.and_then(|()| show(&voice)))
             }
-            Err(error) => (Slots::none(), Err(error)),
+            Err(error) => (Slots::none(), None, Err(error)),
         };
         if let Err(error) = shown {
-            self.life.voices.end_thread(voice, dispatcher);
+            self.life.voices.end_thread(voice, dispatcher, unit);
             return Err(error);
         }
         let blocked = self.life.procs.mask_of(self.life.caller.tid);
         voice.session.header().blocked.store(blocked, Relaxed);
         let name = self.life.procs.name_of(self.life.caller.tid).to_vec();
-        let thread = Thread { leader: pid, voice, dispatcher, blocked: None, name };
+        let thread = Thread { leader: pid, voice, dispatcher, unit, blocked: None, name };
         self.life.procs.add_thread(tid, Box::new(thread));
         self.life.procs.get_mut(pid)?.threads.push(tid);
         self.life.look_at_cpu_later(pid);
@@ -241,38 +273,50 @@ impl Births<'_> {
         if traced {
             self.life.trace_child(tid, pid);
         }
-        Ok(Outcome::WithCaps(Process { pid: tid }.encode(), Caps::moved(SCRATCH, 3)))
+        let caps = if unit.is_some() { 2 } else { 3 };
+        Ok(Outcome::WithCaps(Process { pid: tid }.encode(), Caps::moved(SCRATCH, caps)))
     }
 
     /// What a thread that is not there yet will speak with.
-    fn equip(&mut self, speaker: Speaker) -> Result<Voice, Errno> {
+    pub fn equip(&mut self, speaker: Speaker) -> Result<Voice, Errno> {
         let others = self.life.procs.len();
         self.life.voices.equip(self.stock, others, speaker)
+    }
+
+    /// Name and program of who executes what a request says.
+    pub fn program(
+        &self,
+        caller: Speaker,
+        call: &Call,
+    ) -> Result<(Vec<u8>, Option<Rc<Program>>), Errno> {
+        let (path, mut args) = (self.life.procs.a(caller, call)?, self.life.procs.b(caller, call)?);
+        args.truncate(CMDLINE_MAX);
+        let exe = match View::new(self.tree, self.life.procs, self.descs, caller)?.absolute(&path) {
+            Err(again @ (UNANSWERED | UNREAD)) => return Err(again),
+            exe => exe.unwrap_or_else(|_| path.clone()),
+        };
+        Ok((name_of(&path), Some(Rc::new(Program { exe, cmdline: args }))))
     }
 
     /// A new program takes over.
     pub fn exec(&mut self, pid: Pid, call: &Call) -> Tried {
         let caller = self.life.caller;
-        let (path, mut args) = (self.life.procs.a(caller, call)?, self.life.procs.b(caller, call)?);
-        args.truncate(CMDLINE_MAX);
-        let exe = match View::new(self.tree, self.life.procs, self.descs, caller)?.absolute(&path) {
-            Err(UNANSWERED) => return Err(UNANSWERED),
-            exe => exe.unwrap_or_else(|_| path.clone()),
-        };
+        let program = self.program(caller, call)?;
+        let is_watched = self.life.procs.is_watched(pid);
         let proc = self.life.procs.get_mut(pid)?;
-        proc.name = name_of(&path);
-        proc.program = Some(Rc::new(Program { exe, cmdline: args }));
+        (proc.name, proc.program) = program;
         proc.execed = true;
-        let before = proc.who;
-        proc.who.exec();
+        proc.next_home.take();
+        proc.memories += 1;
+        let before = proc.who.clone();
+        let secure = proc.who.exec_as(SetIds::default(), is_watched);
         // Where what it acts as is not what it belongs to, its memory is for neither to see.
-        let Credentials { users, groups, .. } = &proc.who;
-        let as_itself = users.effective == users.real && groups.effective == groups.real;
-        proc.dumpable = as_itself && !proc.who.hides_from(&before);
+        proc.dumpable = proc.who.acts_as_itself() && !proc.who.hides_from(&before);
         self.life.procs.publish(pid);
+        self.life.procs.drop_bequest(pid);
         self.life.delete_alarms(pid);
         self.life.end_vfork(pid);
-        done(())
+        count(secure.into())
     }
 
     /// The first request of the first process: its arguments and descriptions.
@@ -284,6 +328,18 @@ impl Births<'_> {
         self.life.procs.put(self.life.caller, part)?;
         done(unixproto::ops::Attached { pid, bytes: part.len() as u32, stdin, stdout, stderr })
     }
+}
+
+/// Whose a domain is, if a stand-in has it.
+fn note_unit(domain: &Domain, pid: Pid) {
+    if let Some(unit) = domain.unit {
+        homes::note(unit, pid);
+    }
+}
+
+/// May the program that a process goes on with use other cores? Native ones of the administrator.
+pub fn may_use_cores(proc: &Proc, linux: bool) -> bool {
+    !linux && proc.has(Capability::SysAdmin)
 }
 
 impl Procs {
@@ -305,9 +361,8 @@ impl Procs {
 
     /// A process that has just got a domain looks at the signals that came before.
     pub fn tell_of_signals(&self, pid: Pid) {
-        if let Some(dispatcher) = self.dispatcher_of(pid).filter(|_| self.has_signal(pid)) {
-            // One that has just ended needs no notification.
-            let _ = dispatcher.notify(NOTE_SIGNAL);
+        if let Some(runner) = self.runner_of(pid).filter(|_| self.has_signal(pid)) {
+            runner.notify(NOTE_SIGNAL);
         }
     }
 }
@@ -331,15 +386,20 @@ fn publish_to(header: &Header, proc: &Proc, tid: Pid) {
     header.pgid.store(proc.pgid, Relaxed);
     header.sid.store(proc.sid, Relaxed);
     let Credentials { users, groups, effective, .. } = &proc.who;
-    let ids = users.triple().into_iter().chain(groups.triple());
+    let users = users.triple().map(|id| proc.who.shown(false, id));
+    let groups = groups.triple().map(|id| proc.who.shown(true, id));
+    let ids = users.into_iter().chain(groups);
     for (cell, id) in header.ids.iter().zip(ids) {
         cell.store(id, Relaxed);
     }
-    header.caps.store(effective.bits(), Relaxed);
+    // What the library asks for belongs to the first user name space, but for ids.
+    let own = 1 << Capability::Setuid as u64 | 1 << Capability::Setgid as u64;
+    let all = if proc.who.space.is_none() { CapSet::ALL } else { CapSet::new(own) };
+    header.caps.store(effective.and(all).bits(), Relaxed);
 }
 
 /// What a child's header has in common with its parent's.
-fn copy_header(from: &Header, to: &Header) {
+pub fn copy_header(from: &Header, to: &Header) {
     to.umask.store(from.umask.load(Relaxed), Relaxed);
     to.child_flags.store(from.child_flags.load(Relaxed), Relaxed);
     to.ignored.store(from.ignored.load(Relaxed), Relaxed);
@@ -363,7 +423,7 @@ impl Proc {
         pid: Pid,
         pgid: Pid,
         sid: Pid,
-        cwd: crate::nodes::Node,
+        stands: crate::volumes::Standing,
         who: Credentials,
         now: u64,
     ) -> Proc {
@@ -377,7 +437,8 @@ impl Proc {
             voice: None,
             domain: None,
             native: false,
-            cwd,
+            stands,
+            hosts: crate::spaces::Hosts::first(),
             name: Vec::new(),
             program: None,
             blocked: None,
@@ -398,10 +459,20 @@ impl Proc {
             children_peak: 0,
             limits: Limits::default(),
             who,
+            bequest: None,
+            memories: 0,
+            coming_groups: Vec::new(),
             dumpable: true,
+            oom_adjust: 0,
+            oom_least: 0,
+            gives_from: 0,
+            reaps: false,
             execed: false,
             threads: Vec::new(),
             first_ended: false,
+            next_home: Default::default(),
+            coming: None,
+            scheduling: Default::default(),
         }
     }
 }

@@ -1,12 +1,13 @@
-//! What contents of files are made of: morsels, and Frames of the boot archive.
+//! What contents of files are made of: morsels, and Frames of the boot archive and of the root image.
 
 use crate::caps::{errno, file_frame, Slots};
+use crate::lower;
 use crate::morsels::{destroy, errno_of, Morsel};
 use crate::pmem::PoolHandle;
 use crate::volatile::VolatilePool;
 use abi::boot::ARCHIVE_VA;
 use abi::layout::PAGE;
-use abi::slots::ARCHIVE;
+use abi::slots::{ARCHIVE, IMAGE};
 use files::Memory;
 use libos::ephemeral::{FrameWriter, Window};
 use libos::morsel::MorselCap;
@@ -16,6 +17,9 @@ use unixproto::Errno;
 
 /// How often a revoke may be continued: others prolong it, but only by what they have memory for.
 const REVOKES: u32 = 1 << 16;
+
+/// Bytes of the root image that are copied at a time.
+const PIECE: u64 = 64 << 10;
 
 /// All files, with contents in memory of the machine.
 pub type Files = files::Files<Frames>;
@@ -69,9 +73,20 @@ impl Memory for Frames {
 
     fn archived(&mut self, offset: u64, bytes: u64) -> Result<Slots, Errno> {
         let slot = Slots::new(1)?;
-        let made = ARCHIVE.retype(CapType::Frame, offset, bytes, 1, slot.first());
-        made.map_err(errno)?;
+        let (from, offset) = match lower::in_image(offset) {
+            Some(offset) => (IMAGE, offset),
+            None => (ARCHIVE, offset),
+        };
+        from.retype(CapType::Frame, offset, bytes, 1, slot.first()).map_err(errno)?;
         Ok(slot)
+    }
+
+    fn mappable(offset: u64, bytes: u64) -> u64 {
+        match lower::in_image(offset) {
+            // Zeros follow, to the end of the page.
+            Some(_) => bytes.next_multiple_of(PAGE),
+            None => bytes & !(PAGE - 1),
+        }
     }
 
     fn archived_end(&mut self, offset: u64, bytes: u64, user: u32) -> Result<Slots, Errno> {
@@ -81,7 +96,10 @@ impl Memory for Frames {
         Ok(frame)
     }
 
-    fn read_archived(&self, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+    fn read_archived(&mut self, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+        if let Some(offset) = lower::in_image(offset) {
+            return lower::read(&mut self.window, offset, data).map_err(errno);
+        }
         data.copy_from_slice(archive(offset, data.len() as u64));
         Ok(())
     }
@@ -162,7 +180,16 @@ impl Memory for Frames {
     }
 
     fn copy_archived(&mut self, offset: u64, bytes: u64, to: &Morsel) -> Result<(), Errno> {
-        to.write(0, archive(offset, bytes))
+        if lower::in_image(offset).is_none() {
+            return to.write(0, archive(offset, bytes));
+        }
+        let mut piece = alloc::vec![0; bytes.min(PIECE) as usize];
+        for at in (0..bytes).step_by(PIECE as usize) {
+            let piece = &mut piece[..(bytes - at).min(PIECE) as usize];
+            self.read_archived(offset + at, piece)?;
+            to.write(at, piece)?;
+        }
+        Ok(())
     }
 
     fn read_object(&mut self, from: &Morsel, offset: u64, data: &mut [u8]) -> Result<(), Errno> {

@@ -1,12 +1,16 @@
 //! Small input and output through the data area.
 
 use crate::descs::{Descs, Object};
+use crate::made::Live;
 use crate::names::View;
 use crate::nodes::{Node, Tree};
-use crate::procfs::ProcNode;
+use crate::oom;
+use crate::procfs::{ProcNode, OOM_SET};
 use crate::procs::Procs;
+use crate::spaces::NAME_MAX;
 use crate::voices::Speaker;
 use crate::wait::{count, Call, Tried};
+use credentials::Capability;
 use unixproto::files::Kind;
 use unixproto::Errno;
 
@@ -55,6 +59,51 @@ impl InOut<'_> {
         let view = View::new(self.tree, self.procs, self.descs, self.caller)?;
         view.proc_of(node).map_err(|_| Errno::ESRCH)?;
         match node {
+            ProcNode::File(owner, name @ ("uid_map" | "gid_map" | "setgroups")) => {
+                let text = self.procs.a(self.caller, call)?;
+                let (of, own) = (self.procs.get(owner)?, self.procs.get(self.caller.pid)?);
+                let space = of.who.space.as_ref().ok_or(Errno::EPERM)?;
+                match name {
+                    "setgroups" => {
+                        let deny = match text.trim_ascii_end() {
+                            b"deny" => true,
+                            b"allow" => false,
+                            _ => return Err(Errno::EINVAL),
+                        };
+                        if !own.who.has_over(Some(space), credentials::Capability::SysAdmin) {
+                            return Err(Errno::EPERM);
+                        }
+                        space.deny_groups(deny)?;
+                    }
+                    name => space.set_map(name == "gid_map", &text, &own.who)?,
+                }
+                // Whoever is in it has other ids now.
+                let all = self.procs.select(|proc| proc.who.space.as_ref() == Some(space));
+                all.into_iter().for_each(|pid| self.procs.publish(pid));
+                count(call.lengths.0)
+            }
+            ProcNode::File(pid, name) | ProcNode::TaskFile(pid, _, name)
+                if OOM_SET.contains(&name) =>
+            {
+                let text = self.procs.a(self.caller, call)?;
+                let may = self.procs.get(self.caller.pid)?.has(Capability::SysResource);
+                oom::set(self.procs.get_mut(pid)?, name == "oom_adj", &text, may)?;
+                count(call.lengths.0)
+            }
+            ProcNode::Made(number) => {
+                let of_domain = match self.tree.made().live(number) {
+                    Some(Live::HostName) => false,
+                    Some(Live::DomainName) => true,
+                    _ => return Err(Errno::EINVAL),
+                };
+                let text = self.procs.a(self.caller, call)?;
+                let name = text.split(|&byte| byte == b'\n' || byte == 0).next();
+                let proc = self.procs.get(self.caller.pid)?;
+                let mut name = name.unwrap_or_default();
+                name = &name[..name.len().min(NAME_MAX)];
+                proc.hosts.set_name(of_domain, name, &proc.who)?;
+                count(call.lengths.0)
+            }
             // As on Linux, to those of the own process.
             ProcNode::File(owner, _) | ProcNode::TaskFile(owner, ..)
                 if owner != self.caller.pid =>

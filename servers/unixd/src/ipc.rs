@@ -25,10 +25,11 @@ pub struct Perm {
 impl Perm {
     /// May a process do what these bits of a mode stand for?
     pub fn permits(&self, proc: &Proc, wanted: u32) -> Result<(), Errno> {
-        let (uid, gid) = (proc.who.users.effective, proc.who.groups.effective);
+        let uid = proc.who.users.effective;
+        let is_in = |gid| proc.who.groups.effective == gid || proc.who.others.has(gid);
         let shift = match () {
             () if uid == self.owner.0 || uid == self.creator.0 => 6,
-            () if gid == self.owner.1 || gid == self.creator.1 => 3,
+            () if is_in(self.owner.1) || is_in(self.creator.1) => 3,
             () => 0,
         };
         let wanted = (wanted >> 6 | wanted >> 3 | wanted) & 7;

@@ -1,6 +1,7 @@
 //! Contents of files: objects of a Pool.
 
 use crate::caps::Slots;
+use crate::swap;
 use crate::volatile::freed;
 use abi::layout::PAGE;
 use alloc::vec;
@@ -61,6 +62,7 @@ impl Drop for Morsel {
         if let Fate::Goes { size, .. } = self.fate {
             freed(size);
             let slot = core::mem::replace(&mut self.slot, Slots::none());
+            swap::gone(slot.first());
             match destroy_all(slot.first()) {
                 Ok(()) => slot.emptied(),
                 // Its memory is lost as long as the pool is used.
@@ -198,7 +200,16 @@ impl Morsel {
             self.cap().grow().map_err(errno_of)?;
             self.order += 1;
         }
-        self.cap().set_limit(new).map_err(errno_of)?;
+        loop {
+            match self.cap().set_limit(new) {
+                // A page in which it is or was is to be cleared in part.
+                Err(Status::Out) => {
+                    let old = self.cap().morsel_info().map_err(errno_of)?.limit;
+                    self.fetch(&[old, new])?;
+                }
+                done => break done.map_err(errno_of)?,
+            }
+        }
         if let Fate::Goes { size, limit, full } = &mut self.fate {
             freed(size.saturating_sub(bytes));
             (*size, *limit, *full) = (bytes, new, (*full).min(bytes.next_multiple_of(PAGE)));
@@ -229,6 +240,7 @@ impl Morsel {
             match invoke(self.cap(), op::PopulateMorsel { first, count, large: false }) {
                 Ok(next) => at = next.value,
                 Err(Status::Again) => {}
+                Err(Status::Out) => self.fetch(&[first * PAGE])?,
                 // Of several some may be there.
                 Err(Status::NoMemory) if step > 1 => step = 1,
                 Err(Status::NoMemory) => break,
@@ -264,6 +276,11 @@ impl Morsel {
         }
     }
 
+    /// How many of its first pages have left memory.
+    pub fn out(&self, pages: u64) -> u64 {
+        self.cap().survey_pages(0, pages).map_or(0, |seen| seen.out)
+    }
+
     /// Clears bytes inside a page. One that is missing, or is cleared there already, stays as it is.
     pub fn clear(&self, from: u64, to: u64) -> Result<(), Errno> {
         let mut bytes = vec![0; (to - from) as usize];
@@ -275,13 +292,37 @@ impl Morsel {
         self.write(from, &bytes)
     }
 
+    /// Does something for which the pages with some bytes must be in memory.
+    fn present<R>(&self, bytes: &[u64], work: impl Fn() -> Result<R, Status>) -> Result<R, Status> {
+        loop {
+            match work() {
+                Err(Status::Out) => self.fetch(bytes).map_err(|_| Status::Invalid)?,
+                done => return done,
+            }
+        }
+    }
+
+    /// Brings in pages with some bytes, of which at least one has left memory.
+    #[cold]
+    fn fetch(&self, bytes: &[u64]) -> Result<(), Errno> {
+        let mut fetched = Err(Errno::EIO);
+        for &byte in bytes {
+            if swap::fetch(self.cap(), byte / PAGE)? {
+                fetched = Ok(());
+            }
+        }
+        fetched
+    }
+
     /// Copies bytes into it.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let mut done = 0;
         while done < data.len() {
             let rest = &data[done..];
             let from = rest.as_ptr() as u64;
-            let copied = self.cap().write_morsel(offset + done as u64, from, rest.len() as u64);
+            let at = offset + done as u64;
+            let copied =
+                self.present(&[at], || self.cap().write_morsel(at, from, rest.len() as u64));
             match copied.map_err(errno_of)?.bytes {
                 0 => return Err(Errno::EIO),
                 bytes => done += bytes as usize,
@@ -296,7 +337,8 @@ impl Morsel {
         while done < data.len() {
             let rest = &mut data[done..];
             let (to, bytes) = (rest.as_mut_ptr() as u64, rest.len() as u64);
-            let copied = self.cap().read_morsel(offset + done as u64, to, bytes);
+            let at = offset + done as u64;
+            let copied = self.present(&[at], || self.cap().read_morsel(at, to, bytes));
             match copied.map_err(errno_of)?.bytes {
                 0 => return Err(Errno::EIO),
                 bytes => done += bytes as usize,

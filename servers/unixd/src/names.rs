@@ -1,14 +1,16 @@
 //! From the paths in requests to nodes.
 
-use crate::descs::{Descs, Object};
+use crate::descs::{Desc, Descs, Object};
 use crate::nodes::{Node, Tree};
 use crate::procs::{cred_of, Procs};
 use crate::share::{Visit, Way};
 use crate::voices::Speaker;
+use crate::volumes::Spot;
 use crate::wait::Call;
 use alloc::vec::Vec;
 use credentials::Credentials;
-use memfs::{walk, Cred, Found, Ino, Names, Step, Walk};
+use memfs::{walk, Cred, Ino, Name, Names, Resolve, Step, Walk};
+use mounttable::MountId;
 use unixproto::files::{AT_EMPTY_PATH, CWD};
 use unixproto::Errno;
 
@@ -17,8 +19,39 @@ use unixproto::Errno;
 pub enum Parent {
     /// Of the file system.
     Mem(Ino),
-    /// Of the folder of the host.
+    /// Of what others have.
     Share(u32),
+}
+
+/// Where a path leads.
+pub struct Found {
+    /// The directory of the last component.
+    pub parent: Node,
+    /// The last component; `.` for the root itself.
+    pub name: Name,
+    /// What has that name, if anything has.
+    pub node: Option<Node>,
+    /// The path ended with a slash: it can mean a directory only.
+    pub slash: bool,
+    /// The mount of the directory.
+    pub above: MountId,
+    /// The mount of what was found, or else that of the directory.
+    pub mount: MountId,
+}
+
+impl Found {
+    /// The node, or `ENOENT`.
+    pub fn existing(&self) -> Result<Node, Errno> {
+        self.node.ok_or(Errno::ENOENT)
+    }
+    /// The same in its mount.
+    pub fn spot(&self) -> Result<Spot, Errno> {
+        Ok(Spot { mount: self.mount, node: self.existing()? })
+    }
+    /// Is it the root of a mount, and not that of its directory?
+    pub fn is_mounted(&self) -> bool {
+        self.mount != self.above
+    }
 }
 
 /// The tree as one process sees it, with `/proc`.
@@ -48,46 +81,118 @@ impl<'a> View<'a> {
         cred_of(self.who)
     }
 
+    /// The root directory of the process.
+    pub fn root(&self) -> Result<Spot, Errno> {
+        Ok(self.procs.get(self.caller.pid)?.stands.root)
+    }
+
+    /// The node of a description, in the mount by which it was opened.
+    pub fn spot_of(&self, desc: &Desc) -> Result<Option<Spot>, Errno> {
+        let Some(node) = desc.object.node() else { return Ok(None) };
+        let mount = match &desc.place {
+            Some(place) => place.mount,
+            // It has no name.
+            None => self.tree.first().root.mount,
+        };
+        Ok(Some(Spot { mount, node }))
+    }
+
     /// The directory that a request names.
-    fn start(&self, dir: u32) -> Result<Node, Errno> {
+    fn start(&self, dir: u32) -> Result<Spot, Errno> {
         if dir == CWD {
-            return Ok(self.procs.get(self.caller.pid)?.cwd);
+            return Ok(self.procs.get(self.caller.pid)?.stands.cwd);
         }
-        match self.descs.of(self.caller.pid, dir)?.object {
-            Object::Dir(node) | Object::Path(node) => Ok(node),
-            Object::Shared(file) if file.is_dir => Ok(Node::Share(file.node)),
+        let desc = self.descs.of(self.caller.pid, dir)?;
+        match desc.object {
+            Object::Dir(_) | Object::Path(_) => self.spot_of(desc)?.ok_or(Errno::ENOTDIR),
+            Object::Shared(file) if file.is_dir => self.spot_of(desc)?.ok_or(Errno::ENOTDIR),
             _ => Err(Errno::ENOTDIR),
         }
     }
 
     /// Walks a path.
-    pub fn walk(&self, dir: u32, path: &[u8], follow: bool) -> Result<Found<Node>, Errno> {
-        let root = self.tree.root();
+    pub fn walk(&self, dir: u32, path: &[u8], follow: bool) -> Result<Found, Errno> {
+        self.walk_as(dir, path, follow, Resolve::default())
+    }
+
+    /// Walks a path, as far as `openat2` is to.
+    pub fn walk_as(
+        &self,
+        dir: u32,
+        path: &[u8],
+        follow: bool,
+        resolve: Resolve,
+    ) -> Result<Found, Errno> {
+        let root = self.root()?;
         // An absolute path does not look at the directory.
-        let start = if path.first() == Some(&b'/') { root } else { self.start(dir)? };
-        walk(self, Walk { root, start, cred: self.cred(), follow }, path)
+        let is_absolute = path.first() == Some(&b'/') && !resolve.in_root && !resolve.beneath;
+        let start = if is_absolute { root } else { self.start(dir)? };
+        let root = if resolve.in_root { start } else { root };
+        let found = walk(self, Walk { root, start, cred: self.cred(), follow, resolve }, path)?;
+        Ok(Found {
+            parent: found.parent.node,
+            name: found.name,
+            node: found.node.map(|spot| spot.node),
+            slash: found.slash,
+            above: found.parent.mount,
+            mount: found.node.map_or(found.parent.mount, |spot| spot.mount),
+        })
     }
 
     /// The node that a request is about: by path, or the description itself.
     pub fn target(&self, call: &Call, dir: u32, flags: u32, follow: bool) -> Result<Node, Errno> {
-        if call.lengths.0 == 0 && flags & AT_EMPTY_PATH != 0 {
-            if dir == CWD {
-                return Ok(self.procs.get(self.caller.pid)?.cwd);
-            }
-            return self.descs.of(self.caller.pid, dir)?.object.node().ok_or(Errno::EINVAL);
-        }
-        let path = self.procs.path(self.caller, call)?;
-        self.walk(dir, &path, follow)?.existing()
+        Ok(self.target_spot(call, dir, flags, follow)?.node)
     }
 
-    /// The folder of the host, for this request.
-    pub fn visit(&self) -> Result<Visit<'a>, Errno> {
-        let share = self.tree.share().ok_or(Errno::EIO)?;
+    /// The same, in its mount.
+    pub fn target_spot(
+        &self,
+        call: &Call,
+        dir: u32,
+        flags: u32,
+        follow: bool,
+    ) -> Result<Spot, Errno> {
+        if call.lengths.0 == 0 && flags & AT_EMPTY_PATH != 0 {
+            if dir == CWD {
+                return Ok(self.procs.get(self.caller.pid)?.stands.cwd);
+            }
+            let desc = self.descs.of(self.caller.pid, dir)?;
+            return self.spot_of(desc)?.ok_or(Errno::EINVAL);
+        }
+        let path = self.procs.path(self.caller, call)?;
+        self.walk(dir, &path, follow)?.spot()
+    }
+
+    /// The node that a request changes, and where it is, as far as that is known. `EROFS`: nothing is changed by its mount.
+    pub fn placed(
+        &self,
+        call: &Call,
+        dir: u32,
+        flags: u32,
+        follow: bool,
+    ) -> Result<(Node, Option<(Node, Name)>), Errno> {
+        if call.lengths.0 == 0 && flags & AT_EMPTY_PATH != 0 {
+            let spot = self.target_spot(call, dir, flags, follow)?;
+            self.tree.may_write(spot.mount)?;
+            let desc = self.descs.of(self.caller.pid, dir).ok();
+            let place = desc.and_then(|desc| desc.place.as_ref());
+            return Ok((spot.node, place.map(|place| (place.dir, place.name.clone()))));
+        }
+        let path = self.procs.path(self.caller, call)?;
+        let found = self.walk(dir, &path, follow)?;
+        let node = found.existing()?;
+        self.tree.may_write(found.mount)?;
+        Ok((node, Some((found.parent, found.name))))
+    }
+
+    /// What others have and a node is in, for this request.
+    pub fn visit(&self, node: u32) -> Result<Visit<'a>, Errno> {
+        let share = self.tree.share_of(node)?;
         Ok(share.visit(self.caller.tid, self.cred()))
     }
 
     /// Directory and name of a path whose last component is to be made or removed.
-    pub fn last(&self, dir: u32, path: &[u8]) -> Result<(Parent, Found<Node>), Errno> {
+    pub fn last(&self, dir: u32, path: &[u8]) -> Result<(Parent, Found), Errno> {
         let found = self.walk(dir, path, false)?;
         match found.parent {
             Node::Mem(ino) => Ok((Parent::Mem(ino), found)),
@@ -100,79 +205,88 @@ impl<'a> View<'a> {
     /// The path of the file that a path of the process leads to, links followed.
     pub fn absolute(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         let found = self.walk(CWD, path, true)?;
-        self.tree.path_in(found.parent, &found.name)
+        let dir = Spot { mount: found.above, node: found.parent };
+        self.tree.path_in(dir, &found.name, self.root()?)
+    }
+
+    /// The directory above one that is not the root of the process: that above its mount, if it is the root of that.
+    fn above(&self, mut at: Spot) -> Result<Spot, Errno> {
+        let root = self.root()?;
+        loop {
+            if at == root {
+                return Ok(at);
+            }
+            let mount = self.tree.mounts().get(at.mount).map_err(|_| Errno::ENOENT)?;
+            match mount.at {
+                _ if mount.root != at.node => break,
+                // Whoever has left the tree of mounts is at the top of what is left.
+                None => return Ok(at),
+                Some((mount, node)) => at = Spot { mount, node },
+            }
+        }
+        let node = match at.node {
+            Node::Proc(dir) => self.proc_lookup(dir, b"..")?.map(Node::Proc),
+            Node::Share(dir) => match self.visit(dir)?.lookup(dir, b"..")? {
+                Some(Way::Node(node)) => Some(Node::Share(node)),
+                Some(Way::Out) | None => None,
+            },
+            Node::Mem(ino) => self.tree.files().names().lookup(ino, b"..")?.map(Node::Mem),
+        };
+        Ok(self.tree.top(Spot { node: node.unwrap_or(at.node), ..at }))
     }
 }
 
 impl Names for View<'_> {
-    type Node = Node;
+    type Node = Spot;
 
-    fn step(&self, node: Node) -> Result<Step<Node>, Errno> {
-        match node {
+    fn step(&self, spot: Spot) -> Result<Step<Spot>, Errno> {
+        match spot.node {
             Node::Proc(node) => self.proc_step(node),
-            Node::Share(node) => self.visit()?.step(node),
+            Node::Share(node) => self.visit(node)?.step(node),
             Node::Mem(ino) => Ok(match self.tree.files().names().step(ino)? {
                 Step::Dir => Step::Dir,
                 Step::Link(text) => Step::Link(text),
-                Step::Jump(ino) => Step::Jump(Node::Mem(ino)),
+                Step::Named(text) => Step::Named(text),
+                Step::Jump(ino) => Step::Jump(Spot { node: Node::Mem(ino), ..spot }),
                 Step::Other => Step::Other,
             }),
         }
     }
 
-    fn enter(&self, dir: Node, cred: Cred) -> Result<(), Errno> {
-        match dir {
+    fn enter(&self, dir: Spot, cred: &Cred) -> Result<(), Errno> {
+        match dir.node {
             Node::Mem(ino) => self.tree.files().names().enter(ino, cred),
             Node::Proc(dir) => self.proc_enter(dir),
-            Node::Share(dir) => self.visit()?.enter(dir),
+            Node::Share(dir) => self.visit(dir)?.enter(dir),
         }
     }
 
-    fn may_follow(&self, dir: Node, link: Node, cred: Cred) -> Result<(), Errno> {
-        match (dir, link) {
+    fn may_follow(&self, dir: Spot, link: Spot, cred: &Cred) -> Result<(), Errno> {
+        match (dir.node, link.node) {
             (Node::Mem(dir), Node::Mem(link)) => {
                 self.tree.files().names().may_follow(dir, link, cred)
             }
-            (Node::Share(dir), Node::Share(link)) => self.visit()?.may_follow(dir, link),
+            (Node::Share(dir), Node::Share(link)) => self.visit(dir)?.may_follow(dir, link),
             _ => Ok(()),
         }
     }
 
-    fn lookup(&self, dir: Node, name: &[u8]) -> Result<Option<Node>, Errno> {
-        match dir {
-            Node::Proc(dir) => self.proc_lookup(dir, name),
-            Node::Share(dir) => Ok(match self.visit()?.lookup(dir, name)? {
+    fn lookup(&self, dir: Spot, name: &[u8]) -> Result<Option<Spot>, Errno> {
+        if name == b".." {
+            return self.above(dir).map(Some);
+        }
+        let node = match dir.node {
+            Node::Proc(inner) => self.proc_lookup(inner, name)?.map(Node::Proc),
+            Node::Share(inner) => match self.visit(inner)?.lookup(inner, name)? {
                 Some(Way::Node(node)) => Some(Node::Share(node)),
-                Some(Way::Out) => Some(self.tree.root()),
-                None => None,
-            }),
-            Node::Mem(ino) => {
-                let found = self.tree.files().names().lookup(ino, name)?;
-                Ok(found.map(|ino| self.tree.node(ino)))
-            }
-        }
-    }
-}
-
-impl Tree {
-    /// The absolute path of a directory.
-    pub fn path_of(&self, node: Node) -> Result<Vec<u8>, Errno> {
-        match node {
-            Node::Mem(ino) => self.files().names().path_of(ino),
-            Node::Proc(node) => Ok(crate::procfs::path_of(node)),
-            Node::Share(node) => self.share().ok_or(Errno::EIO)?.path(node),
-        }
+                Some(Way::Out) | None => None,
+            },
+            Node::Mem(ino) => self.tree.files().names().lookup(ino, name)?.map(Node::Mem),
+        };
+        Ok(node.map(|node| self.tree.top(Spot { mount: dir.mount, node })))
     }
 
-    /// The absolute path of a name in a directory.
-    pub fn path_in(&self, dir: Node, name: &[u8]) -> Result<Vec<u8>, Errno> {
-        let mut path = self.path_of(dir)?;
-        if name != b"." {
-            if path.last() != Some(&b'/') {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
-        }
-        Ok(path)
+    fn is_same_mount(&self, one: Spot, other: Spot) -> bool {
+        one.mount == other.mount
     }
 }

@@ -1,39 +1,137 @@
-//! What a path leads to: a file of the file system, something in `/proc`, or something in the folder of the host.
+//! What a path leads to: a file of the file system, something in `/proc`, or something that others have: in the folder of the host, or on a disk.
 
 use crate::descs::Object;
 use crate::frames::Files;
+use crate::lower::LowerTree;
+use crate::made::{self, Made};
 use crate::open::device;
 use crate::procfs::ProcNode;
 use crate::share::{self, OpenFile, Share};
+use crate::volumes::{flag, Kind, Mounted, Spot, Volume};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::rc::{Rc, Weak};
+use alloc::vec::Vec;
+use core::cell::Cell;
 use memfs::{Attr, Cred, Ino};
 use unixproto::Errno;
 
 /// A node of the joined tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Node {
     /// In the file system.
     Mem(Ino),
     /// In `/proc`.
     Proc(ProcNode),
-    /// In the folder of the host.
+    /// In the folder of the host, or on a disk.
     Share(u32),
 }
 
-/// The joined tree: the files, and where `/proc` and the folder of the host cover one of their directories each.
+impl mounttable::Node for Node {
+    #[inline]
+    fn spread(self) -> u32 {
+        match self {
+            Node::Mem(Ino(number)) | Node::Share(number) => number,
+            Node::Proc(_) => 0,
+        }
+    }
+}
+
+/// What others have, and the volume that it is while it is mounted.
+struct Shown {
+    share: Share,
+    volume: Weak<Volume>,
+}
+
+/// The joined tree: the files, and what is mounted.
 pub struct Tree {
     files: Files,
-    /// Where `/proc` is.
-    proc_dir: Ino,
+    mounted: Mounted,
+    /// `/proc/sys` and `/sys`.
+    made: Made,
     /// What holds the bytes of the memory disk.
     disk: Option<Ino>,
-    /// The folder of the host, and where it is.
-    share: Option<(Ino, Share)>,
+    /// The folder of the host, and disks.
+    shares: Vec<Shown>,
+    /// The root image, of which directories are read when somebody looks.
+    lower: Option<LowerTree>,
+    /// What files without a name are called in `/proc`.
+    called: BTreeMap<Ino, Box<[u8]>>,
 }
 
 impl Tree {
-    /// Of these files; nothing is covered.
+    /// Of these files; nothing else is mounted.
     pub fn new(files: Files) -> Tree {
-        Tree { proc_dir: files.names().root(), files, disk: None, share: None }
+        let mounted = Mounted::new(files.names().root());
+        Tree {
+            files,
+            mounted,
+            made: Made::default(),
+            disk: None,
+            shares: Vec::new(),
+            lower: None,
+            called: BTreeMap::new(),
+        }
+    }
+    /// Says what a file without a name is called in `/proc`.
+    pub fn call(&mut self, ino: Ino, name: &[u8]) {
+        self.called.insert(ino, name.into());
+    }
+    /// What it is called.
+    pub fn called(&self, ino: Ino) -> &[u8] {
+        self.called.get(&ino).map_or(&[], |name| &name[..])
+    }
+    /// `/proc/sys` and `/sys`.
+    pub fn made(&self) -> &Made {
+        &self.made
+    }
+    /// Has these be `/proc/sys` and `/sys`, of which the latter is in a directory.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn show_made(&mut self, made: Made, now: i64) -> Result<(), Errno> {
+        self.made = made;
+        let names = self.files.names_mut();
+        let attr = Attr { mode: 0o555, cred: Cred::ROOT, now };
+        let dir = match names.lookup(names.root(), b"sys")? {
+            Some(dir) => dir,
+            None => names.mkdir(names.root(), b"sys", attr)?,
+        };
+        let (kind, source, device) = (Kind::Sys, b"sysfs".to_vec(), crate::procfs::SYS_DEVICE);
+        let volume = Volume { kind, source, device, owner: 0, read_only: Cell::new(false) };
+        self.show(Node::Mem(dir), Node::Proc(ProcNode::Made(made::SYS)), volume)
+    }
+    /// What is mounted.
+    #[inline]
+    pub fn mounted(&self) -> &Mounted {
+        &self.mounted
+    }
+    /// The same, to be changed.
+    #[inline]
+    pub fn mounted_mut(&mut self) -> &mut Mounted {
+        &mut self.mounted
+    }
+    /// The volume of what others have, if it is mounted.
+    pub fn shown(&self, folder: u32) -> Option<&Weak<Volume>> {
+        self.shares.get(folder as usize).map(|shown| &shown.volume)
+    }
+    /// That is it.
+    pub fn set_shown(&mut self, folder: u32, volume: &Rc<Volume>) {
+        if let Some(shown) = self.shares.get_mut(folder as usize) {
+            shown.volume = Rc::downgrade(volume);
+        }
+    }
+    /// Has the root image be what is in the tree, which is empty.
+    ///
+    /// # Errors
+    /// What there is is no image.
+    pub fn mount_image(&mut self) -> Result<(), &'static str> {
+        self.lower = LowerTree::mount(&mut self.files)?;
+        Ok(())
+    }
+    /// The files, and the image below them.
+    pub fn with_lower(&mut self) -> (&mut Files, Option<&mut LowerTree>) {
+        (&mut self.files, self.lower.as_mut())
     }
     /// This holds the bytes of the memory disk.
     pub fn set_disk(&mut self, content: Ino) {
@@ -43,29 +141,71 @@ impl Tree {
     pub fn disk(&self, number: u64) -> Option<Ino> {
         self.disk.filter(|_| number == device::RAM_DISK)
     }
-    /// Has `/proc` cover a directory.
-    pub fn cover(&mut self, dir: Ino) {
-        self.proc_dir = dir;
+    /// Has `/proc` be in a directory.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn show_proc(&mut self, dir: Ino) -> Result<(), Errno> {
+        let (kind, source, device) = (Kind::Proc, b"proc".to_vec(), crate::procfs::DEVICE);
+        let volume = Volume { kind, source, device, owner: 0, read_only: Cell::new(false) };
+        self.show(Node::Mem(dir), Node::Proc(ProcNode::Root), volume)
     }
     /// Has the folder of the host cover a directory of its own.
     ///
     /// # Errors
     /// There is something of this name already.
-    pub fn add_share(&mut self, share: Share, now: i64) -> Result<(), Errno> {
+    pub fn add_folder(&mut self, share: Share, now: i64) -> Result<(), Errno> {
         let names = self.files.names_mut();
         let attr = Attr { mode: 0o755, cred: Cred::ROOT, now };
         let dir = names.mkdir(names.root(), share::NAME, attr)?;
-        self.share = Some((dir, share));
+        let root = share.root();
+        let is_read_only = share.is_read_only();
+        self.shares.push(Shown { share, volume: Weak::new() });
+        let device = share::DEVICE;
+        let volume = self.share_volume(root, Kind::Host, b"share".to_vec(), device);
+        volume.read_only.set(is_read_only);
+        let at = Spot { node: Node::Mem(dir), ..self.first().root };
+        self.mount((at, Node::Share(root)), flag::RELATIME, volume, 0)?;
         Ok(())
     }
-    /// The folder of the host, if there is one.
-    #[inline]
-    pub fn share(&self) -> Option<&Share> {
-        self.share.as_ref().map(|(_, share)| share)
+    /// Adds a disk, which is not shown yet, with its name in `/dev`.
+    ///
+    /// # Errors
+    /// There is something of this name already.
+    pub fn add_share(&mut self, share: Share, now: i64) -> Result<(), Errno> {
+        let disk = share.disk().ok_or(Errno::EINVAL)?;
+        let names = self.files.names_mut();
+        let attr = Attr { mode: 0o600, cred: Cred::ROOT, now };
+        let dev = names.lookup(names.root(), b"dev")?.ok_or(Errno::ENOENT)?;
+        names.create(dev, disk.name().as_bytes(), memfs::Node::Block(disk.device()), attr)?;
+        self.shares.push(Shown { share, volume: Weak::new() });
+        Ok(())
     }
-    /// Closes an open file of the host.
+    /// All that others have.
+    pub fn shares(&self) -> impl Iterator<Item = &Share> {
+        self.shares.iter().map(|shown| &shown.share)
+    }
+    /// How many that are.
+    pub fn share_count(&self) -> usize {
+        self.shares.len()
+    }
+    /// Does nobody else have anything?
+    #[inline]
+    pub fn is_alone(&self) -> bool {
+        self.shares.is_empty()
+    }
+    /// What a node is in.
+    pub fn share_of(&self, node: u32) -> Result<&Share, Errno> {
+        self.shares.get(share::folder_of(node)).map(|shown| &shown.share).ok_or(Errno::EIO)
+    }
+    /// The disk with a device number.
+    pub fn device(&self, number: u64) -> Option<&Share> {
+        let is_it = |share: &&Share| share.disk().is_some_and(|disk| disk.device() == number);
+        self.shares().find(is_it)
+    }
+    /// Closes an open file of somebody else.
     pub fn close_shared(&self, file: OpenFile) {
-        if let Some(share) = self.share() {
+        if let Ok(share) = self.share_of(file.node) {
             share.close(file.fid);
         }
     }
@@ -95,20 +235,6 @@ impl Tree {
             _ => false,
         }
     }
-    /// The root directory.
-    #[inline]
-    pub fn root(&self) -> Node {
-        Node::Mem(self.files.names().root())
-    }
-    /// The node of an inode: `/proc` covers a directory.
-    #[inline]
-    pub fn node(&self, ino: Ino) -> Node {
-        match &self.share {
-            _ if ino == self.proc_dir => Node::Proc(ProcNode::Root),
-            Some((dir, _)) if *dir == ino => Node::Share(share::ROOT),
-            _ => Node::Mem(ino),
-        }
-    }
     /// Keeps what a node stands for alive.
     #[inline]
     pub fn hold(&mut self, node: Node) {
@@ -116,7 +242,7 @@ impl Tree {
             Node::Mem(ino) => self.files.names_mut().hold(ino),
             Node::Proc(_) => {}
             Node::Share(node) => {
-                if let Some(share) = self.share() {
+                if let Ok(share) = self.share_of(node) {
                     share.hold(node);
                 }
             }
@@ -125,10 +251,16 @@ impl Tree {
     /// Ends a `hold`. Returns the inode if it is gone with that.
     pub fn release(&mut self, node: Node) -> Option<Ino> {
         match node {
-            Node::Mem(ino) => self.files.release(ino).then_some(ino),
+            Node::Mem(ino) => {
+                let is_gone = self.files.release(ino);
+                if is_gone {
+                    self.called.remove(&ino);
+                }
+                is_gone.then_some(ino)
+            }
             Node::Proc(_) => None,
             Node::Share(node) => {
-                if let Some(share) = self.share() {
+                if let Ok(share) = self.share_of(node) {
                     share.release(node);
                 }
                 None

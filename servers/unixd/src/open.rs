@@ -3,20 +3,26 @@
 use crate::content::{refused, writer};
 use crate::counters::Origin;
 use crate::descs::{Handles, Heirs, Object, Place};
+use crate::homes;
 use crate::lines::LineId;
 use crate::load::Load;
-use crate::names::View;
+use crate::messages::Messages;
+use crate::names::{Found, View};
 use crate::nodes::Node;
+use crate::notify::FileEvent;
 use crate::procs::{Procs, State};
 use crate::semaphores::Semaphores;
+use crate::server::setid::set_ids;
 use crate::share::OpenFile;
 use crate::signals::UNSTOPPABLE;
 use crate::stock::Stock;
 use crate::system::System;
 use crate::voices::Speaker;
+use crate::volumes::flag;
 use crate::wait::{done, Call, Outcome, Tried};
 use files::{Claim, Writer};
-use memfs::{Attr, Cred, Found, Ino};
+use memfs::{Attr, Cred, Ino, Resolve};
+use notices::mask;
 use unixproto::files::*;
 use unixproto::ops::{Opened, PipeEnds};
 use unixproto::{op, Errno};
@@ -43,6 +49,8 @@ pub mod device {
     pub const PTS_MAJOR: u64 = 136;
     /// The memory disk, which is a block device.
     pub const RAM_DISK: u64 = number(1, 0);
+    /// Major number of disks with a server, as Debian has it mostly.
+    pub const VIRTIO_DISKS: u64 = 254;
 }
 
 /// What requests to open something work on.
@@ -52,11 +60,25 @@ pub struct Opening<'a> {
     pub stock: &'a mut Stock,
     pub system: &'a System,
     pub load: &'a Load,
+    pub messages: &'a mut Messages,
     pub semaphores: &'a mut Semaphores,
     pub caller: Speaker,
 }
 
 impl Opening<'_> {
+    /// Is the program that the caller is about to execute to have its home at another core than the caller? It is the same for each file
+    /// that is opened on the way: scripts, and once more before the program takes over.
+    fn goes_elsewhere(&self) -> bool {
+        let Ok(proc) = self.procs.get(self.caller.pid) else { return false };
+        if proc.native || self.procs.tracees.has_thread_of(self.caller.pid) {
+            return false;
+        }
+        let home = self.procs.unit_of(self.caller.pid).map_or(0, |unit| unit.core);
+        let next = proc.next_home.get().or_else(homes::choose);
+        proc.next_home.set(next);
+        next.is_some_and(|next| next != home)
+    }
+
     /// The tree as the process sees it.
     pub fn view(&self) -> Result<View<'_>, Errno> {
         View::new(self.handles.tree, self.procs, self.handles.descs, self.caller)
@@ -86,7 +108,8 @@ impl Opening<'_> {
         }
         let exclusive = op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
         let follow = op.flags & O_NOFOLLOW == 0 && !exclusive;
-        let found = self.view()?.walk(op.dir, &path, follow)?;
+        let found = self.view()?.walk_as(op.dir, &path, follow, resolve_of(op.extra))?;
+        let op = op::Open { extra: op.extra & OPEN_EXEC, ..op };
         match found.node {
             Some(_) if exclusive => Err(Errno::EEXIST),
             Some(_) if op.flags & O_CREAT != 0 && found.slash => Err(Errno::EISDIR),
@@ -96,23 +119,28 @@ impl Opening<'_> {
         }
     }
 
-    fn create(&mut self, call: &mut Call, op: op::Open, found: Found<Node>) -> Tried {
+    fn create(&mut self, call: &mut Call, op: op::Open, found: Found) -> Tried {
         if found.slash {
             return Err(Errno::EISDIR);
         }
         if op.flags & O_DIRECTORY != 0 {
             return Err(Errno::EINVAL);
         }
+        if !matches!(found.parent, Node::Proc(_)) {
+            self.handles.tree.may_write(found.above)?;
+        }
         let dir = match found.parent {
             Node::Mem(dir) => dir,
             Node::Proc(_) => return Err(Errno::ENOENT),
             Node::Share(dir) => {
-                let file = self.view()?.visit()?.create(dir, &found.name, op)?;
+                let file = self.view()?.visit(dir)?.create(dir, &found.name, op)?;
                 return self.open_shared(op, found, file);
             }
         };
         // A link that leads nowhere was followed to its end already.
         let ino = self.new_file(dir, &found.name, op.mode)?;
+        let Handles { fx, .. } = &mut self.handles;
+        fx.observe(|| FileEvent::of_name(mask::CREATE, dir, &found.name, false));
         self.open_node(call, op, found, Node::Mem(ino), true)
     }
 
@@ -134,13 +162,15 @@ impl Opening<'_> {
         if op.flags & O_ACCMODE == O_RDONLY {
             return Err(Errno::EINVAL);
         }
-        let Node::Mem(dir) = self.view()?.walk(op.dir, path, true)?.existing()? else {
+        let found = self.view()?.walk_as(op.dir, path, true, resolve_of(op.extra))?;
+        let Node::Mem(dir) = found.existing()? else {
             // Neither processes nor the host have a place for it.
             return Err(Errno::EOPNOTSUPP);
         };
+        self.handles.tree.may_write(found.mount)?;
         let inode = self.names().get(dir)?;
         inode.dir()?;
-        inode.permits(self.cred(), memfs::WRITE | memfs::EXEC)?;
+        inode.permits(&self.cred(), memfs::WRITE | memfs::EXEC)?;
         if self.stock.has_no_names(self.cred().uid) {
             return Err(Errno::ENOSPC);
         }
@@ -153,16 +183,24 @@ impl Opening<'_> {
         &mut self,
         call: &mut Call,
         op: op::Open,
-        found: Found<Node>,
+        found: Found,
         node: Node,
         new: bool,
     ) -> Tried {
+        let flags = self.handles.tree.flags(found.mount);
+        if op.extra & OPEN_EXEC != 0 && flags & flag::NOEXEC != 0 {
+            return Err(Errno::EACCES);
+        }
         let object = match node {
             Node::Proc(node) => self.open_proc(node, op)?,
             Node::Share(node) => return self.open_share(node, op, found),
             Node::Mem(ino) => {
                 if !new {
                     self.may_open(ino, op)?;
+                    self.may_by_mount(ino, op, flags)?;
+                }
+                if let (Some(device), 0) = (self.disk_of(ino)?, op.flags & O_PATH) {
+                    return self.open_disk(device, op, found);
                 }
                 self.object(ino, op)?
             }
@@ -172,6 +210,7 @@ impl Opening<'_> {
             _ => Claim::None,
         };
         if let (Object::File(ino), true) = (&object, op.flags & O_TRUNC != 0 && !new) {
+            self.handles.seals.permit_size(*ino, self.names().get(*ino)?.size(), 0)?;
             let writer = writer(self.procs, self.caller, self.handles.clock.wall())?;
             let resized = self.handles.tree.files_mut().resize(*ino, 0, writer);
             resized.map_err(|refusal| refused(refusal, self.caller, self.handles.fx))?;
@@ -179,9 +218,7 @@ impl Opening<'_> {
         if let Some(node) = object.node() {
             self.handles.tree.hold(node);
         }
-        let Found { parent: dir, name, .. } = found;
-        self.handles.tree.hold(dir);
-        let place = Place { dir, name };
+        let place = self.place(found);
         if let Object::Pipe(pipe, fifo) = object {
             self.handles.pipes.opened(pipe, op.flags, self.handles.fx);
             if fifo.is_some() {
@@ -189,13 +226,85 @@ impl Opening<'_> {
                 return self.open_fifo(call);
             }
         }
-        self.opened(object, op.flags, Some(place), claim)
+        let runs_as_other = match object {
+            Object::File(ino) if op.extra & OPEN_EXEC != 0 => {
+                let who = &self.procs.get(self.caller.pid)?.who;
+                let may_change = flags & flag::NOSUID == 0;
+                let changes = may_change && who.would_change(set_ids(self.handles.tree, ino, who));
+                changes || self.goes_elsewhere()
+            }
+            _ => false,
+        };
+        if runs_as_other {
+            let (kind, inode) = (Kind::SetId as u8, object.inode());
+            let desc = self.open_desc(object, op.flags, Some(place), claim)?;
+            return done(Opened { desc, kind, inode, is_stored: false, is_large: false });
+        }
+        let truncated = match object {
+            Object::File(ino) if op.flags & O_TRUNC != 0 && !new && self.handles.fx.observed() => {
+                let place = Some((place.dir, place.name.clone()));
+                Some(FileEvent { place, ..FileEvent::of_file(mask::MODIFY, ino) })
+            }
+            _ => None,
+        };
+        let opened = self.opened(object, op.flags, Some(place), claim)?;
+        if let Some(event) = truncated {
+            self.handles.fx.observe(|| event);
+        }
+        Ok(opened)
+    }
+
+    /// Where something was found, held.
+    fn place(&mut self, found: Found) -> Place {
+        let Found { parent: dir, name, above, mount, .. } = found;
+        let tree = &mut self.handles.tree;
+        tree.hold(dir);
+        tree.hold_mount(mount);
+        if above != mount {
+            tree.hold_mount(above);
+        }
+        Place { dir, name, above, mount }
+    }
+
+    /// `EROFS`, `EACCES`: by a mount with these flags it is not opened so.
+    fn may_by_mount(&self, ino: Ino, op: op::Open, flags: u32) -> Result<(), Errno> {
+        if op.flags & O_PATH != 0 {
+            return Ok(());
+        }
+        let writes = op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0;
+        match self.names().get(ino)?.node {
+            memfs::Node::File { .. } if writes && flags & flag::RDONLY != 0 => Err(Errno::EROFS),
+            memfs::Node::Device(_) | memfs::Node::Block(_) if flags & flag::NODEV != 0 => {
+                Err(Errno::EACCES)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The device number of an inode that is a disk with a server.
+    fn disk_of(&self, ino: Ino) -> Result<Option<u64>, Errno> {
+        Ok(match self.names().get(ino)?.node {
+            memfs::Node::Block(number) => {
+                self.handles.tree.device(number).is_some().then_some(number)
+            }
+            _ => None,
+        })
+    }
+
+    /// Opens a disk.
+    fn open_disk(&mut self, device: u64, op: op::Open, found: Found) -> Tried {
+        let share = self.handles.tree.device(device).ok_or(Errno::ENXIO)?;
+        let file = share.visit(self.caller.tid, self.cred()).open_disk(op)?;
+        self.open_shared(op, found, file)
     }
 
     /// Opens what is in the folder of the host.
-    fn open_share(&mut self, node: u32, op: op::Open, found: Found<Node>) -> Tried {
-        let visit = self.view()?.visit()?;
+    fn open_share(&mut self, node: u32, op: op::Open, found: Found) -> Tried {
+        let visit = self.view()?.visit(node)?;
         if op.flags & O_PATH == 0 {
+            if op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0 {
+                self.handles.tree.may_write(found.mount)?;
+            }
             let file = visit.open(node, op)?;
             return self.open_shared(op, found, file);
         }
@@ -209,15 +318,13 @@ impl Opening<'_> {
     }
 
     /// Gives the process a description of an open file of the host.
-    fn open_shared(&mut self, op: op::Open, found: Found<Node>, file: OpenFile) -> Tried {
+    fn open_shared(&mut self, op: op::Open, found: Found, file: OpenFile) -> Tried {
         self.opened_at(op, found, Node::Share(file.node), Object::Shared(file))
     }
 
-    fn opened_at(&mut self, op: op::Open, found: Found<Node>, node: Node, object: Object) -> Tried {
-        let Found { parent: dir, name, .. } = found;
+    fn opened_at(&mut self, op: op::Open, found: Found, node: Node, object: Object) -> Tried {
         self.handles.tree.hold(node);
-        self.handles.tree.hold(dir);
-        let place = Place { dir, name };
+        let place = self.place(found);
         self.opened(object, op.flags, Some(place), Claim::None)
     }
 
@@ -253,7 +360,7 @@ impl Opening<'_> {
     /// An unnamed file of so many zeros.
     pub fn mem_file(&mut self, op: op::MemFile) -> Tried {
         let (desc, ino) = self.unnamed(op.size, op.large)?;
-        Self::memory(desc, ino, op.large)
+        Self::memory(desc, ino, op.large, Kind::Regular)
     }
 
     /// Private memory of the caller.
@@ -265,7 +372,26 @@ impl Opening<'_> {
             return Err(error);
         }
         self.handles.descs.set_heirs(desc, Heirs::Parent);
-        Self::memory(desc, ino, false)
+        Self::memory(desc, ino, false, Kind::Regular)
+    }
+
+    /// More of private memory of the caller. It is no file to the program: `RLIMIT_FSIZE` does not concern it.
+    pub fn own_more(&mut self, op: op::OwnMore) -> Tried {
+        let desc = self.handles.descs.of(self.caller.pid, op.desc)?;
+        let (&Object::File(ino), Heirs::Parent) = (&desc.object, desc.heirs) else {
+            return Err(Errno::EINVAL);
+        };
+        if op.size > memfs::SIZE_MAX {
+            return Err(Errno::ENOMEM);
+        }
+        let writer = Writer { cred: self.cred(), limit: u64::MAX, now: self.handles.clock.wall() };
+        let files = self.handles.tree.files_mut();
+        if op.size <= files.names().get(ino)?.size() {
+            return done(());
+        }
+        let grown = files.resize(ino, op.size, writer);
+        grown.map_err(|refusal| refused(refusal, self.caller, self.handles.fx))?;
+        done(())
     }
 
     /// A copy of private memory of the caller, for its next child.
@@ -283,13 +409,14 @@ impl Opening<'_> {
             return Err(refused(refusal, self.caller, self.handles.fx));
         }
         self.handles.descs.set_heirs(desc, Heirs::Child);
-        Self::memory(desc, ino, false)
+        Self::memory(desc, ino, false, Kind::Regular)
     }
 
-    fn unnamed(&mut self, size: u64, is_large: bool) -> Result<(u32, Ino), Errno> {
+    pub(crate) fn unnamed(&mut self, size: u64, is_large: bool) -> Result<(u32, Ino), Errno> {
         let Speaker { pid, .. } = self.caller;
         let cred = self.cred();
-        self.handles.descs.room(pid, cred.uid, 1)?;
+        let uid = cred.uid;
+        self.handles.descs.room(pid, uid, 1)?;
         if size > memfs::SIZE_MAX {
             return Err(Errno::ENOMEM);
         }
@@ -300,12 +427,12 @@ impl Opening<'_> {
             files.set_grain(ino, LARGE_PAGE)?;
         }
         let object = Object::File(ino);
-        let desc = self.handles.open((pid, cred.uid), object, O_RDWR, None, Claim::None)?;
+        let desc = self.handles.open((pid, uid), object, O_RDWR, None, Claim::None)?;
         Ok((desc, ino))
     }
 
-    fn memory(desc: u32, ino: Ino, is_large: bool) -> Tried {
-        let (kind, inode) = (Kind::Regular as u8, ino.0.into());
+    pub(crate) fn memory(desc: u32, ino: Ino, is_large: bool, kind: Kind) -> Tried {
+        let (kind, inode) = (kind as u8, ino.0.into());
         done(Opened { desc, kind, inode, is_stored: false, is_large })
     }
 
@@ -373,7 +500,8 @@ impl Opening<'_> {
         place: Option<Place>,
         claim: Claim,
     ) -> Tried {
-        let (kind, inode) = (object.kind() as u8, object.inode());
+        let kind = self.handles.seals.kind(&object, flags) as u8;
+        let inode = object.inode();
         let (is_stored, is_large) =
             (self.handles.tree.stores(&object), self.handles.tree.is_large(&object));
         let desc = self.open_desc(object, flags, place, claim)?;
@@ -428,11 +556,16 @@ impl Opening<'_> {
         if op.flags & O_TRUNC != 0 {
             wanted |= memfs::WRITE;
         }
-        inode.permits(self.cred(), wanted)
+        let cred = self.cred();
+        inode.permits(&cred, wanted)?;
+        match op.flags & O_NOATIME {
+            0 => Ok(()),
+            _ => inode.owned_by(&cred),
+        }
     }
 
     fn object(&mut self, ino: Ino, op: op::Open) -> Result<Object, Errno> {
-        let node = self.handles.tree.node(ino);
+        let node = Node::Mem(ino);
         if op.flags & O_PATH == O_PATH {
             return Ok(match self.names().get(ino)?.is_dir() {
                 true => Object::Dir(node),
@@ -485,10 +618,22 @@ impl Opening<'_> {
     }
 }
 
+/// Where `openat2` is not to be led.
+fn resolve_of(extra: u32) -> Resolve {
+    let has = |bit: u32| extra >> RESOLVE_SHIFT & bit != 0;
+    Resolve {
+        no_other_mount: has(RESOLVE_NO_XDEV),
+        no_jumps: has(RESOLVE_NO_MAGICLINKS),
+        no_links: has(RESOLVE_NO_SYMLINKS),
+        beneath: has(RESOLVE_BENEATH),
+        in_root: has(RESOLVE_IN_ROOT),
+    }
+}
+
 /// `EINVAL` for a file that is to be executed and opened in any other way than that.
 fn check_exec(op: op::Open) -> Result<(), Errno> {
     const HARMLESS: u32 = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
-    match op.extra {
+    match op.extra & !(0xff << RESOLVE_SHIFT) {
         0 => Ok(()),
         OPEN_EXEC if op.flags & !HARMLESS == O_RDONLY => Ok(()),
         _ => Err(Errno::EINVAL),

@@ -7,18 +7,21 @@ use crate::nodes::Node;
 use crate::open::Opening;
 use crate::pathops::nameless;
 use crate::procfs::ProcNode::{self, *};
-use crate::procfs::PRIVATE;
+use crate::procfs::{is_written, OOM_SET, PRIVATE};
 use crate::procs::Pid;
 use crate::proctext::Texts;
+use crate::spaces::{map_text, Opened};
 use credentials::Capability;
 use unixproto::files::*;
+use unixproto::trace::command;
 use unixproto::{op, Errno};
 
 impl Opening<'_> {
     fn texts(&self) -> Texts<'_> {
         let Opening { procs, system, load, .. } = self;
-        let Handles { clock, tree, descs, terminal, .. } = &self.handles;
-        Texts { procs, descs, clock, terminal, system, tree, load }
+        let Handles { clock, tree, descs, terminal, sockets, .. } = &self.handles;
+        let sockets = &sockets.inet;
+        Texts { procs, descs, clock, terminal, system, tree, load, sockets }
     }
 
     /// Opens a node.
@@ -29,7 +32,13 @@ impl Opening<'_> {
         }
         let writes = op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0;
         match node {
-            Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => {
+            Made(number) if self.handles.tree.made().is_dir(number) => {
+                match writes || op.flags & O_CREAT != 0 {
+                    true => Err(Errno::EISDIR),
+                    false => Ok(Object::Dir(Node::Proc(node))),
+                }
+            }
+            Root | Tessera | Net | Pid(_) | Fds(_) | Tasks(_) | Task(..) | Spaces(_) => {
                 self.view()?.proc_enter(node)?;
                 match writes || op.flags & O_CREAT != 0 {
                     true => Err(Errno::EISDIR),
@@ -38,15 +47,39 @@ impl Opening<'_> {
             }
             _ if op.flags & O_PATH != 0 => Ok(Object::Path(Node::Proc(node))),
             _ if op.flags & O_DIRECTORY != 0 => Err(Errno::ENOTDIR),
-            SelfLink | ThreadLink | Link(..) => Err(Errno::ELOOP),
+            SelfLink | ThreadLink | MountsLink | Link(..) => Err(Errno::ELOOP),
             Fd(owner, fd) if op.flags & O_NOFOLLOW == 0 => {
                 let wanted = [memfs::READ, memfs::WRITE, memfs::READ | memfs::WRITE];
                 let wanted = wanted.get((op.flags & O_ACCMODE) as usize).ok_or(Errno::EINVAL)?;
                 self.reopen(owner, fd, *wanted)
             }
-            Fd(..) => Err(Errno::ELOOP),
+            Space(pid, name) if op.flags & O_NOFOLLOW == 0 => {
+                self.view()?.check_trace(pid)?;
+                if writes {
+                    return Err(Errno::EPERM);
+                }
+                let space = self.view()?.space(pid, name)?;
+                if let Opened::Mounts(space, _) = &space {
+                    self.handles.tree.mounted_mut().table.join(*space);
+                }
+                Ok(Object::Space(space))
+            }
+            Fd(..) | Space(..) => Err(Errno::ELOOP),
+            Made(number) if op.flags & (O_PATH | O_DIRECTORY) == 0 => {
+                let is_root = self.cred().uid == 0;
+                if writes && !(is_written(self.handles.tree, number) && is_root) {
+                    return Err(Errno::EACCES);
+                }
+                let text = self.texts().made_text(number, self.caller.pid);
+                Ok(Object::Text(Node::Proc(node), text.into()))
+            }
             _ if writes
-                && !matches!(node, File(_, "comm" | "mem") | TaskFile(_, _, "comm" | "mem")) =>
+                && !matches!(
+                    node,
+                    File(_, "comm" | "mem" | "uid_map" | "gid_map" | "setgroups")
+                        | TaskFile(_, _, "comm" | "mem")
+                )
+                && !matches!(node, File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name)) =>
             {
                 Err(Errno::EACCES)
             }
@@ -60,7 +93,20 @@ impl Opening<'_> {
                 self.view()?.check_trace(pid)?;
                 // Whatever thread it is named by, it is that of the process.
                 let memory = Node::Proc(File(pid, "mem"));
-                Ok(Object::Memory(memory, self.procs.get(pid)?.started))
+                Ok(Object::Memory(memory, self.procs.get(pid)?.memory()))
+            }
+            File(pid, name @ ("uid_map" | "gid_map")) => {
+                let groups = name == "gid_map";
+                let (of, own) = (self.procs.get(pid)?, self.procs.get(self.caller.pid)?);
+                let text = map_text(&of.who, &own.who, groups);
+                Ok(Object::Text(Node::Proc(node), text.into()))
+            }
+            File(pid, name) | TaskFile(pid, _, name)
+                if command::of_text(name.as_bytes()).is_some() =>
+            {
+                self.view()?.check_trace(pid)?;
+                let text = Node::Proc(File(pid, name));
+                Ok(Object::Memory(text, self.procs.get(pid)?.memory()))
             }
             File(pid, name) | TaskFile(pid, _, name) if PRIVATE.contains(&name) => {
                 self.view()?.check_trace(pid)?;
@@ -79,7 +125,7 @@ impl Opening<'_> {
         self.view()?.check_trace(owner)?;
         let desc = self.view()?.shown_fd(owner, fd)?;
         let object = &self.handles.descs.get(desc)?.object;
-        nameless(self.handles.pipes, object).permits(self.cred(), wanted)?;
+        nameless(self.handles.pipes, object).permits(&self.cred(), wanted)?;
         match object {
             // Pseudoterminals always have a name.
             Object::Tty(LineId::Console, _) => Ok(Object::Tty(LineId::Console, None)),

@@ -4,35 +4,41 @@ use crate::clock::Clock;
 use crate::content::{refused, writer};
 use crate::descs::{Desc, Descs, Object};
 use crate::effects::Effects;
-use crate::names::{Parent, View};
+use crate::lower::UNREAD;
+use crate::names::{Found, Parent, View};
 use crate::nodes::{Node, Tree};
-use crate::open::LARGE_PAGE;
+use crate::notify::FileEvent;
 use crate::pipes::Pipes;
+use crate::procfs::ProcNode;
 use crate::procs::{cred_of, Procs};
-use crate::share::Visit;
+use crate::seals::Seals;
+use crate::share::{folder_of, Visit};
 use crate::stock::Stock;
 use crate::voices::Speaker;
+use crate::volumes::{device_of_volume, flag};
 use crate::wait::{count, done, Call, Tried};
 use credentials::Capability;
 use files::Refusal;
-use memfs::{Attr, Cred, Found, Fs, Ino, Kept, Names, Part, Step, PATH_MAX};
+use memfs::{Attr, Cred, Fs, Ino, Kept, Name, Names, Part, Step, PATH_MAX};
+use notices::mask;
 use unixproto::files::*;
 use unixproto::ops::Inode;
 use unixproto::{op, Errno};
 
 /// Device number of the file system.
-const DEVICE: u64 = 1;
+pub const DEVICE: u64 = 1;
 /// That of persistent files.
-const PMEM_DEVICE: u64 = 4;
+pub const PMEM_DEVICE: u64 = 4;
 /// Bytes of a block, for `st_blocks`.
 const BLOCK: u64 = 512;
 
 /// What requests about names and attributes work on.
 pub struct PathOps<'a> {
     pub tree: &'a mut Tree,
-    pub descs: &'a Descs,
+    pub descs: &'a mut Descs,
     pub procs: &'a mut Procs,
     pub pipes: &'a mut Pipes,
+    pub seals: &'a Seals,
     pub stock: &'a mut Stock,
     pub clock: &'a Clock,
     pub fx: &'a mut Effects,
@@ -40,28 +46,71 @@ pub struct PathOps<'a> {
 }
 
 impl PathOps<'_> {
-    fn view(&self) -> Result<View<'_>, Errno> {
+    pub(crate) fn view(&self) -> Result<View<'_>, Errno> {
         View::new(self.tree, self.procs, self.descs, self.caller)
     }
     fn names(&mut self) -> &mut Fs<crate::frames::Contents> {
         self.tree.files_mut().names_mut()
     }
-    fn cred(&self) -> Cred {
+    pub(crate) fn cred(&self) -> Cred {
         self.procs.cred(self.caller.pid)
     }
     /// Attributes of what the process makes.
     fn attr(&self, mode: u32) -> Attr {
         Attr { mode: mode & 0o7777, cred: self.cred(), now: self.clock.wall() }
     }
-    fn last(&self, dir: u32, path: &[u8]) -> Result<(Parent, Found<Node>), Errno> {
+    fn last(&self, dir: u32, path: &[u8]) -> Result<(Parent, Found), Errno> {
         self.view()?.last(dir, path)
     }
-    /// The folder of the host.
-    fn visit(&self) -> Result<Visit<'_>, Errno> {
-        self.view()?.visit()
+    /// What others have and a node is in.
+    pub(crate) fn visit(&self, node: u32) -> Result<Visit<'_>, Errno> {
+        self.view()?.visit(node)
     }
-    fn has(&self, capability: Capability) -> Result<bool, Errno> {
+    pub(crate) fn has(&self, capability: Capability) -> Result<bool, Errno> {
         Ok(self.procs.get(self.caller.pid)?.has(capability))
+    }
+
+    /// Something was done to a file.
+    fn changed(&mut self, mask: u32, ino: Ino, place: Option<(Node, Name)>) {
+        self.fx.observe(|| FileEvent { place, ..FileEvent::of_file(mask, ino) });
+    }
+
+    /// A name has come or gone.
+    fn named(&mut self, mask: u32, dir: Ino, name: &[u8], is_dir: bool) {
+        self.fx.observe(|| FileEvent::of_name(mask, dir, name, is_dir));
+    }
+
+    /// A name of a file is gone; perhaps that was all of it.
+    fn perhaps_gone(&mut self, ino: Ino) {
+        if self.tree.files().names().get(ino).is_err() {
+            self.fx.observe(|| FileEvent::of_file(mask::DELETE_SELF, ino));
+        }
+    }
+
+    /// A file has another name now, which was that of another one.
+    fn moved(&mut self, ino: Ino, from: (Ino, &[u8]), to: (Ino, &[u8]), target: Option<Ino>) {
+        if self.tree.files().names().is_held(ino) {
+            for _ in 0..self.descs.moved(ino, from, to) {
+                self.tree.hold(Node::Mem(to.0));
+                self.tree.release(Node::Mem(from.0));
+            }
+        }
+        if !self.fx.observed() {
+            return;
+        }
+        let is_dir = self.tree.files().names().get(ino).is_ok_and(|inode| inode.is_dir());
+        let cookie = self.fx.cookie();
+        for (mask, (dir, name)) in [(mask::MOVED_FROM, from), (mask::MOVED_TO, to)] {
+            let event = FileEvent::of_name(mask, dir, name, is_dir);
+            self.fx.observe(|| FileEvent { cookie, ..event });
+        }
+        if let Some(target) = target {
+            self.fx.observe(|| FileEvent::of_file(mask::ATTRIB, target));
+        }
+        self.fx.observe(|| FileEvent::of_file(mask::MOVE_SELF, ino));
+        if let Some(target) = target {
+            self.perhaps_gone(target);
+        }
     }
 
     /// `stat`.
@@ -72,15 +121,21 @@ impl PathOps<'_> {
             true => self.descs.of(self.caller.pid, dir)?.object.node().is_none(),
             false => false,
         };
-        let stat = if nameless {
+        let view = self.view()?;
+        let mut stat = if nameless {
             self.nameless_stat(dir)?
         } else {
-            match self.view()?.target(call, dir, flags, follow)? {
+            match view.target(call, dir, flags, follow)? {
                 Node::Mem(ino) => self.inode_stat(ino)?,
-                Node::Proc(node) => self.view()?.proc_stat(node, self.clock.boot_wall())?,
+                Node::Proc(ProcNode::Space(pid, name)) if follow => {
+                    view.space_stat(&view.space(pid, name)?)
+                }
+                Node::Proc(node) => view.proc_stat(node, self.clock.boot_wall())?,
                 Node::Share(node) => self.shared_stat(empty, dir, node)?,
             }
         };
+        stat.uid = view.who.shown(false, stat.uid);
+        stat.gid = view.who.shown(true, stat.gid);
         self.procs.put(self.caller, &stat.to_bytes())?;
         done(())
     }
@@ -89,9 +144,9 @@ impl PathOps<'_> {
     fn shared_stat(&self, empty: bool, dir: u32, node: u32) -> Result<Stat, Errno> {
         match self.descs.of(self.caller.pid, dir) {
             Ok(Desc { object: Object::Shared(file), .. }) if empty => {
-                self.visit()?.stat_open(file.fid, file.node)
+                self.visit(node)?.stat_open(file.fid, file.node)
             }
-            _ => self.visit()?.stat(node),
+            _ => self.visit(node)?.stat(node),
         }
     }
 
@@ -108,7 +163,10 @@ impl PathOps<'_> {
         };
         let (dev, number) = match inode.kept() {
             Some(Kept(number)) => (PMEM_DEVICE, number.get()),
-            None => (DEVICE, ino.0),
+            None => match inode.volume() {
+                0 => (DEVICE, ino.0),
+                number => (device_of_volume(number), ino.0),
+            },
         };
         Ok(Stat {
             dev,
@@ -130,11 +188,15 @@ impl PathOps<'_> {
     /// Pipes, and the console when it is opened by nobody.
     fn nameless_stat(&self, desc: u32) -> Result<Stat, Errno> {
         let object = &self.descs.of(self.caller.pid, desc)?.object;
+        if let Object::Space(space) = object {
+            return Ok(self.view()?.space_stat(space));
+        }
         let (kind, rdev, ino) = match object {
             Object::Tty(line, _) => (S_IFCHR, line.device(), 1),
             Object::Master(..) => (S_IFCHR, crate::open::device::PTMX, 1),
             Object::Pipe(pipe, _) => (S_IFIFO, 0, 1 + *pipe as u64),
             Object::Socket(number) => (S_IFSOCK, 0, 1 + *number as u64),
+            Object::Inet(number) => (S_IFSOCK, 0, crate::inet::inode(*number)),
             _ => (S_IFIFO, 0, 1),
         };
         let memfs::Guard { uid, gid, mode, .. } = nameless(self.pipes, object);
@@ -150,19 +212,28 @@ impl PathOps<'_> {
             return Err(Errno::EINVAL);
         }
         // The real ids count, on the way to the file too, unless the effective ones are asked for.
-        let mut who = self.procs.get(self.caller.pid)?.who;
+        let mut who = self.procs.get(self.caller.pid)?.who.clone();
         if op.flags & AT_EACCESS == 0 {
             who = who.as_real();
         }
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
         let view = View { who: &who, ..self.view()? };
-        match view.target(call, op.dir, op.flags, follow)? {
+        let spot = view.target_spot(call, op.dir, op.flags, follow)?;
+        match spot.node {
             Node::Mem(ino) => {
-                self.tree.files().names().get(ino)?.permits(cred_of(&who), op.mode)?;
+                let inode = self.tree.files().names().get(ino)?;
+                inode.permits(&cred_of(&who), op.mode)?;
+                if op.mode & memfs::WRITE != 0 && inode.has_bytes() {
+                    self.tree.may_write(spot.mount)?;
+                }
+                let runs = op.mode & memfs::EXEC != 0 && !inode.is_dir();
+                if runs && self.tree.flags(spot.mount) & flag::NOEXEC != 0 {
+                    return Err(Errno::EACCES);
+                }
             }
             Node::Proc(_) if op.mode & memfs::WRITE != 0 => return Err(Errno::EACCES),
             Node::Proc(_) => {}
-            Node::Share(node) => view.visit()?.access(node, op.mode)?,
+            Node::Share(node) => view.visit(node)?.access(node, op.mode)?,
         }
         done(())
     }
@@ -182,10 +253,11 @@ impl PathOps<'_> {
         if found.node.is_some() {
             return Err(Errno::EEXIST);
         }
+        self.tree.may_write(found.above)?;
         let parent = match parent {
             Parent::Mem(parent) => parent,
             Parent::Share(dir) => {
-                return done(self.visit()?.mkdir(dir, &found.name, mode & 0o1777)?)
+                return done(self.visit(dir)?.mkdir(dir, &found.name, mode & 0o1777)?)
             }
         };
         let attr = self.attr(mode & 0o1777);
@@ -193,17 +265,25 @@ impl PathOps<'_> {
             return self.snapshot(parent, &found.name, attr);
         }
         self.names().mkdir(parent, &found.name, attr)?;
+        self.named(mask::CREATE, parent, &found.name, true);
         done(())
     }
 
     /// `mkdir` in a directory with snapshots.
     #[inline(never)]
     fn snapshot(&mut self, dir: Ino, name: &[u8], attr: Attr) -> Tried {
-        let names = self.names().snapshot_size(dir, name, attr.cred)?;
+        let mut names = self.names().snapshot_size(dir, name, &attr.cred);
+        if names == Err(UNREAD) {
+            // One directory after the other would take a look at all names for each.
+            self.tree.read_all()?;
+            names = self.names().snapshot_size(dir, name, &attr.cred);
+        }
+        let names = names?;
         if !self.stock.has_names(names, attr.cred.uid) {
             return Err(Errno::ENOSPC);
         }
-        self.tree.files_mut().snapshot(dir, name, attr.cred, attr.now)?;
+        self.tree.files_mut().snapshot(dir, name, &attr.cred, attr.now)?;
+        self.named(mask::CREATE, dir, name, true);
         done(())
     }
 
@@ -217,9 +297,12 @@ impl PathOps<'_> {
         if found.slash {
             return Err(Errno::ENOENT);
         }
+        self.tree.may_write(found.above)?;
         let parent = match parent {
             Parent::Mem(parent) => parent,
-            Parent::Share(dir) => return done(self.visit()?.mknod(dir, &found.name, op.mode)?),
+            Parent::Share(dir) => {
+                return done(self.visit(dir)?.mknod(dir, &found.name, op.mode)?)
+            }
         };
         let node = match op.mode & S_IFMT {
             0 | S_IFREG => {
@@ -228,6 +311,7 @@ impl PathOps<'_> {
                 }
                 let attr = self.attr(op.mode);
                 self.tree.files_mut().create(parent, &found.name, attr)?;
+                self.named(mask::CREATE, parent, &found.name, false);
                 return done(());
             }
             S_IFIFO => memfs::Node::Fifo,
@@ -240,6 +324,7 @@ impl PathOps<'_> {
         };
         let attr = self.attr(op.mode);
         self.names().create(parent, &found.name, node, attr)?;
+        self.named(mask::CREATE, parent, &found.name, false);
         done(())
     }
 
@@ -259,21 +344,35 @@ impl PathOps<'_> {
                 _ => Errno::ENOTEMPTY,
             });
         }
+        self.tree.may_write(found.above)?;
         let node = found.existing()?;
-        let parent = match (parent, node) {
-            (Parent::Mem(parent), Node::Mem(_)) => parent,
-            (Parent::Share(dir), Node::Share(node)) => {
-                return done(self.visit()?.unlink((dir, &found.name), node, remove_dir)?)
+        if found.is_mounted() {
+            let spot = found.spot()?;
+            let is_dir = matches!(self.view()?.step(spot)?, Step::Dir);
+            return Err(if is_dir && !remove_dir { Errno::EISDIR } else { Errno::EBUSY });
+        }
+        let (parent, ino) = match (parent, node) {
+            (Parent::Mem(parent), Node::Mem(ino)) => (parent, ino),
+            (Parent::Share(dir), Node::Share(node)) if folder_of(dir) == folder_of(node) => {
+                return done(self.visit(dir)?.unlink((dir, &found.name), node, remove_dir)?)
             }
             // Something else is shown there.
             _ => return Err(Errno::EBUSY),
         };
         match remove_dir {
             true if self.names().get(parent)?.part() == Part::Snapshots => {
-                self.names().remove_snapshot(parent, &found.name, cred, now)?;
+                self.names().remove_snapshot(parent, &found.name, &cred, now)?;
+                self.fx.observe(|| FileEvent::SWEPT);
             }
-            true => self.names().rmdir(parent, &found.name, cred, now)?,
-            false => self.names().unlink(parent, &found.name, cred, now)?,
+            true => self.names().rmdir(parent, &found.name, &cred, now)?,
+            false => self.names().unlink(parent, &found.name, &cred, now)?,
+        }
+        if self.fx.observed() {
+            if !remove_dir {
+                self.fx.observe(|| FileEvent::of_file(mask::ATTRIB, ino));
+            }
+            self.perhaps_gone(ino);
+            self.named(mask::DELETE, parent, &found.name, remove_dir);
         }
         done(())
     }
@@ -283,8 +382,21 @@ impl PathOps<'_> {
         let (old, new) = (self.procs.a(self.caller, call)?, self.procs.b(self.caller, call)?);
         let (from, old) = self.last(op.old_dir, &old)?;
         let (to, new) = self.last(op.new_dir, &new)?;
+        if old.above != new.above {
+            return Err(Errno::EXDEV);
+        }
+        let is_dots = |name: &[u8]| name == b"." || name == b"..";
+        if is_dots(&old.name) || is_dots(&new.name) {
+            return Err(Errno::EBUSY);
+        }
+        self.tree.may_write(old.above)?;
+        if old.is_mounted() || new.is_mounted() {
+            return Err(Errno::EBUSY);
+        }
         let (from, to, source) = match (from, to, old.existing()?) {
-            (Parent::Share(from), Parent::Share(to), Node::Share(source)) => {
+            (Parent::Share(from), Parent::Share(to), Node::Share(source))
+                if folder_of(from) == folder_of(to) =>
+            {
                 return self.rename_shared((from, &old, source), (to, &new), op.flags)
             }
             (Parent::Mem(from), Parent::Mem(to), Node::Mem(source)) => (from, to, source),
@@ -298,27 +410,35 @@ impl PathOps<'_> {
             return Err(Errno::ENOTDIR);
         }
         let (cred, now) = (self.cred(), self.clock.wall());
-        self.names().rename(from, &old.name, to, &new.name, op.flags, cred, now)?;
+        let target = match new.node {
+            Some(Node::Mem(target)) => Some(target),
+            _ => None,
+        };
+        self.names().rename(from, &old.name, to, &new.name, op.flags, &cred, now)?;
+        let is_swap = op.flags & RENAME_EXCHANGE != 0;
+        if target != Some(source) {
+            let (old, new) = ((from, &old.name[..]), (to, &new.name[..]));
+            self.moved(source, old, new, target.filter(|_| !is_swap));
+            if let Some(target) = target.filter(|_| is_swap) {
+                self.moved(target, new, old, None);
+            }
+        }
         done(())
     }
 
     /// The same in the folder of the host.
     fn rename_shared(
         &self,
-        (from, old, node): (u32, &Found<Node>, u32),
-        (to, new): (u32, &Found<Node>),
+        (from, old, node): (u32, &Found, u32),
+        (to, new): (u32, &Found),
         flags: u32,
     ) -> Tried {
-        let visit = self.visit()?;
+        let visit = self.visit(from)?;
         let target = match new.node {
             None => None,
             Some(Node::Share(target)) => Some(target),
             Some(_) => return Err(Errno::EBUSY),
         };
-        let is_dots = |name: &[u8]| name == b"." || name == b"..";
-        if is_dots(&old.name) || is_dots(&new.name) {
-            return Err(Errno::EBUSY);
-        }
         if new.slash && visit.stat(node)?.mode & S_IFMT != S_IFDIR {
             return Err(Errno::ENOTDIR);
         }
@@ -334,9 +454,10 @@ impl PathOps<'_> {
             return Err(Errno::ENOENT);
         }
         let source = if old.is_empty() && by_desc {
-            self.descs.of(self.caller.pid, op.old_dir)?.object.node().ok_or(Errno::ENOENT)?
+            let desc = self.descs.of(self.caller.pid, op.old_dir)?;
+            self.view()?.spot_of(desc)?.ok_or(Errno::ENOENT)?
         } else {
-            self.view()?.walk(op.old_dir, &old, op.flags & AT_SYMLINK_FOLLOW != 0)?.existing()?
+            self.view()?.walk(op.old_dir, &old, op.flags & AT_SYMLINK_FOLLOW != 0)?.spot()?
         };
         let (parent, found) = self.last(op.new_dir, &new).map_err(exists_in_proc)?;
         if found.node.is_some() {
@@ -345,15 +466,29 @@ impl PathOps<'_> {
         if found.slash {
             return Err(Errno::ENOENT);
         }
-        let (ino, parent) = match (source, parent) {
+        self.tree.may_write(found.above)?;
+        // What was opened without a name may get one wherever it could have been made.
+        let names = self.tree.files().names();
+        let is_nameless = matches!(source.node, Node::Mem(ino)
+            if names.get(ino).is_ok_and(|inode| inode.nlink == 0));
+        let is_elsewhere = match (source.node, &parent) {
+            (Node::Mem(ino), Parent::Mem(dir)) => names.volume_of(ino) != names.volume_of(*dir),
+            _ => false,
+        };
+        if source.mount != found.above && !is_nameless || is_elsewhere {
+            return Err(Errno::EXDEV);
+        }
+        let (ino, parent) = match (source.node, parent) {
             (Node::Mem(ino), Parent::Mem(parent)) => (ino, parent),
-            (Node::Share(node), Parent::Share(dir)) => {
-                return done(self.visit()?.link(node, dir, &found.name)?)
+            (Node::Share(node), Parent::Share(dir)) if folder_of(node) == folder_of(dir) => {
+                return done(self.visit(node)?.link(node, dir, &found.name)?)
             }
             _ => return Err(Errno::EXDEV),
         };
         let (cred, now) = (self.cred(), self.clock.wall());
-        self.names().link(ino, parent, &found.name, cred, now)?;
+        self.names().link(ino, parent, &found.name, &cred, now)?;
+        self.fx.observe(|| FileEvent::of_file(mask::ATTRIB, ino));
+        self.named(mask::CREATE, parent, &found.name, false);
         done(())
     }
 
@@ -373,12 +508,16 @@ impl PathOps<'_> {
         if found.slash {
             return Err(Errno::ENOENT);
         }
+        self.tree.may_write(found.above)?;
         let parent = match parent {
             Parent::Mem(parent) => parent,
-            Parent::Share(dir) => return done(self.visit()?.symlink(dir, &found.name, &text)?),
+            Parent::Share(dir) => {
+                return done(self.visit(dir)?.symlink(dir, &found.name, &text)?)
+            }
         };
         let attr = self.attr(0o777);
         self.names().create(parent, &found.name, memfs::Node::Symlink(text), attr)?;
+        self.named(mask::CREATE, parent, &found.name, false);
         done(())
     }
 
@@ -387,7 +526,7 @@ impl PathOps<'_> {
         let node = self.view()?.target(call, dir, AT_EMPTY_PATH, false)?;
         let text = match node {
             Node::Proc(node) => self.view()?.proc_link(node)?,
-            Node::Share(node) => self.visit()?.text(node)?,
+            Node::Share(node) => self.visit(node)?.text(node)?,
             Node::Mem(ino) => match self.tree.files().names().step(ino)? {
                 Step::Link(text) => text,
                 _ => return Err(Errno::EINVAL),
@@ -400,37 +539,49 @@ impl PathOps<'_> {
     /// `chmod`.
     pub fn chmod(&mut self, call: &Call, op: op::Chmod) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = match self.view()?.target(call, op.dir, op.flags, follow)? {
+        let (node, place) = self.view()?.placed(call, op.dir, op.flags, follow)?;
+        let ino = match node {
             Node::Mem(ino) => ino,
             Node::Proc(_) => return Err(Errno::EPERM),
-            Node::Share(node) => return done(self.visit()?.chmod(node, op.mode)?),
+            Node::Share(node) => return done(self.visit(node)?.chmod(node, op.mode)?),
         };
         let (cred, now) = (self.cred(), self.clock.wall());
-        self.names().set_mode(ino, op.mode, cred, now)?;
+        let before = self.tree.files().names().get(ino)?.mode;
+        self.seals.permit_mode(ino, before, op.mode)?;
+        self.names().set_mode(ino, op.mode, &cred, now)?;
+        self.changed(mask::ATTRIB, ino, place);
         done(())
     }
 
     /// `chown`.
     pub fn chown(&mut self, call: &Call, op: op::Chown) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = match self.view()?.target(call, op.dir, op.flags, follow)? {
+        let (node, place) = self.view()?.placed(call, op.dir, op.flags, follow)?;
+        let ino = match node {
             Node::Mem(ino) => ino,
             Node::Proc(_) => return Err(Errno::EPERM),
-            Node::Share(node) => return done(self.visit()?.chown(node, op)?),
+            Node::Share(node) => return done(self.visit(node)?.chown(node, op)?),
         };
         let (cred, now) = (self.cred(), self.clock.wall());
+        let who = &self.procs.get(self.caller.pid)?.who;
+        let op =
+            op::Chown { uid: who.global(false, op.uid)?, gid: who.global(true, op.gid)?, ..op };
         let given = |id: u32| (id != KEEP_ID).then_some(id);
-        self.names().set_owner(ino, given(op.uid), given(op.gid), cred, now)?;
+        self.names().set_owner(ino, given(op.uid), given(op.gid), &cred, now)?;
+        if (op.uid, op.gid) != (KEEP_ID, KEEP_ID) {
+            self.changed(mask::ATTRIB, ino, place);
+        }
         done(())
     }
 
     /// `utimensat`.
     pub fn set_times(&mut self, call: &Call, op: op::SetTimes) -> Tried {
         let follow = op.flags & AT_SYMLINK_NOFOLLOW == 0;
-        let ino = match self.view()?.target(call, op.dir, op.flags, follow)? {
+        let (node, place) = self.view()?.placed(call, op.dir, op.flags, follow)?;
+        let ino = match node {
             Node::Mem(ino) => ino,
             Node::Proc(_) => return Err(Errno::EPERM),
-            Node::Share(node) => return done(self.visit()?.set_times(node, op)?),
+            Node::Share(node) => return done(self.visit(node)?.set_times(node, op)?),
         };
         let (cred, now) = (self.cred(), self.clock.wall());
         let inode = self.tree.files_mut().names_mut().get_mut(ino)?;
@@ -439,9 +590,9 @@ impl PathOps<'_> {
             return done(());
         }
         inode.changeable()?;
-        if inode.owned_by(cred).is_err() {
+        if inode.owned_by(&cred).is_err() {
             match both_now {
-                true => inode.permits(cred, memfs::WRITE)?,
+                true => inode.permits(&cred, memfs::WRITE)?,
                 false => return Err(Errno::EPERM),
             }
         }
@@ -453,6 +604,13 @@ impl PathOps<'_> {
             }
         }
         inode.ctime = now;
+        // One alone is what reading or writing does.
+        let mask = match (op.atime, op.mtime) {
+            (TIME_OMIT, _) => mask::MODIFY,
+            (_, TIME_OMIT) => mask::ACCESS,
+            _ => mask::ATTRIB,
+        };
+        self.changed(mask, ino, place);
         done(())
     }
 
@@ -470,9 +628,9 @@ impl PathOps<'_> {
         }
         match self.descs.of(self.caller.pid, op.dir) {
             Ok(Desc { object: Object::Shared(file), .. }) if by_desc => {
-                self.visit()?.truncate_open(file.fid, op.size)
+                self.visit(node)?.truncate_open(file.fid, op.size)
             }
-            _ => self.visit()?.truncate(node, op.size),
+            _ => self.visit(node)?.truncate(node, op.size),
         }
     }
 
@@ -481,7 +639,11 @@ impl PathOps<'_> {
         let by_desc = call.lengths.0 == 0 && op.flags & AT_EMPTY_PATH != 0 && op.dir != CWD;
         let target = match by_desc {
             true => self.written(op.dir)?,
-            false => self.view()?.target(call, op.dir, op.flags, true)?,
+            false => self.view()?.placed(call, op.dir, op.flags, true)?.0,
+        };
+        let place = match self.fx.observed() {
+            true => self.view()?.placed(call, op.dir, op.flags, true)?.1,
+            false => None,
         };
         let ino = match target {
             Node::Mem(ino) => ino,
@@ -496,135 +658,18 @@ impl PathOps<'_> {
             return Err(Errno::EISDIR);
         }
         if !by_desc {
-            inode.permits(self.cred(), memfs::WRITE)?;
+            inode.permits(&self.cred(), memfs::WRITE)?;
         }
         if !by_desc && self.tree.files().content(ino)?.texts() > 0 {
             return Err(Errno::ETXTBSY);
         }
+        let size = self.tree.files().names().get(ino)?.size();
+        self.seals.permit_size(ino, size, op.size)?;
         let writer = writer(self.procs, self.caller, self.clock.wall())?;
         let resized = self.tree.files_mut().resize(ino, op.size, writer);
         resized.map_err(|refusal| refused(refusal, self.caller, self.fx))?;
+        self.changed(mask::MODIFY, ino, place);
         done(Inode { inode: ino.0 as u64 })
-    }
-
-    /// `chdir`, `fchdir`.
-    pub fn chdir(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
-        let node = self.view()?.target(call, dir, flags, true)?;
-        match node {
-            Node::Mem(ino) => {
-                let inode = self.tree.files().names().get(ino)?;
-                inode.dir()?;
-                inode.permits(self.cred(), memfs::EXEC)?;
-            }
-            Node::Proc(_) if matches!(self.view()?.step(node)?, Step::Dir) => {}
-            Node::Proc(_) => return Err(Errno::ENOTDIR),
-            Node::Share(dir) => self.visit()?.check_dir(dir, memfs::EXEC)?,
-        }
-        self.tree.hold(node);
-        let proc = self.procs.get_mut(self.caller.pid)?;
-        let old = core::mem::replace(&mut proc.cwd, node);
-        if let Some(gone) = self.tree.release(old) {
-            self.pipes.forget_fifo(gone);
-        }
-        done(())
-    }
-
-    /// `getcwd`.
-    pub fn get_cwd(&mut self) -> Tried {
-        let path = self.tree.path_of(self.procs.get(self.caller.pid)?.cwd)?;
-        if path.len() >= unixproto::session::DATA_BYTES {
-            return Err(Errno::ENAMETOOLONG);
-        }
-        self.procs.put(self.caller, &path)?;
-        count(path.len())
-    }
-
-    /// `statfs`.
-    pub fn stat_fs(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
-        const TMPFS: u64 = 0x0102_1994;
-        const PROC: u64 = 0x9fa0;
-        const HUGETLBFS: u64 = 0x9584_58f6;
-        /// "tess".
-        const PMEM: u64 = 0x7373_6574;
-        /// `ST_VALID`, `ST_RDONLY`.
-        const READ_ONLY: u64 = 0x21;
-        let nameless = call.lengths.0 == 0
-            && dir != CWD
-            && self.descs.of(self.caller.pid, dir)?.object.node().is_none();
-        let (magic, shown) = match nameless {
-            true => (TMPFS, 0),
-            false => match self.view()?.target(call, dir, flags, true)? {
-                Node::Mem(ino) => {
-                    let inode = self.tree.files().names().get(ino)?;
-                    let magic = match inode.kept().is_some() {
-                        true => PMEM,
-                        false if self.tree.files().grain(ino) > 4096 => HUGETLBFS,
-                        false => TMPFS,
-                    };
-                    (magic, if inode.changeable().is_err() { READ_ONLY } else { 0 })
-                }
-                Node::Proc(_) => (PROC, 0),
-                Node::Share(node) => {
-                    let words = self.visit()?.space(node)?;
-                    return self.put_words(&words);
-                }
-            },
-        };
-        let (free, total) = crate::caps::memory();
-        let (used, limit) =
-            (self.tree.files().names().used() as u64, self.tree.files().names().limit() as u64);
-        let words = match (magic, self.tree.files_mut().memory().pool) {
-            (PMEM, Some(handle)) => {
-                let (total, free) = crate::pmem::space(handle.pool)?;
-                [
-                    magic,
-                    4096,
-                    total,
-                    free,
-                    free,
-                    limit,
-                    limit - used,
-                    0,
-                    255,
-                    4096,
-                    shown,
-                    0,
-                    0,
-                    0,
-                    0,
-                ]
-            }
-            (TMPFS, _) => [
-                magic,
-                4096,
-                total / 4096,
-                free / 4096,
-                free / 4096,
-                limit,
-                limit - used,
-                0,
-                255,
-                4096,
-                shown,
-                0,
-                0,
-                0,
-                0,
-            ],
-            (HUGETLBFS, _) => [magic, LARGE_PAGE, 0, 0, 0, 0, 0, 0, 255, LARGE_PAGE, 0, 0, 0, 0, 0],
-            _ => [magic, 4096, 0, 0, 0, 0, 0, 0, 255, 4096, 0, 0, 0, 0, 0],
-        };
-        self.put_words(&words)
-    }
-
-    /// Answers with `struct statfs`.
-    fn put_words(&self, words: &[u64; 15]) -> Tried {
-        let mut bytes = [0; 120];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        self.procs.put(self.caller, &bytes)?;
-        done(())
     }
 }
 
@@ -642,7 +687,7 @@ pub fn nameless(pipes: &Pipes, object: &Object) -> memfs::Guard {
     let (mode, (uid, gid)) = match object {
         Object::Tty(..) | Object::Master(..) => (0o620, (0, 0)),
         Object::Pipe(pipe, _) => (0o600, pipes.owner(*pipe)),
-        Object::Socket(_) => (0o777, (0, 0)),
+        Object::Socket(_) | Object::Inet(_) => (0o777, (0, 0)),
         _ => (0o600, (0, 0)),
     };
     memfs::Guard { uid, gid, mode, is_dir: false }

@@ -11,7 +11,8 @@ mod load;
 
 use crate::caps::Slots;
 use crate::morsels::{destroy, errno_of};
-use crate::nodes::Tree;
+use crate::nodes::{Node, Tree};
+use crate::volumes::{Kind, Volume};
 use abi::layout::PAGE;
 use abi::slots::VSPACE;
 use alloc::boxed::Box;
@@ -20,6 +21,7 @@ use alloc::format;
 use alloc::string::String;
 use area::{Flush, MetaArea};
 use captypes::invocations::MorselFacts;
+use core::cell::Cell;
 use inspection::{inspect, Checked, Found};
 use keeper::PoolKeeper;
 use libos::ephemeral::Window;
@@ -97,10 +99,20 @@ impl Pool {
         let attr = Attr { mode: 0o555, cred: Cred::ROOT, now };
         let dir = names.mkdir(names.root(), NAME, attr)?;
         let none = Attributes { mode: 0o555, uid: 0, gid: 0, atime: now, mtime: now, ctime: now };
+        let volume = Volume {
+            kind: Kind::Pmem,
+            source: b"pmem".to_vec(),
+            device: crate::pathops::PMEM_DEVICE,
+            owner: 0,
+            read_only: Cell::new(false),
+        };
         match Self::open(tree, memory)
             .and_then(|(pool, names)| pool.fill(tree, dir, memory, names, now))
         {
-            Ok(pool) => Ok(Some(pool)),
+            Ok(pool) => {
+                tree.show(Node::Mem(dir), Node::Mem(dir), volume)?;
+                Ok(Some(pool))
+            }
             Err(Refusal(why)) => {
                 libos::log!("unixd: /pmem cannot be used: {why}");
                 let names = tree.files_mut().names_mut();

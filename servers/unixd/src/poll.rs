@@ -4,6 +4,8 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::descs::{Descs, Object};
 use crate::lines::LineId;
+use crate::mqueues::MessageQueues;
+use crate::notify::Instances;
 use crate::pipes::Pipes;
 use crate::procs::Procs;
 use crate::server::sets::Sets;
@@ -24,6 +26,8 @@ pub struct Polling<'a> {
     pub counters: &'a mut Counters,
     pub sets: &'a mut Sets,
     pub sockets: &'a mut Sockets,
+    pub notify: &'a mut Instances,
+    pub mqueues: &'a mut MessageQueues,
     pub terminal: &'a mut Terminal,
     pub watches: &'a mut Watches,
     pub procs: &'a Procs,
@@ -62,6 +66,9 @@ impl Polling<'_> {
                     Object::Pipe(pipe, _) => self.pipes.wait(pipe, caller.tid),
                     Object::Set(number) => self.sets.wait(number, caller.tid),
                     Object::Socket(number) => self.sockets.wait(number, caller.tid),
+                    Object::Notices(number) => self.notify.wait(number, caller.tid),
+                    Object::Messages(ino) => self.mqueues.wait(ino, caller.tid),
+                    Object::Inet(number) => self.sockets.inet.wait(number, caller.tid),
                     Object::Counter(_, number) => self.counters.wait(number, caller.tid),
                     Object::Tty(line, _) => self.terminal.wait(line, caller.tid),
                     Object::Stream(_) => self.terminal.wait(LineId::Console, caller.tid),
@@ -70,7 +77,7 @@ impl Polling<'_> {
                     Object::Signals(_) => {}
                     // They are always ready.
                     Object::File(_) | Object::Dir(_) | Object::Device(..) => {}
-                    Object::Shared(_) => {}
+                    Object::Shared(_) | Object::Space(_) => {}
                     Object::Disk { .. } => {}
                     Object::Text(..) | Object::Path(_) | Object::Memory(..) => {}
                 }

@@ -31,9 +31,12 @@ const DEV_LINKS: [(&[u8], &[u8]); 4] = [
 ];
 
 impl Tree {
-    /// Fills the file system from the archive, then adds `/dev` and `/proc`. `now`: the time,
+    /// Fills the file system from the root image and the archive, then adds `/dev` and `/proc`. `now`: the time,
     /// nanoseconds since 1970.
     pub fn populate(&mut self, archive: &[u8], now: i64) -> Result<(), &'static str> {
+        self.mount_image()?;
+        let root = self.files().names().root();
+        self.read_dir(root).map_err(|_| "the root image cannot be read")?;
         for entry in bootarchive::entries(archive) {
             let entry = entry.map_err(|_| "the boot archive is damaged")?;
             let Some(path) = entry.path.strip_prefix(ROOT_PREFIX) else { continue };
@@ -44,16 +47,18 @@ impl Tree {
         self.add_dev_and_proc(now).map_err(|_| "no /dev and /proc")
     }
 
-    /// The directory at a path, made with everything above it if need be.
+    /// The directory at a path, read, and made with everything above it if need be.
     fn directory(&mut self, path: &[u8], attr: Attr) -> Result<Ino, Errno> {
-        let fs = self.files_mut().names_mut();
-        let mut at = fs.root();
+        let mut at = self.files().names().root();
         for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+            self.read_dir(at)?;
+            let fs = self.files_mut().names_mut();
             at = match fs.lookup(at, name)? {
                 Some(ino) => ino,
-                None => fs.mkdir(at, name, attr)?,
+                None => fs.mkdir(at, name, attr.clone())?,
             };
         }
+        self.read_dir(at)?;
         Ok(at)
     }
 
@@ -61,7 +66,7 @@ impl Tree {
         let time = if entry.mtime == 0 { now } else { entry.mtime as i64 * 1_000_000_000 };
         // Owners of files do not matter to whoever makes them here.
         let attr = Attr { mode: entry.mode & 0o7777, cred: Cred::ROOT, now: time };
-        let root = Attr { mode: 0o755, cred: Cred::ROOT, now };
+        let (mode, root) = (attr.mode, Attr { mode: 0o755, cred: Cred::ROOT, now });
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let (dir, name) = match path.iter().rposition(|&byte| byte == b'/') {
             Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -70,14 +75,14 @@ impl Tree {
         let dir = self.directory(dir, root)?;
         if entry.kind() == Kind::Directory {
             let ino = self.directory(path, attr)?;
-            return self.own_as(ino, attr.mode, entry);
+            return self.own_as(ino, mode, entry);
         }
         if entry.kind() == Kind::Other {
             return Ok(());
         }
         let files = self.files_mut();
         if files.names().lookup(dir, name)?.is_some() {
-            files.names_mut().unlink(dir, name, Cred::ROOT, now)?;
+            files.names_mut().unlink(dir, name, &Cred::ROOT, now)?;
         }
         let ino = match entry.kind() {
             Kind::Symlink => {
@@ -89,7 +94,7 @@ impl Tree {
                 files.create_archived(dir, name, place, attr)?
             }
         };
-        self.own_as(ino, attr.mode, entry)
+        self.own_as(ino, mode, entry)
     }
 
     /// Gives what was made the mode and the owner that the archive says.
@@ -103,20 +108,19 @@ impl Tree {
 
     fn add_dev_and_proc(&mut self, now: i64) -> Result<(), Errno> {
         let attr = Attr { mode: 0o755, cred: Cred::ROOT, now };
-        let dev = self.directory(b"dev", attr)?;
+        let dev = self.directory(b"dev", attr.clone())?;
         let fs = self.files_mut().names_mut();
         for (name, number, mode) in DEVICES {
-            fs.create(dev, name, memfs::Node::Device(number), Attr { mode, ..attr })?;
+            fs.create(dev, name, memfs::Node::Device(number), Attr { mode, ..attr.clone() })?;
         }
         for (name, text) in DEV_LINKS {
             let node = memfs::Node::Symlink(text.to_vec());
-            fs.create(dev, name, node, Attr { mode: 0o777, ..attr })?;
+            fs.create(dev, name, node, Attr { mode: 0o777, ..attr.clone() })?;
         }
-        self.directory(PTS, attr)?;
-        self.directory(b"dev/shm", Attr { mode: 0o1777, ..attr })?;
-        self.directory(b"tmp", Attr { mode: 0o1777, ..attr })?;
-        let proc = self.directory(b"proc", Attr { mode: 0o555, ..attr })?;
-        self.cover(proc);
-        Ok(())
+        self.directory(PTS, attr.clone())?;
+        self.directory(b"dev/shm", Attr { mode: 0o1777, ..attr.clone() })?;
+        self.directory(b"tmp", Attr { mode: 0o1777, ..attr.clone() })?;
+        let proc = self.directory(b"proc", Attr { mode: 0o555, ..attr.clone() })?;
+        self.show_proc(proc)
     }
 }

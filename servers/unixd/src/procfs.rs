@@ -1,32 +1,44 @@
 //! `/proc`: nodes that are made up when somebody looks.
 
 use crate::descs::Object;
+use crate::inet;
 use crate::lines::LineId;
+use crate::made::{Live, TUNABLES};
 use crate::names::View;
-use crate::nodes::Node;
+use crate::nodes::{Node, Tree};
+use crate::procnet::FILES as NET;
 use crate::procs::{Pid, Proc};
+use crate::spaces::{Opened as OpenedSpace, KINDS};
 use crate::threads::Tid;
+use crate::volumes::Spot;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use memfs::Step;
 use unixproto::files::*;
+use unixproto::trace::command;
 use unixproto::Errno;
 
 /// Something in `/proc`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ProcNode {
     /// `/proc`
     Root,
     /// `/proc/self`
     SelfLink,
+    /// `/proc/mounts`
+    MountsLink,
     /// `/proc/tessera`
     Tessera,
     /// A file that is about the system.
     System(&'static str),
     /// A file in `/proc/tessera`.
     TesseraFile(&'static str),
+    /// `/proc/net`
+    Net,
+    /// A file in `/proc/net`.
+    NetFile(&'static str),
     /// `/proc/PID`
     Pid(Pid),
     /// A file in `/proc/PID`.
@@ -37,6 +49,12 @@ pub enum ProcNode {
     Fds(Pid),
     /// `/proc/PID/fd/N`
     Fd(Pid, u32),
+    /// `/proc/PID/ns`
+    Spaces(Pid),
+    /// A name space in `/proc/PID/ns`
+    Space(Pid, &'static str),
+    /// Something in `/proc/sys` or `/sys`.
+    Made(u16),
     /// `/proc/thread-self`
     ThreadLink,
     /// `/proc/PID/task`
@@ -54,37 +72,67 @@ const SYSTEM: [&str; 11] = [
     "filesystems",
     "loadavg",
     "meminfo",
-    "mounts",
     "partitions",
     "stat",
     "swaps",
     "uptime",
     "version",
+    "vmstat",
     "cmdline",
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
-const FILES: [&str; 14] = [
+const FILES: [&str; 21] = [
     "auxv",
     "cmdline",
     "comm",
     "environ",
+    "gid_map",
     "limits",
     "maps",
     "mem",
     "mountinfo",
     "mounts",
+    "mountstats",
+    "oom_adj",
+    "oom_score",
+    "oom_score_adj",
+    "setgroups",
     "smaps",
     "smaps_rollup",
     "stat",
     "statm",
     "status",
+    "uid_map",
 ];
 /// Those of them that are for who may look into a process.
 pub const PRIVATE: [&str; 6] = ["auxv", "environ", "maps", "mem", "smaps", "smaps_rollup"];
 /// Those of them that are there for each thread too.
-const TASK_FILES: [&str; 9] =
-    ["cmdline", "comm", "environ", "limits", "mem", "mounts", "stat", "statm", "status"];
+const TASK_FILES: [&str; 15] = [
+    "cmdline",
+    "comm",
+    "environ",
+    "limits",
+    "mem",
+    "mounts",
+    "stat",
+    "statm",
+    "status",
+    "auxv",
+    "maps",
+    "smaps",
+    "oom_adj",
+    "oom_score",
+    "oom_score_adj",
+];
+/// What says who is ended when there is no memory.
+pub const OOM_SET: [&str; 2] = ["oom_adj", "oom_score_adj"];
 const LINKS: [&str; 3] = ["cwd", "exe", "root"];
+/// `st_dev`.
+pub const DEVICE: u64 = 3;
+/// That of `/sys`.
+pub const SYS_DEVICE: u64 = 7;
+/// That of name spaces.
+const SPACE_DEVICE: u64 = 6;
 const DIRECTORY: u8 = 4;
 const REGULAR: u8 = 8;
 const SYMLINK: u8 = 10;
@@ -92,8 +140,30 @@ const SYMLINK: u8 = 10;
 /// Name, type and inode number of an entry.
 pub type Entry = (Vec<u8>, u8, u64);
 
+/// In the inode numbers of `/proc/sys` and `/sys`.
+const MADE: u64 = 1 << 44;
+
+/// Where `/proc/mounts` leads.
+const MOUNTS: &[u8] = b"self/mounts";
+
 /// In the inode numbers of what is about a thread.
 const THREAD: u64 = 1 << 40;
+
+/// Whose memory a node is, for its library: the process above 16 bits, and what it is asked for, or 0.
+pub fn whose(node: Node) -> u64 {
+    match node {
+        Node::Proc(File(pid, _)) => (pid as u64) << 16 | u64::from(told(node).unwrap_or(0)),
+        _ => 0,
+    }
+}
+
+/// What a process is asked for that tells what is in one of its files, by number.
+pub fn told(node: Node) -> Option<u32> {
+    match node {
+        Node::Proc(File(_, name)) => command::of_text(name.as_bytes()),
+        _ => None,
+    }
+}
 
 /// An inode number for a node.
 pub fn inode(node: ProcNode) -> u64 {
@@ -103,6 +173,10 @@ pub fn inode(node: ProcNode) -> u64 {
         SelfLink => 2,
         Tessera => 3,
         ThreadLink => 4,
+        MountsLink => 5,
+        Made(number) => MADE | u64::from(number),
+        Net => 6,
+        NetFile(name) => 96 + NET.iter().position(|n| *n == name).unwrap_or(0) as u64,
         System(name) => 16 + SYSTEM.iter().position(|n| *n == name).unwrap_or(0) as u64,
         TesseraFile(name) => 64 + TESSERA.iter().position(|n| *n == name).unwrap_or(0) as u64,
         Pid(pid) => in_pid(pid, 0),
@@ -115,9 +189,18 @@ pub fn inode(node: ProcNode) -> u64 {
         }
         Fd(pid, fd) => in_pid(pid, 1000 + fd as u64),
         Tasks(pid) => in_pid(pid, 2),
+        Spaces(pid) => in_pid(pid, 3),
+        Space(pid, name) => {
+            in_pid(pid, 96 + KINDS.iter().position(|kind| kind.0 == name).unwrap_or(0) as u64)
+        }
         Task(_, tid) => THREAD | in_pid(tid, 0),
         TaskFile(_, tid, name) => THREAD | inode(File(tid, name)),
     }
+}
+
+/// Can something in `/proc/sys` be written?
+pub fn is_written(tree: &Tree, number: u16) -> bool {
+    matches!(tree.made().live(number), Some(Live::HostName | Live::DomainName))
 }
 
 fn known(names: &[&'static str], name: &[u8]) -> Option<&'static str> {
@@ -136,6 +219,8 @@ pub fn path_of(node: ProcNode) -> Vec<u8> {
         Root => String::from("/proc"),
         SelfLink => String::from("/proc/self"),
         Tessera => String::from("/proc/tessera"),
+        Net => String::from("/proc/net"),
+        NetFile(name) => format!("/proc/net/{name}"),
         System(name) => format!("/proc/{name}"),
         TesseraFile(name) => format!("/proc/tessera/{name}"),
         Pid(pid) => format!("/proc/{pid}"),
@@ -143,7 +228,12 @@ pub fn path_of(node: ProcNode) -> Vec<u8> {
         Fds(pid) => format!("/proc/{pid}/fd"),
         Fd(pid, fd) => format!("/proc/{pid}/fd/{fd}"),
         ThreadLink => String::from("/proc/thread-self"),
+        MountsLink => String::from("/proc/mounts"),
+        // Only the tree knows their names.
+        Made(_) => String::from("/proc"),
         Tasks(pid) => format!("/proc/{pid}/task"),
+        Spaces(pid) => format!("/proc/{pid}/ns"),
+        Space(pid, name) => format!("/proc/{pid}/ns/{name}"),
         Task(pid, tid) => format!("/proc/{pid}/task/{tid}"),
         TaskFile(pid, tid, name) => format!("/proc/{pid}/task/{tid}/{name}"),
     };
@@ -154,9 +244,14 @@ impl View<'_> {
     /// The process of a node, if it (still) is.
     pub fn proc_of(&self, node: ProcNode) -> Result<Option<&Proc>, Errno> {
         match node {
-            Pid(pid) | File(pid, _) | Link(pid, _) | Fds(pid) | Fd(pid, _) | Tasks(pid) => {
-                self.procs.get(pid).map(Some).map_err(|_| Errno::ENOENT)
-            }
+            Pid(pid)
+            | File(pid, _)
+            | Link(pid, _)
+            | Fds(pid)
+            | Fd(pid, _)
+            | Tasks(pid)
+            | Spaces(pid)
+            | Space(pid, _) => self.procs.get(pid).map(Some).map_err(|_| Errno::ENOENT),
             Task(pid, tid) | TaskFile(pid, tid, _) => match self.is_task(pid, tid) {
                 true => self.procs.get(pid).map(Some),
                 false => Err(Errno::ENOENT),
@@ -177,26 +272,35 @@ impl View<'_> {
     }
 
     /// What a node is, for a walk.
-    pub fn proc_step(&self, node: ProcNode) -> Result<Step<Node>, Errno> {
+    pub fn proc_step(&self, node: ProcNode) -> Result<Step<Spot>, Errno> {
         self.proc_of(node)?;
         Ok(match node {
-            Root | Tessera | Pid(_) | Fds(_) | Tasks(_) | Task(..) => Step::Dir,
+            Root | Tessera | Net | Pid(_) | Fds(_) | Tasks(_) | Task(..) | Spaces(_) => Step::Dir,
+            Space(pid, _) => {
+                self.check_trace(pid)?;
+                self.is_there(pid)?;
+                Step::Other
+            }
             SelfLink => Step::Link(format!("{}", self.caller.pid).into_bytes()),
             ThreadLink => Step::Link(self.own_task()),
-            System(_) | TesseraFile(_) | File(..) | TaskFile(..) => Step::Other,
+            MountsLink => Step::Link(MOUNTS.to_vec()),
+            Made(number) if self.tree.made().is_dir(number) => Step::Dir,
+            Made(_) => Step::Other,
+            System(_) | TesseraFile(_) | NetFile(_) | File(..) | TaskFile(..) => Step::Other,
             Link(pid, name) => {
                 self.check_trace(pid)?;
+                self.is_there(pid)?;
                 match name {
-                    "cwd" => Step::Jump(self.procs.get(pid)?.cwd),
-                    "root" => Step::Jump(self.tree.root()),
-                    _ => Step::Link(self.exe(pid)?),
+                    "cwd" => Step::Jump(self.procs.get(pid)?.stands.cwd),
+                    "root" => Step::Jump(self.procs.get(pid)?.stands.root),
+                    _ => Step::Named(self.exe(pid)?),
                 }
             }
             Fd(pid, fd) => {
                 self.check_trace(pid)?;
                 let desc = self.descs.get(self.shown_fd(pid, fd)?)?;
-                match desc.object.node() {
-                    Some(node) => Step::Jump(node),
+                match self.spot_of(desc)? {
+                    Some(spot) => Step::Jump(spot),
                     None => Step::Other,
                 }
             }
@@ -222,6 +326,32 @@ impl View<'_> {
         }
     }
 
+    /// The name space of a process with a name.
+    pub fn space(&self, pid: Pid, name: &str) -> Result<OpenedSpace, Errno> {
+        OpenedSpace::of(self.procs.get(pid)?, self.tree, name).ok_or(Errno::ENOENT)
+    }
+
+    /// What is opened at a name space in `/proc/PID/ns`.
+    pub fn space_stat(&self, space: &OpenedSpace) -> Stat {
+        let mode = S_IFREG | 0o444;
+        Stat {
+            dev: SPACE_DEVICE,
+            ino: space.number(),
+            nlink: 1,
+            mode,
+            blksize: 4096,
+            ..Stat::default()
+        }
+    }
+
+    /// `ENOENT` of a process that has ended: it stands nowhere.
+    fn is_there(&self, pid: Pid) -> Result<(), Errno> {
+        match self.procs.get(pid)?.is_over() {
+            true => Err(Errno::ENOENT),
+            false => Ok(()),
+        }
+    }
+
     fn exe(&self, pid: Pid) -> Result<Vec<u8>, Errno> {
         match self.procs.get(pid)?.exe() {
             [] => Err(Errno::ENOENT),
@@ -241,29 +371,41 @@ impl View<'_> {
     }
 
     /// The node with a name in a directory.
-    pub fn proc_lookup(&self, dir: ProcNode, name: &[u8]) -> Result<Option<Node>, Errno> {
+    pub fn proc_lookup(&self, dir: ProcNode, name: &[u8]) -> Result<Option<ProcNode>, Errno> {
         self.proc_of(dir)?;
         if name == b"." {
-            return Ok(Some(Node::Proc(dir)));
+            return Ok(Some(dir));
         }
         if name == b".." {
             return Ok(Some(match dir {
-                Root => self.tree.root(),
-                Fds(pid) | Tasks(pid) => Node::Proc(Pid(pid)),
-                Task(pid, _) => Node::Proc(Tasks(pid)),
-                _ => Node::Proc(Root),
+                Fds(pid) | Tasks(pid) | Spaces(pid) => Pid(pid),
+                Task(pid, _) => Tasks(pid),
+                Made(number) if number != TUNABLES => Made(self.tree.made().above(number)),
+                _ => Root,
             }));
         }
         let node = match dir {
             Root => match name {
                 b"self" => Some(SelfLink),
                 b"thread-self" => Some(ThreadLink),
+                b"mounts" => Some(MountsLink),
+                b"sys" => Some(Made(TUNABLES)),
                 b"tessera" => Some(Tessera),
+                b"net" => Some(Net),
                 _ => known(&SYSTEM, name).map(System).or_else(|| self.numbered(number(name)?)),
             },
             Tessera => known(&TESSERA, name).map(TesseraFile),
+            Made(dir) if self.tree.made().is_dir(dir) => {
+                self.tree.made().lookup(dir, name).map(Made)
+            }
+            Net => known(&NET, name).map(NetFile),
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
             Pid(pid) if name == b"task" => Some(Tasks(pid)),
+            Pid(pid) if name == b"ns" => Some(Spaces(pid)),
+            Spaces(pid) => {
+                let found = KINDS.iter().find(|kind| kind.0.as_bytes() == name);
+                found.map(|kind| Space(pid, kind.0))
+            }
             Tasks(pid) => {
                 let tid = number(name).filter(|tid| self.is_task(pid, *tid));
                 tid.map(|tid| Task(pid, tid))
@@ -278,7 +420,7 @@ impl View<'_> {
             }
             _ => return Err(Errno::ENOTDIR),
         };
-        Ok(node.map(Node::Proc))
+        Ok(node)
     }
 
     /// A process or a thread by its number. Threads are there, but not listed.
@@ -304,17 +446,27 @@ impl View<'_> {
                 SYSTEM.iter().for_each(|name| add(name, REGULAR, System(name)));
                 add("self", SYMLINK, SelfLink);
                 add("thread-self", SYMLINK, ThreadLink);
+                add("mounts", SYMLINK, MountsLink);
+                add("sys", DIRECTORY, Made(TUNABLES));
                 add("tessera", DIRECTORY, Tessera);
+                add("net", DIRECTORY, Net);
                 for proc in self.procs.iter() {
                     add(&format!("{}", proc.pid), DIRECTORY, Pid(proc.pid));
                 }
             }
             Tessera => TESSERA.iter().for_each(|name| add(name, REGULAR, TesseraFile(name))),
+            Net => NET.iter().for_each(|name| add(name, REGULAR, NetFile(name))),
             Pid(pid) => {
                 add("fd", DIRECTORY, Fds(pid));
                 add("task", DIRECTORY, Tasks(pid));
+                add("ns", DIRECTORY, Spaces(pid));
                 FILES.iter().for_each(|name| add(name, REGULAR, File(pid, name)));
                 LINKS.iter().for_each(|name| add(name, SYMLINK, Link(pid, name)));
+            }
+            Made(dir) if self.tree.made().is_dir(dir) => {
+                for (name, is_dir, number) in self.tree.made().entries(dir) {
+                    add(name, if is_dir { DIRECTORY } else { REGULAR }, Made(number));
+                }
             }
             Tasks(pid) => {
                 let others = self.procs.get(pid)?.threads.iter().copied();
@@ -325,6 +477,7 @@ impl View<'_> {
             Task(pid, tid) => {
                 TASK_FILES.iter().for_each(|name| add(name, REGULAR, TaskFile(pid, tid, name)));
             }
+            Spaces(pid) => KINDS.iter().for_each(|kind| add(kind.0, SYMLINK, Space(pid, kind.0))),
             Fds(pid) => {
                 for fd in 0..unixproto::session::SHOWN_FDS as u32 {
                     if self.shown_fd(pid, fd).is_ok() {
@@ -341,19 +494,25 @@ impl View<'_> {
     pub fn proc_stat(&self, node: ProcNode, boot_wall: u64) -> Result<Stat, Errno> {
         let proc = self.proc_of(node)?;
         let mode = match node {
-            Root | Tessera | Pid(_) | Tasks(_) | Task(..) => S_IFDIR | 0o555,
+            Root | Tessera | Net | Pid(_) | Tasks(_) | Task(..) => S_IFDIR | 0o555,
+            Made(number) if self.tree.made().is_dir(number) => S_IFDIR | 0o555,
+            Made(number) if is_written(self.tree, number) => S_IFREG | 0o644,
             Fds(_) => S_IFDIR | 0o500,
-            SelfLink | ThreadLink | Link(..) => S_IFLNK | 0o777,
+            Spaces(_) => S_IFDIR | 0o511,
+            SelfLink | ThreadLink | MountsLink | Link(..) | Space(..) => S_IFLNK | 0o777,
             Fd(..) => S_IFLNK | 0o700,
+            File(_, "uid_map" | "gid_map" | "setgroups") => S_IFREG | 0o644,
             File(_, "comm") | TaskFile(_, _, "comm") => S_IFREG | 0o644,
+            File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name) => S_IFREG | 0o644,
             TesseraFile("capabilities") | File(_, "auxv" | "environ") => S_IFREG | 0o400,
-            TaskFile(_, _, "environ") => S_IFREG | 0o400,
+            TaskFile(_, _, "auxv" | "environ") => S_IFREG | 0o400,
             _ => S_IFREG | 0o444,
         };
         // A link that jumps is `stat`ed itself only where it was not followed.
         let size = match node {
             SelfLink => format!("{}", self.caller.pid).len() as i64,
             ThreadLink => self.own_task().len() as i64,
+            MountsLink => MOUNTS.len() as i64,
             _ => 0,
         };
         // What a process keeps to itself belongs to the administrator.
@@ -362,7 +521,10 @@ impl View<'_> {
         let born = proc.map_or(0, |proc| proc.started) + boot_wall;
         let (time, nlink) = (born as i64, if mode & S_IFMT == S_IFDIR { 2 } else { 1 });
         Ok(Stat {
-            dev: 3,
+            dev: match node {
+                Made(number) if !self.tree.made().is_tunable(number) => SYS_DEVICE,
+                _ => DEVICE,
+            },
             ino: inode(node),
             nlink,
             mode,
@@ -382,13 +544,20 @@ impl View<'_> {
         match node {
             SelfLink => Ok(format!("{}", self.caller.pid).into_bytes()),
             ThreadLink => Ok(self.own_task()),
+            MountsLink => Ok(MOUNTS.to_vec()),
             Link(pid, name) => {
                 self.check_trace(pid)?;
+                self.is_there(pid)?;
                 match name {
-                    "cwd" => self.tree.path_of(self.procs.get(pid)?.cwd),
-                    "root" => Ok(b"/".to_vec()),
+                    "cwd" => self.tree.path_of(self.procs.get(pid)?.stands.cwd, self.root()?),
+                    "root" => self.tree.path_of(self.procs.get(pid)?.stands.root, self.root()?),
                     _ => self.exe(pid),
                 }
+            }
+            Space(pid, name) => {
+                self.check_trace(pid)?;
+                self.is_there(pid)?;
+                Ok(self.space(pid, name)?.text())
             }
             Fd(pid, fd) => {
                 self.check_trace(pid)?;
@@ -401,11 +570,12 @@ impl View<'_> {
     /// How `/proc/PID/fd` names a description.
     pub fn desc_path(&self, id: u32) -> Result<Vec<u8>, Errno> {
         let desc = self.descs.get(id)?;
-        if let Object::Dir(node) = desc.object {
-            return self.tree.path_of(node);
+        if let (Object::Dir(_), Some(spot)) = (&desc.object, self.spot_of(desc)?) {
+            return self.tree.path_of(spot, self.root()?);
         }
         if let Some(place) = &desc.place {
-            let mut path = self.tree.path_in(place.dir, &place.name)?;
+            let dir = Spot { mount: place.above, node: place.dir };
+            let mut path = self.tree.path_in(dir, &place.name, self.root()?)?;
             let gone = matches!(desc.object, Object::File(ino)
                 if self.tree.files().names().get(ino).map_or(true, |inode| inode.nlink == 0));
             if gone {
@@ -422,16 +592,21 @@ impl View<'_> {
             Object::Counter(Kind::Timer, _) => b"anon_inode:[timerfd]".to_vec(),
             Object::Set(_) => b"anon_inode:[eventpoll]".to_vec(),
             Object::Socket(number) => format!("socket:[{}]", 1 + number).into_bytes(),
+            Object::Notices(_) => b"anon_inode:inotify".to_vec(),
+            Object::Inet(number) => format!("socket:[{}]", inet::inode(*number)).into_bytes(),
             Object::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
             Object::Counter(Kind::Process, _) => b"anon_inode:[pidfd]".to_vec(),
             Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),
+            Object::Messages(ino) => [b"/", self.tree.called(*ino)].concat(),
+            Object::File(ino) => [b"/memfd:", self.tree.called(*ino), b" (deleted)"].concat(),
             // All others have a place.
-            Object::File(_) | Object::Dir(_) | Object::Device(..) => b"/memfd: (deleted)".to_vec(),
+            Object::Dir(_) | Object::Device(..) => b"/memfd: (deleted)".to_vec(),
             Object::Disk { .. }
             | Object::Text(..)
             | Object::Path(_)
             | Object::Memory(..)
             | Object::Shared(_) => b"/memfd: (deleted)".to_vec(),
+            Object::Space(space) => space.text(),
         })
     }
 }

@@ -1,24 +1,27 @@
 //! The table of processes.
 
 use crate::alarms::Alarms;
+use crate::bequests::Bequest;
 use crate::cputime::CpuTime;
 use crate::domains::Domain;
 use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::lines::Controls;
-use crate::nodes::Node;
 use crate::parcels::Parcels;
+use crate::scheduling::Scheduling;
+use crate::spaces::Hosts;
 use crate::threads::{Thread, Tid};
 use crate::tracees::Tracees;
 use crate::voices::Voice;
+use crate::volumes::Standing;
 use crate::wait::Blocked;
 use crate::window::Session;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use credentials::{Capability, Credentials};
-use libos::CapAddr;
+use core::cell::Cell;
+use credentials::{CapSet, Capability, Credentials};
 use memfs::Cred;
 use piecewise::Shares;
 use unixproto::Errno;
@@ -31,9 +34,9 @@ pub const INIT: Pid = 1;
 /// The process that the session is about.
 pub const FIRST: Pid = 2;
 /// Ids start again behind this one.
-const PID_MAX: Pid = 32767;
+pub const PID_MAX: Pid = 32767;
 /// Processes and threads that there may be.
-const PROCESSES_MAX: usize = 4000;
+pub const PROCESSES_MAX: usize = 4000;
 /// Descriptions that one process may hold.
 pub const HELD_MAX: usize = 4096;
 
@@ -97,8 +100,10 @@ pub struct Proc {
     pub domain: Option<Domain>,
     /// Its domain is a native one: it handles no signals, so that all default actions happen here.
     pub native: bool,
-    /// Working directory.
-    pub cwd: Node,
+    /// Its host name.
+    pub hosts: Rc<Hosts>,
+    /// Where it stands.
+    pub stands: Standing,
     /// Name, for `/proc`.
     pub name: Vec<u8>,
     /// What it executes, if it has ever executed something. Forked children share it.
@@ -139,14 +144,43 @@ pub struct Proc {
     pub limits: Limits,
     /// Who it is, and what that allows.
     pub who: Credentials,
+    /// What it leaves to a program that runs as somebody else, or was left.
+    pub bequest: Option<Box<Bequest>>,
+    /// How often its memory became another one.
+    pub memories: u64,
+    /// Supplementary groups of a `setgroups` of which not all parts have come.
+    pub coming_groups: Vec<u32>,
     /// Others of the same user may look into it.
     pub dumpable: bool,
+    /// `oom_score_adj`, and the least that it may be set to without privilege.
+    pub oom_adjust: i16,
+    pub oom_least: i16,
+    /// It is not asked for memory before this time.
+    pub gives_from: u64,
+    /// Orphans among its descendants become its children.
+    pub reaps: bool,
     /// Has executed a program since fork.
     pub execed: bool,
     /// Its threads but for the first.
     pub threads: Vec<Tid>,
     /// The first thread has ended, while others go on.
     pub first_ended: bool,
+    /// The core at which its next program is to have its home, once that is known.
+    pub next_home: Cell<Option<u32>>,
+    /// What that program is to go on with, while it is being made there.
+    pub coming: Option<Box<Coming>>,
+    /// How it says that it is to be scheduled.
+    pub scheduling: Scheduling,
+}
+
+/// What a process is to go on with that is being made on another core.
+pub struct Coming {
+    /// The thread that waits for it.
+    pub tid: Tid,
+    pub voice: Voice,
+    pub domain: Domain,
+    /// Whether it is there, once that is known.
+    pub is_there: Option<bool>,
 }
 
 impl Proc {
@@ -162,13 +196,13 @@ impl Proc {
     pub fn cmdline(&self) -> &[u8] {
         self.program.as_ref().map_or(&[], |program| &program.cmdline)
     }
-    /// Its dispatcher, where it has one.
-    pub fn dispatcher(&self) -> Option<CapAddr> {
-        self.domain.as_ref().map(Domain::dispatcher)
-    }
     /// Does its parent act as it?
     pub fn is_acted(&self) -> bool {
         self.state == State::Live && self.domain.is_none()
+    }
+    /// Has it ended? Then it stands nowhere.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Ending | State::Zombie)
     }
     /// Runs or waits: can be sent signals and ask for things.
     pub fn is_live(&self) -> bool {
@@ -179,6 +213,10 @@ impl Proc {
     pub fn cred(&self) -> Cred {
         cred_of(&self.who)
     }
+    /// Which memory it has: another one after each program.
+    pub fn memory(&self) -> u64 {
+        self.started.wrapping_add(self.memories)
+    }
     /// Is a (POSIX) capability effective?
     pub fn has(&self, capability: Capability) -> bool {
         self.who.has(capability)
@@ -187,8 +225,10 @@ impl Proc {
 
 /// On whose behalf somebody opens files.
 pub fn cred_of(who: &Credentials) -> Cred {
-    let Credentials { users, groups, effective, .. } = *who;
-    Cred { uid: users.file, gid: groups.file, caps: effective }
+    let Credentials { users, groups, others, effective, space, .. } = who;
+    // Files belong to the first user name space.
+    let caps = if space.is_none() { *effective } else { CapSet::NONE };
+    Cred { uid: users.file, gid: groups.file, groups: others.clone(), caps }
 }
 
 /// All processes.
@@ -199,6 +239,8 @@ pub struct Procs {
     pub tracees: Tracees,
     /// What is given and taken in parts.
     pub parcels: Parcels,
+    /// Bytes of all bequests, by user.
+    pub bequests: Shares,
     /// Groups and sessions.
     families: BTreeMap<Pid, Family>,
     /// The children of [`INIT`].
@@ -217,6 +259,7 @@ impl Default for Procs {
             threads: BTreeMap::new(),
             tracees: Tracees::default(),
             parcels: Parcels::default(),
+            bequests: Shares::new(piecewise::Limits::of(crate::bequests::ALL_MAX)),
             families: BTreeMap::new(),
             orphans: Ids::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
@@ -279,6 +322,12 @@ impl Procs {
     pub fn members(&self, group: Pid) -> impl Iterator<Item = &Proc> {
         let family = self.families.get(&group).into_iter();
         family.flat_map(|family| family.members.iter()).filter_map(|pid| self.get(pid).ok())
+    }
+    /// Who becomes the parent of what a process leaves: the nearest of its ancestors that wants that.
+    pub fn reaper_of(&self, pid: Pid) -> Pid {
+        let parent = |pid: &Pid| self.get(*pid).ok().map(|proc| proc.parent);
+        let wants = |pid: &Pid| self.live(*pid).is_ok_and(|proc| proc.reaps);
+        core::iter::successors(parent(&pid), parent).find(wants).unwrap_or(INIT)
     }
     /// Gives a process another parent, who has learnt all of it that its first one has.
     pub fn set_parent(&mut self, pid: Pid, parent: Pid) {

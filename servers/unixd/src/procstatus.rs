@@ -1,11 +1,13 @@
 //! The texts of `/proc/PID` and `/proc/PID/task/TID`.
 //!
-//! `maps`, `smaps`, `smaps_rollup` and `auxv` of the process that reads are its library's; of others they are empty,
-//! but for a `smaps_rollup` without shares.
+//! `maps`, `smaps`, `auxv` and `environ` are told by the library of the process itself when they are read. `smaps_rollup` of the
+//! process that reads is its library's; of others it is without shares.
 
 use crate::cputime::CpuTime;
+use crate::mountlists::{mount_info, mount_stats, mounts};
+use crate::oom;
 use crate::procs::{Pid, Proc, Procs, State};
-use crate::procsystem::{mount_info, mounts, Usage, PAGE_KIB};
+use crate::procsystem::{Usage, PAGE_KIB};
 use crate::proctext::{in_ticks, Texts};
 use crate::threads::Tid;
 use alloc::format;
@@ -48,9 +50,17 @@ impl Texts<'_> {
                 text.push(b'\n');
                 text
             }
-            "mounts" => mounts(self.tree).into_bytes(),
-            "mountinfo" => mount_info(self.tree).into_bytes(),
+            "mounts" => mounts(self.tree, &proc.stands).into_bytes(),
+            "mountinfo" => mount_info(self.tree, &proc.stands).into_bytes(),
+            "mountstats" => mount_stats(self.tree, &proc.stands).into_bytes(),
+            "oom_score_adj" => format!("{}\n", proc.oom_adjust).into_bytes(),
+            "oom_adj" => format!("{}\n", oom::coarse(proc.oom_adjust)).into_bytes(),
+            "oom_score" => format!("{}\n", self.oom_score(proc)).into_bytes(),
             "stat" => self.process_stat(proc, tid).into_bytes(),
+            "setgroups" => {
+                let denies = proc.who.space.as_ref().is_some_and(|space| space.denies_groups());
+                if denies { &b"deny\n"[..] } else { b"allow\n" }.to_vec()
+            }
             "statm" => {
                 let usage = self.usage(proc);
                 let (resident, data) = (usage.resident + usage.files, usage.data + usage.stack);
@@ -90,16 +100,20 @@ impl Texts<'_> {
         );
         put_line!(
             text,
-            "{} {} {} {} 20 0 {} 0 {} {} {} {} 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+            "{} {} {} {} {} {} {} 0 {} {} {} {} 0 0 0 0 0 0 0 0 0 0 0 0 17 0 {} {} 0 0 0 0 0 0 0 0 0 0 0",
             in_ticks(used.user()),
             in_ticks(used.system),
             in_ticks(proc.children_cpu.user()),
             in_ticks(proc.children_cpu.system),
+            proc.scheduling.shown_priority(),
+            proc.scheduling.nice,
             self.procs.threads_of(proc.pid).len().max(1),
             in_ticks(proc.started),
             usage.mapped * 4096,
             usage.resident + usage.files,
             rss_limit,
+            proc.scheduling.priority,
+            proc.scheduling.policy,
         );
         text
     }
@@ -113,7 +127,8 @@ impl Texts<'_> {
             'T' => "T (stopped)",
             _ => "Z (zombie)",
         };
-        let Credentials { users, groups, .. } = &proc.who;
+        let who = &proc.who;
+        let Credentials { users, groups, .. } = who;
         let threads = self.procs.threads_of(proc.pid).len().max(1);
         let mut text = String::new();
         put_line!(text, "Name:\t{}", in_one_line(&name));
@@ -132,7 +147,11 @@ impl Texts<'_> {
             put_line!(text, "{name}:\t{real}\t{effective}\t{saved}\t{file}");
         }
         put_line!(text, "FDSize:\t{}", unixproto::session::SHOWN_FDS);
-        put_line!(text, "Groups:\t ");
+        put!(text, "Groups:\t");
+        for (n, id) in who.others.ids().iter().enumerate() {
+            put!(text, "{}{id}", if n > 0 { " " } else { "" });
+        }
+        put_line!(text, " ");
         put_line!(
             text,
             "NStgid:\t{}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}",
@@ -160,7 +179,6 @@ impl Texts<'_> {
                 put_line!(text, "{name}:\t{mask:016x}");
             }
         }
-        let who = &proc.who;
         for (name, caps) in [
             ("CapInh", who.inheritable),
             ("CapPrm", who.permitted),
@@ -177,8 +195,8 @@ impl Texts<'_> {
 
     /// Processor time of a thread.
     fn thread_cpu(&self, tid: Tid) -> CpuTime {
-        let dispatcher = self.procs.dispatcher_of(tid);
-        dispatcher.map_or_else(CpuTime::default, |one| CpuTime::of(one, self.clock))
+        let runner = self.procs.runner_of(tid);
+        runner.map_or_else(CpuTime::default, |one| CpuTime::of(one.dispatcher, self.clock))
     }
 }
 
@@ -231,7 +249,7 @@ fn put_memory(text: &mut String, usage: Usage) {
         ("VmExe", usage.text),
         ("VmLib", 0),
         ("VmPTE", usage.tables),
-        ("VmSwap", 0),
+        ("VmSwap", usage.out),
         ("HugetlbPages", 0),
     ] {
         put_line!(text, "{name}:\t{:>8} kB", pages * PAGE_KIB);
@@ -243,6 +261,7 @@ fn rollup(usage: Usage) -> String {
     for (name, pages) in [
         ("Rss:", usage.resident + usage.files),
         ("Anonymous:", usage.resident),
+        ("Swap:", usage.out),
         ("Locked:", usage.locked),
     ] {
         put_line!(text, "{name:<15} {:>8} kB", pages * PAGE_KIB);

@@ -2,10 +2,10 @@
 
 use crate::clock::SECOND;
 use crate::cpuinfo;
-use crate::nodes::Tree;
 use crate::procs::Proc;
 use crate::procstatus::in_one_line;
 use crate::proctext::{in_ticks, Texts};
+use crate::swap;
 use alloc::format;
 use alloc::string::String;
 use captypes::invocations::Counter;
@@ -19,17 +19,21 @@ impl Texts<'_> {
     pub fn system_text(&self, name: &str) -> String {
         match name {
             "cpuinfo" => cpuinfo::text(idle_ticks().count(), self.clock.hz()),
-            "filesystems" => String::from("nodev\tproc\nnodev\ttmpfs\n"),
+            "filesystems" => {
+                String::from("nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\n\text2\n\text3\n\text4\n")
+            }
             "loadavg" => {
                 let (running, all) = self.procs.running();
                 format!("{} {running}/{all} {}\n", self.load, self.procs.last_pid())
             }
             "meminfo" => self.meminfo(),
-            "mounts" => mounts(self.tree),
-            "mountinfo" => mount_info(self.tree),
             "partitions" => self.tree.partitions(),
             "stat" => self.stat_text(),
-            "swaps" => String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
+            "swaps" => swaps(),
+            "vmstat" => {
+                let swap::Facts { ins, outs, .. } = swap::facts();
+                format!("pswpin {ins}\npswpout {outs}\n")
+            }
             "uptime" => {
                 let idle = idle_ticks().map(|ticks| self.clock.ns(ticks)).sum();
                 let [up, idle] =
@@ -52,7 +56,7 @@ impl Texts<'_> {
         });
         let (_, used) = self.tree.files().memory_ref().volatile.space().unwrap_or_default();
         let cached = used + cached.sum::<u64>();
-        let total = self.system.ram() >> 10;
+        let (total, swap) = (self.system.ram() >> 10, swap::facts());
         // Large private memory is files to this server alone.
         let private = self.procs.iter().map(|proc| self.descs.private_pages(self.tree, proc.pid));
         let private = (private.sum::<u64>() * PAGE_KIB).min(total);
@@ -79,8 +83,8 @@ impl Texts<'_> {
             ("Inactive(file)", 0),
             ("Unevictable", locked),
             ("Mlocked", locked),
-            ("SwapTotal", 0),
-            ("SwapFree", 0),
+            ("SwapTotal", swap.total >> 10),
+            ("SwapFree", swap.free >> 10),
             ("Dirty", 0),
             ("Writeback", 0),
             ("AnonPages", anonymous),
@@ -143,13 +147,13 @@ impl Texts<'_> {
     pub fn processes(&self) -> String {
         let mut text = String::from(
             "pid ppid uid state threads cpu_ms mapped resident files faults copies tables \
-             shared_tables name\n",
+             shared_tables home name\n",
         );
         for proc in self.procs.iter() {
             let usage = self.usage(proc);
             put_line!(
                 text,
-                "{} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+                "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
                 proc.pid,
                 proc.parent,
                 proc.who.users.real,
@@ -163,6 +167,7 @@ impl Texts<'_> {
                 usage.copies,
                 usage.tables,
                 usage.shared_tables,
+                self.procs.unit_of(proc.pid).map_or(0, |unit| unit.core),
                 in_one_line(&String::from_utf8_lossy(self.procs.name_of(proc.pid))),
             );
         }
@@ -174,7 +179,9 @@ impl Texts<'_> {
     /// What a process says of its memory, and what it need not say.
     pub fn usage(&self, proc: &Proc) -> Usage {
         let mut usage = usage(proc);
-        usage.resident += self.descs.private_pages(self.tree, proc.pid);
+        let private = self.descs.private_pages(self.tree, proc.pid);
+        usage.out = self.descs.private_out(self.tree, proc.pid);
+        usage.resident += private.saturating_sub(usage.out);
         usage.most_resident = usage.most_resident.max(usage.resident);
         usage
     }
@@ -197,6 +204,22 @@ pub struct Usage {
     pub locked: u64,
     pub tables: u64,
     pub shared_tables: u64,
+    /// What has left memory: not what it says itself.
+    pub out: u64,
+}
+
+/// `/proc/swaps`.
+fn swaps() -> String {
+    let mut text = String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n");
+    if swap::is_there() {
+        let swap::Facts { total, free, .. } = swap::facts();
+        let (size, used) = (total >> 10, (total - free) >> 10);
+        put_line!(
+            text,
+            "/dev/swap                               partition\t{size}\t\t{used}\t\t-2"
+        );
+    }
+    text
 }
 
 /// What a process says of its memory; nothing once it is being taken apart. Whatever it says, one can
@@ -225,41 +248,8 @@ pub fn usage(proc: &Proc) -> Usage {
         locked: read(&memory.locked),
         tables: read(&memory.tables),
         shared_tables: read(&memory.shared_tables),
+        out: 0,
     }
-}
-
-/// The text of `mounts`.
-pub fn mounts(tree: &Tree) -> String {
-    let mut text =
-        String::from("tessera / tmpfs rw,relatime 0 0\nproc /proc proc rw,relatime 0 0\n");
-    if tree.files().memory_ref().pool.is_some() {
-        text.push_str("pmem /pmem pmfs rw,relatime,dax=always 0 0\n");
-    }
-    if let Some(share) = tree.share() {
-        let how = if share.read_only { "ro" } else { "rw" };
-        text.push_str(&format!(
-            "share /share 9p {how},relatime,trans=virtio,version=9p2000.L 0 0\n"
-        ));
-    }
-    text
-}
-
-/// The same of `mountinfo`.
-pub fn mount_info(tree: &Tree) -> String {
-    let mut text = String::new();
-    for (n, line) in mounts(tree).lines().enumerate() {
-        let mut words = line.split(' ');
-        let mut next = || words.next().unwrap_or_default();
-        let (what, place, kind, how) = (next(), next(), next(), next());
-        // All are mounted on the first.
-        let above = if n == 0 { 1 } else { 2 };
-        text.push_str(&format!(
-            "{} {above} 0:{} / {place} {how} - {kind} {what} {how}\n",
-            n + 2,
-            n + 1
-        ));
-    }
-    text
 }
 
 /// Of each core, the ticks during which it had nothing to do.

@@ -3,6 +3,7 @@
 
 use crate::clock::{Clock, SECOND};
 use crate::descs::Descs;
+use crate::inet::Sockets;
 use crate::load::Load;
 use crate::nodes::Tree;
 use crate::procfs::ProcNode;
@@ -28,6 +29,7 @@ pub struct Texts<'a> {
     pub terminal: &'a Terminal,
     pub system: &'a System,
     pub load: &'a Load,
+    pub sockets: &'a Sockets,
 }
 
 impl Texts<'_> {
@@ -35,6 +37,7 @@ impl Texts<'_> {
     pub fn text(&self, node: ProcNode) -> Result<Vec<u8>, Errno> {
         match node {
             ProcNode::System(name) => Ok(self.system_text(name).into_bytes()),
+            ProcNode::NetFile(name) => Ok(self.net_text(name).into_bytes()),
             ProcNode::TesseraFile(name) => Ok(self.tessera_text(name).into_bytes()),
             ProcNode::File(pid, name) => self.process_text(pid, None, name),
             ProcNode::TaskFile(pid, tid, name) => self.process_text(pid, Some(tid), name),

@@ -327,7 +327,7 @@ impl Handles<'_> {
             inode.is_some_and(|inode| matches!(inode.node, Node::Device(it) if it == device));
         if let (Some(dir), true) = (dir, is_it) {
             // It is there, and the administrator may.
-            let _ = names.unlink(dir, name.as_bytes(), Cred::ROOT, now);
+            let _ = names.unlink(dir, name.as_bytes(), &Cred::ROOT, now);
         }
         self.terminal.hang_up(number, self.fx);
     }

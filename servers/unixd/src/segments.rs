@@ -19,7 +19,7 @@ use unixproto::ipc::*;
 use unixproto::{op, Errno};
 
 /// Segments that there may be (Linux: `SHMMNI`).
-const SEGMENTS_MOST: usize = 4096;
+pub const SEGMENTS_MOST: usize = 4096;
 /// A segment.
 struct Segment {
     file: Ino,
@@ -109,7 +109,7 @@ impl Opening<'_> {
 
     /// Of what the caller makes.
     pub(crate) fn perm(&self, key: i32, flags: u32) -> Result<Perm, Errno> {
-        let who = self.procs.get(self.caller.pid)?.who;
+        let who = &self.procs.get(self.caller.pid)?.who;
         let own = (who.users.effective, who.groups.effective);
         Ok(Perm { key, owner: own, creator: own, mode: flags & 0o777 })
     }

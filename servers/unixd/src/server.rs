@@ -1,8 +1,11 @@
 //! The loop.
 
 pub mod boot;
+mod home;
 mod perform;
+pub mod relief;
 mod requests;
+pub mod setid;
 pub mod sets;
 mod shared;
 mod splice;
@@ -13,12 +16,17 @@ use crate::counters::Counters;
 use crate::descs::Descs;
 use crate::effects::Effects;
 use crate::futexes::Futexes;
+use crate::homes::{self, Arrival};
 use crate::load::Load;
 use crate::locks::AllLocks;
+use crate::messages::Messages;
+use crate::mqueues::MessageQueues;
 use crate::nodes::Tree;
+use crate::notify::Instances;
 use crate::pipes::Pipes;
 use crate::pmem::Pool;
 use crate::procs::{Pid, Procs};
+use crate::seals::Seals;
 use crate::segments::Segments;
 use crate::semaphores::Semaphores;
 use crate::sockets::Sockets;
@@ -30,6 +38,7 @@ use crate::unclaimed::{Answer, Unclaimed};
 use crate::voices::{Speaker, Voices};
 use crate::wait::{Call, Outcome};
 use crate::watches::Watches;
+use crate::wire::Wire;
 use abi::slots::SELF_EP;
 use alloc::vec::Vec;
 use captypes::invocations::NOTIFY_TIMER;
@@ -63,6 +72,17 @@ pub mod note {
     pub const STREAMS: u64 = 8;
     /// The device of the folder of the host has something.
     pub const SHARE: u64 = 16;
+    /// A stand-in may have ended, or what was sent to one has arrived.
+    pub const HOMES: u64 = 4;
+    /// The server of a disk has answered.
+    pub const DISKS: u64 = libos::session::DISK_ANSWERS;
+    /// The network server has told something, or made room.
+    pub const NET: u64 = libos::session::NET_EVENTS;
+    /// It is gone.
+    pub const NET_GONE: u64 = libos::session::NET_GONE;
+    /// One is gone.
+    pub const DISKS_GONE: u64 =
+        libos::session::DISK_GONE * ((1 << libos::abi::slots::MAX_DISKS) - 1);
 }
 
 /// The server: its parts, and what is being worked on.
@@ -81,8 +101,16 @@ pub struct Unixd {
     sets: Sets,
     /// Local sockets.
     sockets: Sockets,
+    /// The network server, if there is a network.
+    wire: Option<Wire>,
+    /// What watches files.
+    notify: Instances,
     /// System V shared memory.
     segments: Segments,
+    mqueues: MessageQueues,
+    seals: Seals,
+    /// System V messages.
+    messages: Messages,
     /// System V semaphores.
     semaphores: Semaphores,
     /// Counters that processes share.
@@ -126,13 +154,16 @@ impl Unixd {
             if !self.fx.is_settled() {
                 self.run_retries();
             }
+            if let Some(wire) = &mut self.wire {
+                wire.send(&mut self.sockets, &mut self.fx);
+            }
             self.console.output(&mut self.terminal, &mut self.clock, &mut self.fx);
             self.stock.tidy_later(&mut self.clock, self.tree.files_mut());
             self.clock.arm();
             if answer.is_none() && !self.voices.is_idle() && !self.was_notified {
                 self.life().work_off_endings();
             }
-            if self.voices.is_idle() && self.system.ended().is_some() {
+            if self.system.ended().is_some() && self.voices.is_over() {
                 boot::report(self);
             }
             if !self.fx.is_settled() {
@@ -188,6 +219,7 @@ impl Unixd {
         }
         let speaker = self.voices.who(message.badge);
         let answer = match speaker {
+            Some(Speaker { pid: homes::STANDIN, tid: core }) => self.home_says(core, message),
             Some(Speaker { pid, .. }) if message.is_fault() => {
                 self.fault(pid, message);
                 None
@@ -226,7 +258,8 @@ impl Unixd {
     #[inline(always)]
     fn answer_to(&mut self, speaker: Speaker, message: &Message) -> Option<(Words, Caps)> {
         self.caller = speaker;
-        match self.request(speaker.pid, message) {
+        let mut arrival = Arrival::Here(message.caps());
+        match self.request(speaker.pid, &message.words, &mut arrival) {
             Ok(Outcome::Done(words)) => Some((words, Caps::NONE)),
             Ok(Outcome::WithCaps(words, caps)) => Some((words, caps)),
             Ok(Outcome::Block(_) | Outcome::Never) => None,
@@ -236,25 +269,25 @@ impl Unixd {
         }
     }
 
-    fn request(&mut self, pid: Pid, message: &Message) -> crate::wait::Tried {
+    fn request(&mut self, pid: Pid, words: &Words, arrival: &mut Arrival) -> crate::wait::Tried {
         let Some(waits) = self.procs.admit(self.caller.tid, pid) else {
             // Whoever is being taken apart waits for that.
             return Ok(Outcome::Never);
         };
-        let any = Any::decode(&message.words)?;
-        let mut call = Call::new(any, lengths(&message.words)?);
+        let any = Any::decode(words)?;
+        let mut call = Call::new(any, lengths(words)?);
         // A thread with a request that waits has no business here: it has more than one voice.
         if waits {
             let tid = self.caller.tid;
             self.life().give_up(tid);
         }
-        if let Some(outcome) = self.with_caps(pid, &call, message.caps()) {
+        if let Some(outcome) = self.with_caps(pid, &call, arrival) {
             self.hide_changed();
             self.perform();
             return outcome;
         }
         // Others take none; and one that waited would not wait for the end of what it sent.
-        if message.caps() > 0 {
+        if arrival.count() > 0 {
             return Err(Errno::EINVAL);
         }
         let outcome = self.first_attempt(pid, &mut call);
@@ -308,11 +341,20 @@ impl Unixd {
         if bits & NOTIFY_TIMER != 0 {
             self.clock.expired();
         }
+        if bits & note::HOMES != 0 {
+            self.homes_noted();
+        }
         if bits & note::STREAMS != 0 {
             self.terminal.interrupt(&mut self.fx);
         }
-        if bits & note::SHARE != 0 {
+        if bits & note::DISKS_GONE != 0 {
+            boot::tell_gone(&self.tree, bits);
+        }
+        if bits & (note::SHARE | note::DISKS | note::DISKS_GONE) != 0 {
             self.shared_answers();
+        }
+        if bits & (note::NET | note::NET_GONE) != 0 {
+            self.network(bits);
         }
         if bits & note::COM1 != 0 {
             self.console.input(&mut self.terminal, &mut self.fx);
@@ -334,6 +376,16 @@ impl Unixd {
             }
             self.perform();
         }
+    }
+
+    /// The network server has told something, or is gone.
+    fn network(&mut self, bits: u64) {
+        let Some(wire) = &mut self.wire else { return };
+        wire.receive(&mut self.sockets, &mut self.fx);
+        if bits & note::NET_GONE != 0 {
+            wire.gone(&mut self.sockets, &mut self.fx);
+        }
+        self.perform();
     }
 
     /// The kernel reports a fault that a process cannot handle itself.

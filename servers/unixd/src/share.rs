@@ -1,10 +1,11 @@
-//! A folder of the host, shown at `/share`.
+//! Files that others have: a folder of the host, shown at `/share`, and the file systems of disks, each with a server of its own.
 //!
 //! The host answers by messages of 9P2000.L ([`ninep`]) over a virtio device ([`drivers::share`]). Nothing of its files is
 //! kept here but numbers: each request asks again, so what others do to them is seen at once, and what they do to them
 //! in the middle of a request is an error.
 //!
 //! ```text
+//! link       the device, or the server of a disk
 //! exchange   asking without waiting: what was answered to a thread's request so far is told again
 //! nodes      what paths have led to, each with the host's number for it
 //! names      walking paths
@@ -15,23 +16,28 @@
 
 mod attributes;
 mod change;
+pub mod disk;
 mod exchange;
+mod link;
 mod names;
 mod nodes;
 mod open;
 
+pub use attributes::DEVICE;
 pub use exchange::UNANSWERED;
 pub use names::Way;
-pub use nodes::ROOT;
+pub use nodes::folder_of;
 pub use open::OpenFile;
 
 use crate::server::note;
 use crate::threads::Tid;
-use core::cell::RefCell;
+use alloc::boxed::Box;
+use core::cell::{Cell, RefCell};
 use drivers::share::Share as Device;
 use drivers::Slots;
 use exchange::Exchange;
 use libos::cmdline;
+use link::Link;
 use memfs::Cred;
 use ninep::{Attributes, Reply, Request};
 use nodes::Nodes;
@@ -51,12 +57,20 @@ struct Owner {
     gid: u32,
 }
 
+/// What is different about the two kinds.
+enum Origin {
+    /// A folder of the host, where one user has a name here.
+    Host(Owner),
+    /// A disk.
+    Disk(disk::Disk),
+}
+
 /// The folder.
 pub struct Share {
     parts: RefCell<Parts>,
-    owner: Owner,
+    origin: Origin,
     /// Nothing in it is changed from here.
-    pub read_only: bool,
+    read_only: Cell<bool>,
 }
 
 /// What changes.
@@ -66,7 +80,7 @@ struct Parts {
 }
 
 /// The folder, for a request of a thread.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Visit<'a> {
     share: &'a Share,
     tid: Tid,
@@ -80,7 +94,12 @@ impl Share {
     ///
     /// # Errors
     /// The device does not work, or its host does not speak this protocol; that has been said.
-    pub fn open(line: &str, words: [u64; 4], tsc_hz: u64) -> Result<Option<Share>, ()> {
+    pub fn open(
+        line: &str,
+        number: u32,
+        words: [u64; 4],
+        tsc_hz: u64,
+    ) -> Result<Option<Share>, ()> {
         let Some(how) = cmdline::option(line, "share") else { return Ok(None) };
         let id = |name| cmdline::number(line, name).unwrap_or(0) as u32;
         let owner = Owner { uid: id("share_uid"), gid: id("share_gid") };
@@ -100,13 +119,29 @@ impl Share {
         let device = device.map_err(|error| {
             libos::log!("unixd: the device of /share does not work: {error:?}");
         })?;
-        let mut exchange = Exchange::new(device);
+        let mut exchange = Exchange::new(Link::Host(Box::new(device)));
         let patience = tsc_hz.max(crate::clock::SECOND).saturating_mul(PATIENCE);
         let attributes = attach(&mut exchange, owner, patience).map_err(|error| {
             libos::log!("unixd: the host does not show the folder of /share: {error:?}");
         })?;
-        let parts = Parts { exchange, nodes: Nodes::new(attributes) };
-        Ok(Some(Share { parts: RefCell::new(parts), owner, read_only: how == "ro" }))
+        let parts = Parts { exchange, nodes: Nodes::new(number, attributes) };
+        let (parts, origin) = (RefCell::new(parts), Origin::Host(owner));
+        Ok(Some(Share { parts, origin, read_only: Cell::new(how == "ro") }))
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> u32 {
+        self.parts.borrow().nodes.root()
+    }
+
+    /// Its number among all of them.
+    pub fn folder(&self) -> u32 {
+        folder_of(self.root()) as u32
+    }
+
+    /// Is nothing in it changed from here?
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.get()
     }
 
     /// For a request of a thread.
@@ -169,7 +204,7 @@ fn attach(exchange: &mut Exchange, owner: Owner, patience: u64) -> Result<Attrib
         _ => Err(Errno::EPROTONOSUPPORT),
     })?;
     let root = nodes::ROOT_FID;
-    let attach = Request::Attach { fid: root, user: owner.uid };
+    let attach = Request::Attach { fid: root, user: owner.uid, name: b"" };
     exchange.wait(&attach, patience, |reply| match reply {
         Reply::File(_) => Ok(()),
         Reply::Refused(error) => Err(Errno(error)),

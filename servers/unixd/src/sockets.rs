@@ -1,20 +1,21 @@
-//! Local sockets. What they are is in the crate `sockets`; here are who waits for them, their names in the tree, and the
+//! Local sockets, and what they have in common with [those of the internet](crate::inet). What they are is in the crate `sockets`; here are who waits for them, their names in the tree, and the
 //! descriptions that are passed from one process to another.
 
 use crate::descs::{Desc, Heirs, Object};
 use crate::effects::Effects;
 use crate::nodes::Node;
+use crate::notify::FileEvent;
 use crate::open::Opening;
 use crate::pipes::broken;
 use crate::procs::Pid;
 use crate::threads::Tid;
-use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
+use crate::wait::{count, done, Call, Outcome, Tried, WaitersOf};
 use crate::watches::Source;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use credentials::Capability;
 use files::Claim;
 use memfs::{Attr, Ino};
+use notices::mask;
 use sockets::{Changes, Kind, Name, Number, Options, Received, Target, User, RIGHTS_MOST};
 use unixproto::files::{CWD, O_NONBLOCK, O_RDWR};
 use unixproto::ops::PipeEnds;
@@ -27,7 +28,7 @@ const USER_BYTES: usize = 12;
 /// Longest name: `sun_path`.
 const NAME_MOST: usize = 108;
 /// Bytes behind those that were received.
-const BEHIND: usize = 4 * RIGHTS_MOST + USER_BYTES + NAME_MOST;
+pub const BEHIND: usize = 4 * RIGHTS_MOST + USER_BYTES + FAMILY_BYTES + NAME_MOST;
 /// Least that `SO_SNDBUF` and `SO_RCVBUF` tell, and most.
 const BUFFER: core::ops::RangeInclusive<u64> = 2304..=425_984;
 
@@ -35,13 +36,15 @@ const BUFFER: core::ops::RangeInclusive<u64> = 2304..=425_984;
 #[derive(Default)]
 pub struct Sockets {
     pub all: sockets::Sockets,
-    waiters: BTreeMap<Number, Waiters>,
+    waiters: WaitersOf<Number>,
+    /// Those of the internet.
+    pub inet: crate::inet::Sockets,
 }
 
 impl Sockets {
     /// A thread waits for something to happen to a socket.
     pub fn wait(&mut self, number: Number, tid: Tid) {
-        self.waiters.entry(number).or_default().add(tid);
+        self.waiters.add(number, tid);
     }
 
     /// `POLL*` bits.
@@ -52,9 +55,7 @@ impl Sockets {
     /// Something has happened to sockets.
     pub fn told(&mut self, changes: Changes, fx: &mut Effects) {
         for (number, data) in changes {
-            if let Some(mut waiters) = self.waiters.remove(&number) {
-                waiters.drain().for_each(|tid| fx.wake(tid));
-            }
+            self.waiters.wake(&number, fx);
             fx.changed(Source::Socket(number), data);
         }
     }
@@ -72,6 +73,40 @@ fn socket_of(desc: &Desc) -> Result<Number, Errno> {
     match desc.object {
         Object::Socket(number) => Ok(number),
         _ => Err(Errno::ENOTSOCK),
+    }
+}
+
+/// The path, or the abstract name, of an address: what follows the family, if that is the local one.
+fn text_of(address: &[u8]) -> Result<&[u8], Errno> {
+    match address.split_first_chunk() {
+        Some((&family, text)) if text.len() <= NAME_MOST => {
+            match u16::from_ne_bytes(family) == AF_UNIX {
+                true => Ok(text),
+                false => Err(Errno::EINVAL),
+            }
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Which directions `shutdown` ends: what is received, what is sent.
+pub fn directions(how: u32) -> Result<(bool, bool), Errno> {
+    match how {
+        SHUT_RD => Ok((true, false)),
+        SHUT_WR => Ok((false, true)),
+        SHUT_RDWR => Ok((true, true)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// What came of `recv`, for `read`.
+pub fn just_counted(outcome: Outcome) -> Tried {
+    match outcome {
+        Outcome::Done(words) => {
+            let received = <unixproto::ops::Received as unixproto::Reply>::decode(&words)?;
+            count(received.count as usize)
+        }
+        outcome => Ok(outcome),
     }
 }
 
@@ -103,7 +138,7 @@ impl Opening<'_> {
     /// Who the caller is, as others are told.
     fn user(&self) -> Result<User, Errno> {
         let pid = self.caller.pid;
-        let who = self.procs.get(pid)?.who;
+        let who = &self.procs.get(pid)?.who;
         Ok(User { pid, uid: who.users.effective, gid: who.groups.effective })
     }
 
@@ -113,12 +148,21 @@ impl Opening<'_> {
     }
 
     /// The caller waits for a socket.
-    fn wait_for(&mut self, number: Number, (now, ns): (bool, u64), call: &Call) -> Tried {
-        if now || call.late {
-            return Err(Errno::EAGAIN);
-        }
+    fn wait_for(&mut self, number: Number, times: (bool, u64), call: &Call) -> Tried {
+        let waits = self.for_so_long(times, call)?;
         self.handles.sockets.wait(number, self.caller.tid);
-        Ok(Outcome::Block(if ns == 0 { 0 } else { self.handles.clock.deadline(ns) }))
+        Ok(waits)
+    }
+
+    /// A request waits, for so many nanoseconds (0: for ever), unless it is to be answered `now`.
+    ///
+    /// # Errors
+    /// `EAGAIN`: it does not, or has.
+    pub fn for_so_long(&self, (now, ns): (bool, u64), call: &Call) -> Tried {
+        match now || call.late {
+            true => Err(Errno::EAGAIN),
+            false => Ok(Outcome::Block(if ns == 0 { 0 } else { self.handles.clock.deadline(ns) })),
+        }
     }
 
     /// Makes a description of a socket that nobody has.
@@ -129,6 +173,9 @@ impl Opening<'_> {
 
     /// `socket`.
     pub fn make_socket(&mut self, op: op::Socket) -> Tried {
+        if op.domain != AF_UNIX.into() {
+            return self.make_inet(op);
+        }
         self.room(1)?;
         let (kind, user) = (kind_of(op.kind)?, self.user()?);
         let number = self.handles.sockets.all.make(kind, user)?;
@@ -174,6 +221,7 @@ impl Opening<'_> {
             return Err(Errno::ENOENT);
         }
         let Node::Mem(dir) = found.parent else { return Err(Errno::EPERM) };
+        self.handles.tree.may_write(found.above)?;
         if self.stock.has_no_names(self.cred().uid) {
             return Err(Errno::ENOSPC);
         }
@@ -181,6 +229,8 @@ impl Opening<'_> {
             Attr { mode: op.mode & 0o777, cred: self.cred(), now: self.handles.clock.wall() };
         let names = self.handles.tree.files_mut().names_mut();
         let ino = names.create(dir, &found.name, memfs::Node::Socket, attr)?;
+        let created = || FileEvent::of_name(mask::CREATE, dir, &found.name, false);
+        self.handles.fx.observe(created);
         self.handles.tree.hold(Node::Mem(ino));
         let mut text = path(&address).to_vec();
         text.push(0);
@@ -193,11 +243,10 @@ impl Opening<'_> {
     }
 
     fn address(&self, call: &Call) -> Result<Vec<u8>, Errno> {
-        let address = self.procs.a(self.caller, call)?;
-        match address.len() <= NAME_MOST {
-            true => Ok(address),
-            false => Err(Errno::EINVAL),
-        }
+        let mut address = self.procs.a(self.caller, call)?;
+        text_of(&address)?;
+        address.drain(..FAMILY_BYTES);
+        Ok(address)
     }
 
     /// The socket at an address.
@@ -209,7 +258,7 @@ impl Opening<'_> {
         let node = self.view()?.walk(CWD, path(address), true)?.existing()?;
         let Node::Mem(ino) = node else { return Err(Errno::ECONNREFUSED) };
         let inode = self.names().get(ino)?;
-        inode.permits(self.cred(), memfs::WRITE)?;
+        inode.permits(&self.cred(), memfs::WRITE)?;
         match inode.node {
             memfs::Node::Socket => all.of_file(ino.0.into()),
             _ => Err(Errno::ECONNREFUSED),
@@ -219,12 +268,15 @@ impl Opening<'_> {
     /// `connect`.
     pub fn connect(&mut self, call: &Call, op: op::Connect) -> Tried {
         let (number, now) = self.socket(op.desc)?;
-        let address = self.address(call)?;
         let mut changes = Changes::new();
-        if address.is_empty() {
+        if self.procs.a(self.caller, call)?.starts_with(&AF_UNSPEC.to_ne_bytes()) {
             self.handles.sockets.all.unfollow(number, &mut changes)?;
             self.told(changes);
             return done(());
+        }
+        let address = self.address(call)?;
+        if address.is_empty() {
+            return Err(Errno::EINVAL);
         }
         let kind = self.handles.sockets.all.kind(number)?;
         let (to, user) = (self.named(&address, kind)?, self.user()?);
@@ -286,8 +338,18 @@ impl Opening<'_> {
         };
         let target = match op.to {
             false => Target::Peer,
-            true if address.is_empty() || address.len() > NAME_MOST => return Err(Errno::EINVAL),
-            true => Target::One(self.named(address, self.handles.sockets.all.kind(number)?)?),
+            true => match self.handles.sockets.all.kind(number)? {
+                Kind::Stream if self.handles.sockets.all.name(number, true).is_ok() => {
+                    return Err(Errno::EISCONN);
+                }
+                Kind::Stream => return Err(Errno::EOPNOTSUPP),
+                Kind::Datagram => match text_of(address)? {
+                    [] => return Err(Errno::EINVAL),
+                    text => Target::One(self.named(text, Kind::Datagram)?),
+                },
+                // It is not looked at.
+                Kind::Packets => Target::Peer,
+            },
         };
         let pid = self.caller.pid;
         for &id in &rights {
@@ -392,6 +454,7 @@ impl Opening<'_> {
             [pid, uid, gid].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         }
         if let Some(name) = from {
+            bytes.extend_from_slice(&AF_UNIX.to_ne_bytes());
             bytes.extend_from_slice(&name.text);
         }
         self.procs.put(self.caller, &bytes)?;
@@ -407,32 +470,22 @@ impl Opening<'_> {
     /// Reads, for `read`.
     pub fn read_socket(&mut self, call: &Call, desc: u32, bytes: usize) -> Tried {
         let op = op::Receive { desc, bytes: bytes as u32, flags: 0, rights: 0 };
-        match self.receive(call, op)? {
-            Outcome::Done(words) => {
-                let received = <unixproto::ops::Received as unixproto::Reply>::decode(&words)?;
-                count(received.count as usize)
-            }
-            outcome => Ok(outcome),
-        }
+        just_counted(self.receive(call, op)?)
     }
 
     /// `getsockname`, `getpeername`.
     pub fn socket_name(&mut self, op: op::SocketName) -> Tried {
         let (number, _) = self.socket(op.desc)?;
         let name = self.handles.sockets.all.name(number, op.peer)?;
-        self.procs.put(self.caller, name)?;
+        let name = [&AF_UNIX.to_ne_bytes(), name].concat();
+        self.procs.put(self.caller, &name)?;
         count(name.len())
     }
 
     /// `shutdown`.
     pub fn shut_down(&mut self, op: op::ShutDown) -> Tried {
         let (number, _) = self.socket(op.desc)?;
-        let how = match op.how {
-            SHUT_RD => (true, false),
-            SHUT_WR => (false, true),
-            SHUT_RDWR => (true, true),
-            _ => return Err(Errno::EINVAL),
-        };
+        let how = directions(op.how)?;
         let mut changes = Changes::new();
         self.handles.sockets.all.shut_down(number, how, &mut changes)?;
         self.told(changes);
@@ -441,7 +494,6 @@ impl Opening<'_> {
 
     /// `getsockopt`.
     pub fn socket_option(&mut self, op: op::GetSocketOption) -> Tried {
-        const UNIX: u64 = 1;
         let (number, _) = self.socket(op.desc)?;
         let all = &mut self.handles.sockets.all;
         let options = all.options(number)?;
@@ -460,7 +512,7 @@ impl Opening<'_> {
                 Kind::Packets => SOCK_SEQPACKET.into(),
             },
             SO_ERROR => all.take_error(number)?.map_or(0, |error| error.0.into()),
-            SO_DOMAIN => UNIX,
+            SO_DOMAIN => AF_UNIX.into(),
             SO_PROTOCOL => 0,
             SO_ACCEPTCONN => all.listens(number)?.into(),
             SO_PASSCRED => options.tells_user.into(),
@@ -470,7 +522,7 @@ impl Opening<'_> {
             SO_RCVTIMEO => options.receive_ns,
             SO_RCVLOWAT | SO_SNDLOWAT => 1,
             option if is_flag(option) => options.flags >> option & 1,
-            _ => return Err(Errno::ENOPROTOOPT),
+            option => return Err(unknown(option)),
         };
         self.procs.put(self.caller, &value.to_le_bytes())?;
         count(size_of_val(&value))
@@ -495,10 +547,18 @@ impl Opening<'_> {
                 let flags = if op.value != 0 { before.flags | bit } else { before.flags & !bit };
                 Options { flags, ..before }
             }
-            _ => return Err(Errno::ENOPROTOOPT),
+            option => return Err(unknown(option)),
         };
         self.handles.sockets.all.set_options(number, options)?;
         done(())
+    }
+}
+
+/// The error of an option that there is not, here or at any other level.
+fn unknown(option: u32) -> Errno {
+    match option < 1 << 16 {
+        true => Errno::ENOPROTOOPT,
+        false => Errno::EOPNOTSUPP,
     }
 }
 

@@ -181,11 +181,18 @@ fn release_nodes(most: usize) -> bool {
 fn refusal(any: &Any) -> Option<Errno> {
     match any {
         Any::Mkdir(_) | Any::Mknod(_) | Any::Link(_) | Any::Symlink(_) => Some(Errno::ENOSPC),
-        Any::MemFile(_) | Any::OwnMemory(_) | Any::Heir(_) => Some(Errno::ENOSPC),
+        // Much memory goes to the disk through it.
+        Any::OwnMemory(op) if op.relieves => Some(Errno::ENOMEM),
+        Any::MemFile(_) | Any::MemFd(_) | Any::OwnMemory(_) | Any::OwnMore(_) | Any::Heir(_) => {
+            Some(Errno::ENOSPC)
+        }
+        Any::MapSealable(_) | Any::OpenMessages(_) | Any::QueueSend(_) => Some(Errno::ENOMEM),
         Any::Open(_) | Any::Pipe(_) => Some(Errno::ENFILE),
         Any::SetLock(_) => Some(Errno::ENOLCK),
         Any::Fork(_) | Any::Thread(_) => Some(Errno::EAGAIN),
-        Any::Watch(_) => Some(Errno::ENOMEM),
+        Any::Watch(_) | Any::SetGroups(_) | Any::Bequeath(_) | Any::Succeed(_) => {
+            Some(Errno::ENOMEM)
+        }
         Any::FileExtent(op) if op.write => Some(Errno::ENOMEM),
         _ => None,
     }

@@ -1,5 +1,6 @@
 //! What the server knows of the machine and the session as a whole.
 
+use crate::spaces::Numbers;
 use crate::wait::{done, Tried};
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub struct System {
     ram: u64,
     /// Memory that the next boot finds as it is left.
     persistent: Option<PersistentMemory>,
+    /// Bytes of the library's file.
+    library: u64,
     /// The argument block of the first process.
     args: Vec<u8>,
     /// Descriptions 0, 1 and 2 of the first process.
@@ -29,6 +32,8 @@ pub struct System {
     refused: BTreeMap<(u64, u32), u64>,
     /// Wait status of the first process, once it has ended.
     ended: Option<u32>,
+    /// Numbers of name spaces.
+    numbers: Numbers,
 }
 
 impl System {
@@ -43,6 +48,18 @@ impl System {
     /// All RAM, bytes.
     pub fn ram(&self) -> u64 {
         self.ram
+    }
+    /// Numbers of name spaces.
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+    /// The library's file has so many bytes.
+    pub fn set_library(&mut self, bytes: u64) {
+        self.library = bytes;
+    }
+    /// Bytes of the library's file.
+    pub fn library(&self) -> u64 {
+        self.library
     }
     /// What the first process begins with.
     pub fn set_first(&mut self, args: Vec<u8>, stdio: [u32; 3]) {

@@ -5,6 +5,7 @@ use crate::console::Console;
 use crate::descs::{Descs, Object};
 use crate::effects::Effects;
 use crate::lines::{Controls, Line, LineId};
+use crate::notify::Instances;
 use crate::pipes::{broken, Pipes};
 use crate::procs::{Pid, Procs, FIRST};
 use crate::ptys::{packet, Ptys};
@@ -16,9 +17,11 @@ use crate::wait::{count, Call, Outcome, Tried};
 use crate::watches::Source;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::Capability;
 use tty::{Input, Termios, Tty, Winsize, TOSTOP};
 use unixproto::files::*;
 use unixproto::signals::*;
+use unixproto::sockets::{device_shape, SIOCGIFCONF};
 use unixproto::tty::*;
 use unixproto::{op, Errno};
 
@@ -244,6 +247,7 @@ pub struct TtyOps<'a> {
     pub descs: &'a Descs,
     pub pipes: &'a Pipes,
     pub sockets: &'a Sockets,
+    pub notify: &'a Instances,
     pub clock: &'a mut Clock,
     pub fx: &'a mut Effects,
     pub caller: Speaker,
@@ -474,6 +478,10 @@ impl TtyOps<'_> {
     /// Input and output control.
     pub fn ioctl(&mut self, pid: Pid, call: &Call, op: op::Ioctl) -> Tried {
         let desc = self.descs.of(pid, op.desc)?;
+        let is_socket = matches!(desc.object, Object::Socket(_) | Object::Inet(_));
+        if is_socket && (op.command == SIOCGIFCONF || device_shape(op.command).is_some()) {
+            return self.device_request(pid, call, op);
+        }
         let (waiting, end) = match desc.object {
             Object::Tty(id, _) => {
                 if self.terminal.has_hung_up(id) {
@@ -489,6 +497,8 @@ impl TtyOps<'_> {
             Object::Stream(_) => (0, None),
             Object::Pipe(pipe, _) => (self.pipes.length(pipe), None),
             Object::Socket(number) => (self.sockets.all.unread(number)?, None),
+            Object::Notices(number) => (self.notify.unread(number), None),
+            Object::Inet(number) => (self.sockets.inet.all.unread(number)?, None),
             Object::Path(_) => return Err(Errno::EBADF),
             _ => return Err(Errno::ENOTTY),
         };
@@ -505,6 +515,14 @@ impl TtyOps<'_> {
             LineId::Pty(number) if is_master => self.master_control(number, pid, op, &input),
             _ => self.tty_control((id, false), pid, op, &input),
         }
+    }
+
+    /// A request about interfaces, by a socket of any kind.
+    fn device_request(&mut self, pid: Pid, call: &Call, op: op::Ioctl) -> Tried {
+        let input = self.procs.a(self.caller, call)?;
+        let may_change = self.procs.get(pid)?.who.has(Capability::NetAdmin);
+        let told = self.sockets.inet.all.device_request(op.command, &input, may_change)?;
+        self.give(&told)
     }
 
     fn give(&mut self, bytes: &[u8]) -> Tried {
@@ -564,7 +582,13 @@ impl TtyOps<'_> {
                 let bytes = line.tty.termios().to_bytes();
                 self.give(&bytes)
             }
-            TCSETS | TCSETSW | TCSETSF => self.set_termios(id, pid, op.command, input),
+            TCGETA => {
+                let bytes = line.tty.termios().to_termio();
+                self.give(&bytes)
+            }
+            TCSETS | TCSETSW | TCSETSF | TCSETA | TCSETAW | TCSETAF => {
+                self.set_termios(id, pid, op.command, input)
+            }
             TIOCGWINSZ => {
                 let bytes = line.tty.winsize.to_bytes();
                 self.give(&bytes)
@@ -614,13 +638,19 @@ impl TtyOps<'_> {
 
     fn set_termios(&mut self, id: LineId, pid: Pid, command: u32, input: &[u8]) -> Tried {
         self.check(id, pid, SIGTTOU)?;
-        let bytes = input.try_into().map_err(|_| Errno::EINVAL)?;
         let (line, _) = self.terminal.line_mut(id)?;
-        if command == TCSETSF {
+        let new = match command {
+            TCSETA | TCSETAW | TCSETAF => {
+                let bytes = input.try_into().map_err(|_| Errno::EINVAL)?;
+                line.tty.termios().with_termio(bytes)
+            }
+            _ => Termios::from_bytes(input.try_into().map_err(|_| Errno::EINVAL)?),
+        };
+        if matches!(command, TCSETSF | TCSETAF) {
             line.tty.flush_input();
         }
         let (stopped, usual) = (line.tty.is_stopped(), line.tty.has_usual_flow_keys());
-        line.tty.set_termios(Termios::from_bytes(bytes));
+        line.tty.set_termios(new);
         match id {
             LineId::Console => self.terminal.wake(false, self.fx),
             LineId::Pty(number) => {

@@ -6,6 +6,7 @@
 
 use crate::caps::Slots;
 use crate::cputime::CpuTime;
+use crate::homes::{Runner, Unit};
 use crate::life::Life;
 use crate::procs::*;
 use crate::signals::UNSTOPPABLE;
@@ -14,7 +15,6 @@ use crate::wait::{done, Blocked, Call, Outcome, Tried};
 use crate::window::Session;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-use libos::{invoke, op as kop, Cap};
 use memfs::Shown;
 use smallvec::SmallVec;
 use unixproto::ops::Process;
@@ -32,12 +32,22 @@ pub struct Thread {
     pub leader: Pid,
     /// What it speaks with.
     pub voice: Voice,
-    /// Its dispatcher.
+    /// Its dispatcher, or a copy of one of another core.
     pub dispatcher: Slots,
+    /// What the stand-in there knows that by.
+    pub unit: Option<Unit>,
     /// What it waits for.
     pub blocked: Option<Blocked>,
     /// Its name, for `/proc`.
     pub name: Vec<u8>,
+}
+
+impl Thread {
+    /// What runs it.
+    #[inline]
+    pub fn runner(&self) -> Runner {
+        Runner { dispatcher: self.dispatcher.first(), unit: self.unit }
+    }
 }
 
 /// A path. Most are so short that they need no memory of their own.
@@ -125,6 +135,11 @@ impl Procs {
             Shown::To(pid) => _ = self.get(pid).map(hide),
             Shown::Many => self.iter().for_each(hide),
         }
+    }
+    /// Nobody knows the size of any file without asking.
+    pub fn hide_all(&self) {
+        let sessions = self.iter().filter_map(|proc| proc.session().ok());
+        sessions.for_each(|session| session.files().clear());
     }
     /// The process of a thread.
     pub fn thread_of(&self, tid: Tid) -> Tried {
@@ -223,16 +238,16 @@ impl Life<'_> {
         self.give_up(tid);
         self.trace_gone(tid, self.procs.get(self.procs.leader(tid)).map_or(0, |proc| proc.status));
         let Some(thread) = self.procs.remove_thread(tid) else { return };
-        let dispatcher = thread.dispatcher.first();
+        let runner = thread.runner();
         // It does not run any more from here on.
-        let _ = invoke(dispatcher, kop::Suspend {});
-        let used = CpuTime::of(dispatcher, self.clock);
+        runner.suspend();
+        let used = CpuTime::of(runner.dispatcher, self.clock);
         if let Ok(proc) = self.procs.get_mut(thread.leader) {
             proc.threads.retain(|&other| other != tid);
             proc.cpu += used;
         }
-        let Thread { voice, dispatcher, .. } = *thread;
-        self.voices.end_thread(voice, dispatcher);
+        let Thread { voice, dispatcher, unit, .. } = *thread;
+        self.voices.end_thread(voice, dispatcher, unit);
     }
 
     /// Takes all threads of a process apart but the first.
@@ -295,9 +310,8 @@ impl Life<'_> {
                 false => self.interrupt(tid),
             };
         }
-        if let Some(dispatcher) = self.procs.dispatcher_of(tid) {
-            // A dispatcher that has just ended needs no notification.
-            let _ = dispatcher.notify(NOTE_SIGNAL);
+        if let Some(runner) = self.procs.runner_of(tid) {
+            runner.notify(NOTE_SIGNAL);
         }
     }
 }

@@ -9,7 +9,7 @@
 use crate::exits::honest;
 use crate::life::Life;
 use crate::nodes::Node;
-use crate::procfs::ProcNode;
+use crate::procfs::{self, ProcNode};
 use crate::procs::{Pid, State, INIT};
 use crate::signals::from_kernel;
 use crate::threads::Tid;
@@ -17,7 +17,6 @@ use crate::tracees::{Asked, Info, Phase, Tracee};
 use crate::wait::{count, done, Call, Outcome, Tried};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
-use libos::Cap;
 use unixproto::ops::TraceCommand;
 use unixproto::session::{DATA_BYTES, NOTE_TRACE};
 use unixproto::signals::*;
@@ -109,9 +108,8 @@ impl Life<'_> {
     /// Makes a thread look at its header, whatever it does.
     fn stir_tracee(&mut self, tid: Tid) {
         self.interrupt(tid);
-        if let Some(dispatcher) = self.procs.dispatcher_of(tid) {
-            // A dispatcher that has just ended needs no notification.
-            let _ = dispatcher.notify(NOTE_TRACE);
+        if let Some(runner) = self.procs.runner_of(tid) {
+            runner.notify(NOTE_TRACE);
         }
     }
 
@@ -421,7 +419,7 @@ impl Life<'_> {
     }
 
     /// Has a thread of another process do something about its memory.
-    fn ask_process(
+    pub fn ask_process(
         &mut self,
         call: &Call,
         leader: Pid,
@@ -446,17 +444,24 @@ impl Life<'_> {
         &mut self,
         call: &mut Call,
         op: op::MemoryFile,
-        (node, started): (Node, u64),
+        (node, memory): (Node, u64),
     ) -> Tried {
         let Node::Proc(ProcNode::File(leader, _)) = node else { return Err(Errno::EBADF) };
-        let there = self.procs.live(leader).is_ok_and(|proc| proc.started == started);
+        let there = self.procs.live(leader).is_ok_and(|proc| proc.memory() == memory);
         if !there {
+            return Err(Errno::ESRCH);
+        }
+        let told = procfs::told(node);
+        let (what, data) = match (told, op.write) {
+            (None, true) => (command::WRITE, self.procs.a(self.caller, call)?),
+            (None, false) => (command::READ, Vec::new()),
+            (Some(what), false) => (what, Vec::new()),
+            (Some(_), true) => return Err(Errno::EIO),
+        };
+        if told.is_some() && self.server_of(leader).is_none() {
+            // A reader of all processes' texts is not to fail because one of them cannot tell it now.
             return count(0);
         }
-        let (what, data) = match op.write {
-            true => (command::WRITE, self.procs.a(self.caller, call)?),
-            false => (command::READ, Vec::new()),
-        };
         self.ask_process(call, leader, (what, op.address, op.bytes), &data)
     }
 
@@ -549,6 +554,17 @@ impl Life<'_> {
         (tracee.phase, tracee.news) = (Phase::Ended, Some(status));
         let (code, value) = end_of_child(status);
         self.tell_tracer(tid, code, value);
+    }
+
+    /// A process goes on as another program, with another header: what was asked of the memory before is not for this one to
+    /// answer.
+    pub fn trace_anew(&mut self, pid: Pid) {
+        if let Some(asked) = self.procs.tracees.asked.remove(&pid) {
+            self.fx.wake(asked.by);
+        }
+        let of_its: Vec<Tid> = self.procs.tracees.asked_by(pid).collect();
+        of_its.into_iter().for_each(|tid| self.asked_enough(tid));
+        self.show_trace(pid, 0);
     }
 
     /// A tracer has ended: those that it traced go on, or end if it wanted that.

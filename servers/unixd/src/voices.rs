@@ -5,6 +5,7 @@
 use crate::caps::{errno, mint, Slots};
 use crate::domains::Domain;
 use crate::ending::Ending;
+use crate::homes::{self, Unit};
 use crate::procs::Pid;
 use crate::server::SCRATCH;
 use crate::stock::Stock;
@@ -13,9 +14,11 @@ use crate::unclaimed::{Answer, Unclaimed};
 use crate::window::{Session, Sessions};
 use abi::slots::SELF_EP;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use authority::{Badge, Badges, Parts};
 use libos::{Cap, CapAddr, Rights};
+use unixproto::home::Errand;
 use unixproto::Errno;
 
 /// Rights of this server to an endpoint with a badge: it revokes it.
@@ -60,6 +63,8 @@ pub struct Voices {
     sessions: Sessions,
     /// What is being taken apart, boxed so that much of it takes little room in one piece.
     ending: VecDeque<Going>,
+    /// What stand-ins are taking apart.
+    elsewhere: BTreeMap<Unit, Box<Ending>>,
 }
 
 /// What goes bit by bit.
@@ -110,19 +115,57 @@ impl Voices {
     pub fn end_process(&mut self, pid: Pid, parts: (Option<Voice>, Option<Domain>)) -> Ending {
         Ending::of_process(&mut self.badges, pid, parts)
     }
-    /// Takes something back, bit by bit.
-    pub fn take_back(&mut self, ending: Ending) {
-        self.ending.push_back(Going::Ending(Box::new(ending)));
-    }
-    /// Takes back what a thread had.
-    pub fn end_thread(&mut self, voice: Voice, dispatcher: Slots) {
-        let ending = Ending::of_thread(&mut self.badges, voice, dispatcher);
+    /// Takes back what a process had that goes on with something new. Nobody speaks under the old badge from here on.
+    pub fn end_former(&mut self, voice: Voice, domain: Option<Domain>) {
+        let ending = Ending::of_former(&mut self.badges, voice, domain);
         self.take_back(ending);
     }
-    /// Returns `true` if nothing is to be taken back.
+    /// Takes something back, bit by bit. What is on another core goes there first.
+    pub fn take_back(&mut self, ending: Ending) {
+        let ending = Box::new(ending);
+        match ending.unit().filter(|unit| homes::has(unit.core)) {
+            Some(unit) => {
+                ending.drop_copy();
+                homes::errand(unit.core, Errand::End(unit.number));
+                self.elsewhere.insert(unit, ending);
+            }
+            None => self.ending.push_back(Going::Ending(ending)),
+        }
+    }
+    /// Nothing of a unit is left on its core.
+    pub fn has_gone(&mut self, unit: Unit) {
+        if let Some(ending) = self.elsewhere.remove(&unit) {
+            self.ending.push_back(Going::Ending(ending));
+        }
+    }
+    /// There is no stand-in on a core any more, and with it all its dispatchers have gone.
+    pub fn core_gone(&mut self, core: u32) {
+        let units = self.elsewhere.keys().filter(|unit| unit.core == core);
+        for unit in units.copied().collect::<Vec<_>>() {
+            self.has_gone(unit);
+        }
+    }
+    /// Takes back what a thread had.
+    pub fn end_thread(&mut self, voice: Voice, dispatcher: Slots, unit: Option<Unit>) {
+        let ending = Ending::of_thread(&mut self.badges, voice, (dispatcher, unit));
+        self.take_back(ending);
+    }
+    /// Returns `true` if there is nothing to be taken back at the moment.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.ending.is_empty()
+    }
+    /// Returns `true` if nothing is to be taken back, wherever it is.
+    pub fn is_over(&self) -> bool {
+        self.ending.is_empty() && self.elsewhere.is_empty()
+    }
+    /// The endpoint of the stand-in of a core.
+    pub fn of_standin(&mut self, core: u32) -> Result<Slots, Errno> {
+        let endpoint = Slots::new(1)?;
+        let speaker = Speaker { pid: homes::STANDIN, tid: core };
+        let badge = self.badges.give(speaker).ok_or(Errno::EAGAIN)?;
+        SELF_EP.mint_badged(endpoint.first(), SERVER, badge.number()).map_err(errno)?;
+        Ok(endpoint)
     }
     /// Deletes what nobody took, bit by bit.
     #[cold]

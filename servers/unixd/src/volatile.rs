@@ -5,6 +5,7 @@ use crate::caps::{errno, Slots};
 use crate::morsels::{errno_of, Morsel};
 use crate::server::RAM;
 use crate::stock::left_by;
+use crate::swap::{self, Disk};
 use abi::layout::PAGE;
 use abi::slots::MEMD;
 use alloc::collections::BTreeMap;
@@ -31,6 +32,17 @@ const ABOVE: u64 = 4 << 30;
 const FEW: u64 = 64 * PAGE;
 /// How often memory is asked for that lies where the pool can have some.
 const TRIES: u32 = 16;
+
+/// Slots begin at a multiple of this, counted from the first page that is described.
+const SLOTS_AT: u64 = 16 << 20;
+/// Where pages can leave, this part of the memory is left to what cannot.
+const LEFT_TO_FRAMES: u64 = 16;
+/// Where pages can leave, so many chunks stay.
+const FEWEST: usize = 2;
+/// Bytes that are kept free for tables of what is shown.
+const KEPT: u64 = 16 * PAGE;
+/// Pages that leave when there is no memory.
+const LEAVE: u64 = 256;
 
 /// The pool, for who asks how much is free in it.
 static POOL: AtomicU32 = AtomicU32::new(0);
@@ -64,6 +76,8 @@ pub struct VolatilePool {
     next: u32,
     /// Memory that is left to small pages by those who did not ask for large ones, in bytes.
     left_to_small: u64,
+    /// Memory that is left to what cannot leave, where pages can, in bytes.
+    left_to_frames: u64,
 }
 
 /// So many times [`CHUNK`] of RAM. Slots one by one: a row of them might need a new node.
@@ -90,21 +104,39 @@ fn end_of(ram: u64) -> u64 {
 
 impl VolatilePool {
     /// A pool for a machine with so much memory.
-    pub fn new(ram: u64) -> Result<VolatilePool, Status> {
+    pub fn new(ram: u64, disk: Option<Disk>) -> Result<VolatilePool, Status> {
         let slots = || Slots::new(1).map_err(|_| Status::NoSlot);
         let pool = slots()?;
         let end = end_of(ram).next_multiple_of(CHUNK);
-        let own = end.saturating_sub(LOW).div_ceil(DESCRIBED).max(1);
-        let pages = end.min(own * DESCRIBED) / PAGE;
+        // Slots are described as pages are, behind all memory.
+        let slots_of = |disk: &Disk| disk.slots() * PAGE + SLOTS_AT;
+        let slot_bytes = disk.as_ref().map_or(0, slots_of);
+        let own = (end.saturating_sub(LOW) + slot_bytes).div_ceil(DESCRIBED).max(1);
+        let pages = end.min(own * DESCRIBED - slot_bytes) / PAGE;
+        let first = end - pages * PAGE;
+        let first_slot = (pages * PAGE).next_multiple_of(SLOTS_AT) / PAGE;
+        let all = disk.as_ref().map_or(pages, |disk| first_slot + disk.slots());
         memd::alloc(MEMD, own * CHUNK, CHUNK, memd::near(libos::upcall::own_frame()), RAM)?;
         let made = RAM.retype(CapType::Pool, 0, own * CHUNK, 1, pool.first());
         RAM.discard();
         made?;
-        pool.first().format_volatile(end - pages * PAGE, pages)?;
+        pool.first().format_volatile(first, all)?;
         POOL.store(pool.first().0, Relaxed);
+        let left_to_frames = if disk.is_some() { ram / LEFT_TO_FRAMES } else { 0 };
+        if let Some(disk) = disk {
+            disk.begin(pool.first(), first_slot)?;
+        }
         let (chunks, unusable) = (BTreeMap::new(), Vec::new());
         // Memory comes with the first file that needs any.
-        Ok(VolatilePool { pool, chunks, unusable, next: FIRST, left_to_small: ram / 2 })
+        let left_to_small = ram / 2;
+        let mut volatile =
+            VolatilePool { pool, chunks, unusable, next: FIRST, left_to_small, left_to_frames };
+        if left_to_frames > 0 {
+            // When memory is short there may be none of this size.
+            volatile.add_chunks(FEWEST as u32).map_err(|_| Status::NoMemory)?;
+            volatile.unusable.clear();
+        }
+        Ok(volatile)
     }
 
     fn cap(&self) -> CapAddr {
@@ -135,8 +167,11 @@ impl VolatilePool {
     /// More memory for a user, who leaves some to others.
     #[cold]
     pub fn grow(&mut self, user: u32) -> Result<(), Errno> {
+        // A little must be here for pages to leave through.
+        let is_little = self.chunks.len() < FEWEST;
+        let left = left_by(user).max(if is_little { 0 } else { self.left_to_frames });
         let has = |count| {
-            let bytes = u64::from(count) * CHUNK + left_by(user);
+            let bytes = u64::from(count) * CHUNK + left;
             memd::has(MEMD, bytes).unwrap_or(false)
         };
         let next = self.next;
@@ -144,10 +179,15 @@ impl VolatilePool {
         // Much only where there is plenty.
         let grown = match next > 1 && has(4 * next) && self.add_chunks(next).is_ok() {
             true => Ok(()),
-            false if has(1) => self.add_chunks(1),
+            // What is free may be in many pieces.
+            false if has(1) && self.add_chunks(1).is_ok() => Ok(()),
+            false if swap::reclaim(LEAVE) > 0 => Ok(()),
             false => Err(Errno::ENOSPC),
         };
         self.unusable.clear();
+        if grown.is_ok() {
+            swap::has_grown();
+        }
         grown
     }
 
@@ -160,7 +200,8 @@ impl VolatilePool {
     pub fn give_back(&mut self) {
         FREED.store(0, Relaxed);
         self.next = FIRST;
-        while self.space().is_ok_and(|(free, _)| free >= 2 * CHUNK) {
+        let least = if swap::is_there() { FEWEST } else { 0 };
+        while self.chunks.len() > least && self.space().is_ok_and(|(free, _)| free >= 2 * CHUNK) {
             match self.cap().remove_chunk() {
                 // The memory server has it when its capability is gone.
                 Ok(Some(address)) => drop(self.chunks.remove(&address)),
@@ -198,6 +239,41 @@ impl VolatilePool {
     /// An object of so many zeros, of which there is to be memory for the first bytes, if possible.
     pub fn make(&mut self, bytes: u64, needed: u64, user: u32) -> Result<Morsel, Errno> {
         self.with_room(user, |pool| Morsel::volatile(pool, bytes, needed))
+    }
+
+    /// Brings in a page of an object that has left memory. `false`: it has not.
+    pub fn bring_in(&mut self, object: CapAddr, page: u64, user: u32) -> Result<bool, Errno> {
+        if !swap::is_there() {
+            return Ok(false);
+        }
+        loop {
+            match swap::bring_in(object, page) {
+                Err(Errno::ENOSPC) => self.grow(user)?,
+                done => return done,
+            }
+        }
+    }
+
+    /// Has pages leave until so much memory has gone back, or nothing is left that can. Chunks go back whole, so it may take many.
+    pub fn make_memory(&mut self, bytes: u64) -> bool {
+        let had = |bytes| memd::has(MEMD, bytes).unwrap_or(false);
+        let wanted = bytes.saturating_add(CHUNK);
+        while swap::is_there() && self.chunks.len() > FEWEST && !had(wanted) {
+            let left = swap::reclaim(LEAVE);
+            if let Ok(Some(address)) = self.cap().remove_chunk() {
+                self.chunks.remove(&address);
+            } else if left == 0 {
+                break;
+            }
+        }
+        had(bytes)
+    }
+
+    /// Has some pages leave if there are few: it is not told whether there are any then.
+    pub fn keep_some(&mut self) {
+        if !self.chunks.is_empty() && self.space().is_ok_and(|(free, _)| free < KEPT) {
+            let _ = self.grow(0);
+        }
     }
 
     /// Makes pages of an object, as far as there is memory for a user.

@@ -5,9 +5,11 @@
 //! may be woken for nothing, which costs a little and changes nothing.
 
 use crate::clock::Due;
+use crate::effects::Effects;
 use crate::life::Life;
 use crate::procs::{Pid, Procs};
 use crate::threads::Tid;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use libos::ipc::Caps;
 use libos::{Place, Status};
@@ -85,9 +87,36 @@ impl Waiters {
             self.0.push(tid);
         }
     }
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Tid> + '_ {
+        self.0.iter().copied()
+    }
     /// All of them, one by one, no longer waiting. Their room stays for the next ones.
     pub fn drain(&mut self) -> impl Iterator<Item = Tid> + '_ {
         self.0.drain(..)
+    }
+}
+
+/// Threads that wait for one of many things, by what names it.
+pub struct WaitersOf<K>(BTreeMap<K, Waiters>);
+
+impl<K> Default for WaitersOf<K> {
+    fn default() -> Self {
+        WaitersOf(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> WaitersOf<K> {
+    /// One more waits for this.
+    pub fn add(&mut self, key: K, tid: Tid) {
+        self.0.entry(key).or_default().add(tid);
+    }
+
+    /// Wakes all that wait for this.
+    pub fn wake(&mut self, key: &K, fx: &mut Effects) {
+        if let Some(mut waiters) = self.0.remove(key) {
+            waiters.drain().for_each(|tid| fx.wake(tid));
+        }
     }
 }
 
@@ -182,6 +211,7 @@ fn is_interruptible(call: &Call) -> bool {
             | Any::Trace(_)
             | Any::TraceMemory(_)
             | Any::MemoryFile(_)
+            | Any::Succeed(_)
     );
     !is_patient && !call.unanswered
 }

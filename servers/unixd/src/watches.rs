@@ -12,6 +12,8 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::descs::Descs;
 use crate::effects::Effects;
+use crate::mqueues::MessageQueues;
+use crate::notify::Instances;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
 use crate::server::sets::{Sets, NESTS};
@@ -23,6 +25,7 @@ use crate::wait::{count, Call, Tried, Waiters};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Release;
+use memfs::Ino;
 use unixproto::files::*;
 use unixproto::session::DATA_BYTES;
 use unixproto::Errno;
@@ -67,6 +70,12 @@ pub enum Source {
     Set(u32),
     /// A local socket, by its number.
     Socket(u32),
+    /// Events of files, by the number of who watches them.
+    Notices(u32),
+    /// A POSIX message queue, by its file.
+    Messages(Ino),
+    /// A socket of the internet.
+    Inet(u32),
     /// The signals of a process.
     Signals(Pid),
 }
@@ -79,6 +88,8 @@ pub struct Sources<'a> {
     pub counters: &'a Counters,
     pub sets: &'a Sets,
     pub sockets: &'a Sockets,
+    pub notify: &'a Instances,
+    pub mqueues: &'a MessageQueues,
     pub clock: &'a Clock,
     pub terminal: &'a Terminal,
     pub procs: &'a Procs,
@@ -95,6 +106,8 @@ macro_rules! sources {
             counters: &$of.counters,
             sets: &$of.sets,
             sockets: &$of.sockets,
+            notify: &$of.notify,
+            mqueues: &$of.mqueues,
             clock: &$of.clock,
             terminal: &$of.terminal,
             procs: &$of.procs,
@@ -120,6 +133,9 @@ impl Sources<'_> {
         match desc.object {
             Object::Set(number) => self.sets.ready(number, self, nests),
             Object::Socket(number) => self.sockets.ready(number),
+            Object::Notices(number) => self.notify.ready(number),
+            Object::Messages(ino) => self.mqueues.ready(ino),
+            Object::Inet(number) => self.sockets.inet.all.ready(number),
             Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),
             Object::Tty(line, _) => self.terminal.tty_ready(line),
             Object::Master(number, _) => self.terminal.ptys.master_ready(number),
@@ -130,7 +146,7 @@ impl Sources<'_> {
                 _ => POLLIN,
             },
             Object::File(_) | Object::Dir(_) | Object::Device(..) => ALWAYS_READY,
-            Object::Shared(_) => ALWAYS_READY,
+            Object::Shared(_) | Object::Space(_) => ALWAYS_READY,
             Object::Disk { .. } => ALWAYS_READY,
             Object::Text(..) | Object::Path(_) | Object::Memory(..) => ALWAYS_READY,
         }

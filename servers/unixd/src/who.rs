@@ -1,9 +1,12 @@
 //! Who processes are: ids and (POSIX) capabilities, and what they may do to each other.
 
 use crate::procs::{Pid, Procs};
-use crate::wait::{count, done, Tried};
-use credentials::{CapSet, Credentials};
+use crate::voices::Speaker;
+use crate::wait::{count, done, Call, Tried};
+use alloc::vec::Vec;
+use credentials::{CapSet, Capability, Credentials, Groups};
 use unixproto::ops::PosixCaps;
+use unixproto::session::DATA_BYTES;
 use unixproto::{op, privilege, Errno};
 
 impl Procs {
@@ -14,7 +17,7 @@ impl Procs {
         how: impl FnOnce(&mut Credentials) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let proc = self.get_mut(pid)?;
-        let before = proc.who;
+        let before = proc.who.clone();
         let result = how(&mut proc.who)?;
         if proc.who.hides_from(&before) {
             proc.dumpable = false;
@@ -26,7 +29,10 @@ impl Procs {
 
     /// `setresuid` and its relatives.
     pub fn set_ids(&mut self, pid: Pid, op: op::SetIds) -> Tried {
-        let new = [op.real, op.effective, op.saved];
+        let mut new = [op.real, op.effective, op.saved];
+        for id in &mut new {
+            *id = self.get(pid)?.who.global(op.groups, *id)?;
+        }
         self.change_who(pid, |who| match op.groups {
             false => who.set_users(new),
             true => who.set_groups(new),
@@ -34,13 +40,64 @@ impl Procs {
         done(())
     }
 
+    /// Some of the ids of `setgroups`. With the last ones, all of them count.
+    pub fn set_groups(&mut self, caller: Speaker, call: &Call, op: op::SetGroups) -> Tried {
+        let bytes = self.a(caller, call)?;
+        let proc = self.get_mut(caller.pid)?;
+        let (all, from) = (op.count as usize, op.from as usize);
+        if all > Groups::MOST {
+            return Err(Errno::EINVAL);
+        }
+        let is_denied = proc
+            .who
+            .space
+            .as_ref()
+            .is_some_and(|space| space.denies_groups() || space.lines(true).is_empty());
+        if !proc.who.has_own(Capability::Setgid) || is_denied {
+            return Err(Errno::EPERM);
+        }
+        let mut ids = core::mem::take(&mut proc.coming_groups);
+        let (more, rest) = bytes.as_chunks();
+        ids.truncate(from);
+        if ids.len() != from || !rest.is_empty() || more.len() > all - from.min(all) {
+            return Err(Errno::EINVAL);
+        }
+        ids.try_reserve_exact(more.len()).map_err(|_| Errno::ENOMEM)?;
+        ids.extend(more.iter().map(|id| u32::from_le_bytes(*id)));
+        if ids.len() == all {
+            for id in &mut ids {
+                *id = proc.who.global(true, *id)?;
+            }
+        }
+        match ids.len() == all {
+            true => self.change_who(caller.pid, |who| who.set_others(Groups::new(ids)))?,
+            false => proc.coming_groups = ids,
+        }
+        done(())
+    }
+
+    /// `getgroups`.
+    pub fn get_groups(&mut self, caller: Speaker, from: u32) -> Tried {
+        const MOST: usize = DATA_BYTES / 4;
+        let who = &self.get(caller.pid)?.who;
+        let ids = who.others.ids();
+        let part = ids.get(from as usize..).unwrap_or_default();
+        let bytes: Vec<u8> =
+            part.iter().take(MOST).flat_map(|id| who.shown(true, *id).to_le_bytes()).collect();
+        self.put(caller, &bytes)?;
+        count(ids.len())
+    }
+
     /// `setfsuid`, `setfsgid`.
     pub fn set_file_id(&mut self, pid: Pid, op: op::SetFileId) -> Tried {
         let before = self.change_who(pid, |who| {
-            Ok(match op.groups {
-                false => who.set_file_user(op.id),
-                true => who.set_file_group(op.id),
-            })
+            // What means nobody changes nothing.
+            let id = who.global(op.groups, op.id).unwrap_or(u32::MAX);
+            let before = match op.groups {
+                false => who.set_file_user(id),
+                true => who.set_file_group(id),
+            };
+            Ok(who.shown(op.groups, before))
         })?;
         count(before as usize)
     }
@@ -48,8 +105,8 @@ impl Procs {
     /// `capget`.
     pub fn get_caps(&mut self, pid: Pid, of: u32) -> Tried {
         let who = match of {
-            0 => self.get(pid)?.who,
-            tid => self.get(self.leader(tid))?.who,
+            0 => &self.get(pid)?.who,
+            tid => &self.get(self.leader(tid))?.who,
         };
         done(PosixCaps {
             effective: who.effective.bits(),
@@ -80,6 +137,8 @@ impl Procs {
         match op.option {
             GET_DUMPABLE => return count(proc.dumpable as usize),
             SET_DUMPABLE => proc.dumpable = flag?,
+            GET_CHILD_SUBREAPER => return count(proc.reaps as usize),
+            SET_CHILD_SUBREAPER => proc.reaps = op.first != 0,
             GET_KEEPCAPS => return count((who.securebits & KEEP_CAPS != 0) as usize),
             GET_SECUREBITS => return count(who.securebits as usize),
             GET_NO_NEW_PRIVS => return count(who.no_new_privileges as usize),

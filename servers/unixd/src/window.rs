@@ -176,8 +176,15 @@ impl Session {
     }
     /// Copies bytes of the data area.
     pub fn data(&self, offset: usize, bytes: usize) -> Vec<u8> {
-        let mut data = alloc::vec![0; bytes.min(DATA_BYTES)];
-        self.read(offset, &mut data);
+        let Some(from) = self.place(offset, bytes) else {
+            return alloc::vec![0; bytes.min(DATA_BYTES)];
+        };
+        let mut data = Vec::with_capacity(bytes);
+        // SAFETY: mapped as long as `self` lives; `data` is private memory with room for so many, and all of them are written.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from, data.as_mut_ptr(), bytes);
+            data.set_len(bytes);
+        }
         data
     }
     /// Copies bytes of the data area to `to`, if all of them lie inside.

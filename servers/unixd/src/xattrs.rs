@@ -2,12 +2,14 @@
 
 use crate::names::View;
 use crate::nodes::Node;
+use crate::notify::FileEvent;
 use crate::parcels::BYTES_MAX;
 use crate::pathops::PathOps;
 use crate::wait::{count, done, Call, Tried};
 use alloc::vec::Vec;
 use credentials::Capability;
 use memfs::{Ino, SetXattr};
+use notices::mask;
 use unixproto::files::{AT_SYMLINK_NOFOLLOW, S_ISVTX, XATTR_CREATE, XATTR_REPLACE};
 use unixproto::session::DATA_BYTES;
 use unixproto::{op, Errno};
@@ -44,13 +46,33 @@ impl Space {
 
 impl PathOps<'_> {
     /// The file that has attributes, or could have. `EOPNOTSUPP`: processes, and files of the host.
-    fn xattr_target(&mut self, call: &Call, dir: u32, flags: u32) -> Result<Ino, Errno> {
+    fn xattr_target(
+        &mut self,
+        call: &Call,
+        dir: u32,
+        flags: u32,
+        write: bool,
+    ) -> Result<Ino, Errno> {
         let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
         let view = View::new(self.tree, self.procs, self.descs, self.caller)?;
-        match view.target(call, dir, flags, follow)? {
+        let spot = view.target_spot(call, dir, flags, follow)?;
+        if write {
+            self.tree.may_write(spot.mount)?;
+        }
+        match spot.node {
             Node::Mem(ino) => Ok(ino),
             Node::Proc(_) | Node::Share(_) => Err(Errno::EOPNOTSUPP),
         }
+    }
+
+    /// Those who watch the file are told.
+    fn xattr_changed(&mut self, call: &Call, dir: u32, flags: u32) -> Result<(), Errno> {
+        let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+        let view = View::new(self.tree, self.procs, self.descs, self.caller)?;
+        let (node, place) = view.placed(call, dir, flags, follow)?;
+        let event = FileEvent { mask: mask::ATTRIB, cookie: 0, file: Some(node), place };
+        self.fx.observe(|| event);
+        Ok(())
     }
 
     /// The space of a name, if the process may have to do with this attribute of a file.
@@ -73,9 +95,9 @@ impl PathOps<'_> {
                     return Err(refusal);
                 }
                 if write && inode.is_dir() && inode.mode & S_ISVTX != 0 {
-                    inode.owned_by(proc.cred())?;
+                    inode.owned_by(&proc.cred())?;
                 }
-                inode.permits(proc.cred(), if write { memfs::WRITE } else { memfs::READ })?;
+                inode.permits(&proc.cred(), if write { memfs::WRITE } else { memfs::READ })?;
             }
             Space::Trusted if !is_admin => return Err(refusal),
             Space::Security if write && !is_admin => return Err(refusal),
@@ -87,7 +109,7 @@ impl PathOps<'_> {
     /// `getxattr`.
     #[inline(never)]
     pub fn get_xattr(&mut self, call: &Call, op: op::GetXattr) -> Tried {
-        let ino = self.xattr_target(call, op.dir, op.flags)?;
+        let ino = self.xattr_target(call, op.dir, op.flags, false)?;
         let name = self.procs.b(self.caller, call)?;
         self.may_have(ino, &name, false)?;
         let (keeper, kept) = self.tree.files_mut().names_mut().xattrs_of(ino)?;
@@ -124,7 +146,7 @@ impl PathOps<'_> {
     /// `listxattr`.
     #[inline(never)]
     pub fn list_xattrs(&mut self, call: &Call, op: op::ListXattrs) -> Tried {
-        let ino = match self.xattr_target(call, op.dir, op.flags) {
+        let ino = match self.xattr_target(call, op.dir, op.flags, false) {
             // What can have none has none.
             Err(Errno::EOPNOTSUPP) => return self.answer(Vec::new()),
             ino => ino?,
@@ -160,7 +182,7 @@ impl PathOps<'_> {
         };
         // It is used up, whatever becomes of it.
         let long = op.parts.then(|| self.procs.parcels.take(self.caller)).transpose()?;
-        let ino = self.xattr_target(call, op.dir, op.flags)?;
+        let ino = self.xattr_target(call, op.dir, op.flags, true)?;
         let both = self.procs.b(self.caller, call)?;
         let end = both.iter().position(|&byte| byte == 0).ok_or(Errno::EINVAL)?;
         let (name, value) = (&both[..end], long.as_deref().unwrap_or(&both[end + 1..]));
@@ -173,13 +195,16 @@ impl PathOps<'_> {
         let (keeper, kept) = names.xattrs_of(ino)?;
         keeper.set_xattr(kept, name, value, how, now)?;
         names.get_mut(ino)?.ctime = now;
+        if self.fx.observed() {
+            self.xattr_changed(call, op.dir, op.flags)?;
+        }
         done(())
     }
 
     /// `removexattr`.
     #[inline(never)]
     pub fn remove_xattr(&mut self, call: &Call, op: op::RemoveXattr) -> Tried {
-        let ino = self.xattr_target(call, op.dir, op.flags)?;
+        let ino = self.xattr_target(call, op.dir, op.flags, true)?;
         let name = self.procs.b(self.caller, call)?;
         self.may_have(ino, &name, true)?;
         let now = self.clock.wall();
@@ -187,6 +212,9 @@ impl PathOps<'_> {
         let (keeper, kept) = names.xattrs_of(ino)?;
         keeper.remove_xattr(kept, &name, now)?;
         names.get_mut(ino)?.ctime = now;
+        if self.fx.observed() {
+            self.xattr_changed(call, op.dir, op.flags)?;
+        }
         done(())
     }
 }

@@ -1,6 +1,6 @@
 //! `./x bench`: measurements in the emulator, beside what Linux needed in the same.
 //!
-//! `mdb` runs on the host, without an emulator; see [`bench_host`].
+//! `mdb` and `amap` run on the host, without an emulator; see [`bench_host`].
 //! `basic` is the standard set (`guest/bench/micro`, [`crate::micro`]), `scale` the set that asks what things
 //! cost beside much that is idle (`guest/bench/scale`); `caps` is the native program `capbench`, which takes the place of `init` and says in the kernel's log what capability
 //! invocations cost; `papers` is [`crate::papers`]. Linux's numbers were left by `./x compare` in `guest/bench/linux.json`; what Tessera
@@ -8,8 +8,9 @@
 
 use crate::bench_cores;
 use crate::bench_group::Lab;
-use crate::bench_host::{self, MAPPING_DATABASE};
+use crate::bench_host::{self, AMAPS, MAPPING_DATABASE};
 use crate::bench_mor;
+use crate::bench_roots;
 use crate::bench_sfb::{self, SFB};
 use crate::bench_sizes::{self, SIZES};
 use crate::compare::session::Session;
@@ -47,9 +48,9 @@ pub struct BenchOptions {
     /// Which benchmarks: basic (Linux's operations) or some of its programs, such as fork; scale (the
     /// same beside much that is idle) or some of its programs; caps (capability invocations); capsize (the same by the number of capabilities); cores (the same on
     /// machines with many cores; a part of it: cores/local, cores/visits, cores/shootdown,
-    /// cores/remote); mor (pools and morsels; a part of it: mor/f5.1, mor/f5.4, mor/f5.7, mor/snapshot,
-    /// mor/recovery, mor/allocator); sfb (ephemeral
-    /// mappings: pipes, memory disks and PostMark with three kernels); mdb (the mapping database and others, on the host); papers (the
+    /// cores/load, cores/scale, cores/remote); mor (pools and morsels; a part of it: mor/f5.1, mor/f5.4, mor/f5.7, mor/snapshot,
+    /// mor/recovery, mor/allocator); roots (the start by the size of the root image); sfb (ephemeral
+    /// mappings: pipes, memory disks and PostMark with three kernels); mdb (the mapping database and others, on the host); amap (layouts of amaps, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
     #[command(flatten)]
@@ -124,6 +125,11 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         let lab = Lab { context, timeout, small: options.small };
         bench_mor::MOR.measure(&lab, &options.names, &mut kept)?;
     }
+    if let Some(context) = context.as_ref().filter(|_| chosen.roots) {
+        eprintln!("x: measuring root images");
+        let lab = Lab { context, timeout, small: options.small };
+        bench_roots::ROOTS.measure(&lab, &options.names, &mut kept)?;
+    }
     if let Some(context) = context.as_ref().filter(|_| chosen.sfb) {
         eprintln!("x: measuring three kernels with ephemeral mappings");
         bench_sfb::measure(context, timeout, &mut kept)?;
@@ -131,6 +137,10 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
     if chosen.mapping_database {
         eprintln!("x: measuring mapping databases on the host");
         kept.keep(MAPPING_DATABASE, bench_host::measure(project, &[]))?;
+    }
+    if chosen.amaps {
+        eprintln!("x: measuring layouts of amaps on the host");
+        kept.keep(AMAPS, bench_host::measure_amaps(project, options.small))?;
     }
     let worse = before.map_or(0, |before| tell(&changes(&before, &kept.all())));
     Ok(if kept.failed { 1 } else { worse })
@@ -222,23 +232,28 @@ struct Chosen {
     sizes: bool,
     cores: bool,
     morsels: bool,
+    roots: bool,
     sfb: bool,
     mapping_database: bool,
+    amaps: bool,
 }
 
 impl Chosen {
     /// Is any of it a native program?
     fn is_native(&self) -> bool {
         let sets = self.invocations || self.papers || self.sizes;
-        sets || self.cores || self.morsels || self.sfb
+        sets || self.cores || self.morsels || self.roots || self.sfb
     }
 }
 
 fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let is = |name: &str| names.is_empty() || names.iter().any(|own| own == name);
-    let groups = [BASIC, SCALE, INVOCATIONS, PAPERS, SIZES, SFB, MAPPING_DATABASE];
+    let groups = [BASIC, SCALE, INVOCATIONS, PAPERS, SIZES, SFB, MAPPING_DATABASE, AMAPS];
     let is_group = |name: &&String| {
-        groups.contains(&name.as_str()) || bench_cores::CORES.has(name) || bench_mor::MOR.has(name)
+        groups.contains(&name.as_str())
+            || bench_cores::CORES.has(name)
+            || bench_mor::MOR.has(name)
+            || bench_roots::ROOTS.has(name)
     };
     let single: Vec<String> = names.iter().filter(|name| !is_group(name)).cloned().collect();
     let mut programs = Vec::new();
@@ -255,7 +270,19 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let (sizes, sfb, mapping_database) = (is(SIZES), is(SFB), is(MAPPING_DATABASE));
     let cores = names.is_empty() || names.iter().any(|name| bench_cores::CORES.has(name));
     let morsels = names.is_empty() || names.iter().any(|name| bench_mor::MOR.has(name));
-    Ok(Chosen { programs, invocations, papers, sizes, cores, morsels, sfb, mapping_database })
+    let roots = names.is_empty() || names.iter().any(|name| bench_roots::ROOTS.has(name));
+    Ok(Chosen {
+        programs,
+        invocations,
+        papers,
+        sizes,
+        cores,
+        morsels,
+        roots,
+        sfb,
+        mapping_database,
+        amaps: is(AMAPS),
+    })
 }
 
 /// The standard set in small sizes, without a table.
@@ -275,7 +302,7 @@ fn measure(
     timeout: Duration,
     kept: &mut Kept,
 ) -> Result<Vec<Measurement>> {
-    let session = Session::prepare(project, &counting(), timeout)?;
+    let session = Session::prepare(project, &counting(), timeout, None)?;
     let mut all = Vec::new();
     let progress = Progress::new("measuring", programs.len() as u64);
     for program in programs {
@@ -311,6 +338,7 @@ fn prepare_built(project: &Project, built: Built) -> Result<Context> {
         base,
         verbose: false,
         cores: 1,
+        homes: None,
         filter: String::new(),
         notes: Default::default(),
     })

@@ -20,6 +20,16 @@ pub fn measure(project: &Project, counts: &[&str]) -> Result<Vec<Measurement>> {
     run(project, "mdb-bench", MAPPING_DATABASE, title, counts)
 }
 
+/// The layouts of amaps of UVM §3.2, which figure 5.8 compares.
+pub const AMAPS: &str = "amap";
+
+/// Runs `crates/model/amap-bench`, with few pages if `small`, prints its tables and returns its measurements, by the
+/// host's clock.
+pub fn measure_amaps(project: &Project, small: bool) -> Result<Vec<Measurement>> {
+    let words: &[&str] = if small { &["small"] } else { &[] };
+    run(project, "amap-bench", AMAPS, "by the host's clock", words)
+}
+
 /// Runs `crates/model/pool-bench`, with little work if `small`, prints its tables and returns its measurements, by the
 /// host's clock.
 pub fn measure_pool(project: &Project, small: bool) -> Result<Vec<Measurement>> {

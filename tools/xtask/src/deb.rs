@@ -1,28 +1,54 @@
 //! A root file system of Debian's packages, with what they depend on, as apt itself resolves it.
 //!
 //! Nothing is installed on this machine: the packages are downloaded once, and unpacked to a folder. Of what their
-//! maintainer scripts do, this is done: commands that have alternatives get one, and there are the users and
-//! groups that every system has, and those that the packages make.
+//! maintainer scripts do, this is done: the layout that base-files makes, commands that have alternatives get one, and there
+//! are the users and groups that every system has, and those that the packages make.
 
 use crate::progress::Progress;
 use crate::project::Project;
 use crate::setup;
 use anyhow::{bail, ensure, Context, Result};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Folders that are links to those in `/usr`.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 /// Files of which `/usr/share` has what they are at first, and their names in `/etc`.
-const MASTERS: [(&str, &str); 3] = [
-    ("base-passwd/passwd.master", "passwd"),
-    ("base-passwd/group.master", "group"),
-    ("base-files/profile", "profile"),
+const MASTERS: [(&str, &str); 7] = [
+    ("base-passwd/passwd.master", "etc/passwd"),
+    ("base-passwd/group.master", "etc/group"),
+    ("base-files/profile", "etc/profile"),
+    ("base-files/motd", "etc/motd"),
+    ("base-files/dot.profile", "root/.profile"),
+    ("base-files/dot.bashrc", "root/.bashrc"),
+    ("libc-bin/nsswitch.conf", "etc/nsswitch.conf"),
 ];
+/// Folders that base-files' script makes, and their permissions.
+const FOLDERS: [(&str, u32); 8] = [
+    ("mnt", 0o755),
+    ("srv", 0o755),
+    ("opt", 0o755),
+    ("etc/opt", 0o755),
+    ("var/opt", 0o755),
+    ("media", 0o755),
+    ("var/mail", 0o2775),
+    ("run/lock", 0o1777),
+];
+/// Links that it makes; folders in their places that are empty give way.
+const LINKS: [(&str, &str); 5] = [
+    ("var/run", "/run"),
+    ("var/lock", "/run/lock"),
+    ("var/spool/mail", "../mail"),
+    ("usr/local/man", "share/man"),
+    ("etc/dpkg/origins/default", "debian"),
+];
+/// What is below `/usr/local`.
+const LOCAL: [&str; 9] =
+    ["share", "share/man", "bin", "games", "lib", "include", "sbin", "src", "etc"];
 /// What every root has, whatever it is for: its layout, names of users, and the locale `C.UTF-8`.
 const ALWAYS: [&str; 3] = ["base-files", "base-passwd", "libc-bin"];
 
@@ -93,8 +119,41 @@ impl<'a> Apt<'a> {
         command
     }
 
-    /// The names of all files that are needed.
+    /// The names of all files that are needed, as apt said the last time, if its lists have not changed since.
     fn resolve(&self) -> Result<Vec<String>> {
+        let known = || Some(self.archives.join(format!("../known.{:016x}", self.state()?)));
+        if let Some(said) = known().and_then(|file| fs::read_to_string(file).ok()) {
+            return Ok(said.lines().map(str::to_owned).collect());
+        }
+        let files = self.resolve_now()?;
+        // If the lists were missing they are others now. What cannot be noted is asked for again.
+        if let Some(file) = known() {
+            let _ = fs::write(file, files.join("\n"));
+        }
+        Ok(files)
+    }
+
+    /// A number that is another one for other packages, and after a change of what apt knows about packages.
+    fn state(&self) -> Option<u64> {
+        const KNOWLEDGE: [&str; 3] =
+            ["/var/lib/apt/lists", "/etc/apt/sources.list.d", "/etc/apt/preferences.d"];
+        let mut state = DefaultHasher::new();
+        (&self.packages, include_str!("deb.rs")).hash(&mut state);
+        let changed = |path: &Path| {
+            let what = fs::metadata(path).ok()?;
+            Some((what.mtime(), what.mtime_nsec(), what.len()))
+        };
+        for folder in KNOWLEDGE {
+            let mut names: Vec<PathBuf> =
+                fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+            names.sort();
+            names.iter().for_each(|path| (path, changed(path)).hash(&mut state));
+        }
+        changed(Path::new("/etc/apt/sources.list")).hash(&mut state);
+        Some(state.finish())
+    }
+
+    fn resolve_now(&self) -> Result<Vec<String>> {
         match self.ask() {
             Ok(files) => Ok(files),
             // The lists may be missing or old.
@@ -182,12 +241,7 @@ fn unpack(archives: &Path, files: &[String], root: &Path) -> Result<()> {
         let script = Command::new("dpkg-deb").arg("-I").arg(&archive).arg("postinst").output()?;
         scripts.push(String::from_utf8_lossy(&script.stdout).into_owned());
     }
-    for (master, name) in MASTERS {
-        let from = root.join("usr/share").join(master);
-        if from.exists() {
-            fs::copy(from, root.join("etc").join(name))?;
-        }
-    }
+    lay_out(root)?;
     add_users(root, &scripts)?;
     let java = java_commands(root)?;
     scripts
@@ -195,6 +249,38 @@ fn unpack(archives: &Path, files: &[String], root: &Path) -> Result<()> {
         .flat_map(|script| alternatives(script))
         .chain(java)
         .try_for_each(|it| it.link(root))
+}
+
+/// Does what base-files, and libc-bin for the names of users and hosts, do when they are installed.
+fn lay_out(root: &Path) -> Result<()> {
+    for name in LOCAL {
+        fs::create_dir_all(root.join("usr/local").join(name))?;
+    }
+    for (name, permissions) in FOLDERS {
+        let folder = root.join(name);
+        if !folder.exists() {
+            fs::create_dir_all(&folder)?;
+            fs::set_permissions(&folder, Permissions::from_mode(permissions))?;
+        }
+    }
+    for (name, target) in LINKS {
+        let link = root.join(name);
+        // A folder with something in it stays, as it does there.
+        let is_free = match fs::symlink_metadata(&link) {
+            Err(_) => link.parent().is_some_and(Path::exists),
+            Ok(what) => what.is_dir() && fs::remove_dir(&link).is_ok(),
+        };
+        if is_free {
+            symlink(target, link)?;
+        }
+    }
+    for (master, name) in MASTERS {
+        let (from, to) = (root.join("usr/share").join(master), root.join(name));
+        if from.exists() && !to.exists() {
+            fs::copy(from, to)?;
+        }
+    }
+    Ok(())
 }
 
 /// Commands of Java, of which a table says where they are.
@@ -229,8 +315,14 @@ fn add_users(root: &Path, scripts: &[String]) -> Result<()> {
     else {
         return Ok(());
     };
-    let all = scripts.iter().flat_map(|script| system_users(script));
-    for (id, SystemUser { name, home, shell }) in (FIRST..).zip(all) {
+    let all: Vec<_> = scripts.iter().flat_map(|script| system_users(script)).collect();
+    // The group `users` has an id among those.
+    let is_used = |id: &u32| {
+        let ids = passwd.lines().chain(group.lines()).filter_map(|line| line.split(':').nth(2));
+        ids.into_iter().any(|used| used == id.to_string())
+    };
+    let free: Vec<u32> = (FIRST..).filter(|id| !is_used(id)).take(all.len()).collect();
+    for (id, SystemUser { name, home, shell }) in free.into_iter().zip(all) {
         let start = format!("{name}:");
         if !passwd.lines().any(|line| line.starts_with(&start)) {
             passwd += &format!("{name}:x:{id}:{id}:{name}:{home}:{shell}\n");

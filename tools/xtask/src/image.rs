@@ -4,16 +4,19 @@
 //! kept from one start to the next; a small second part adds the files of one run: what is to be done
 //! ([`Orders`]), the program, and what `--file` names.
 //!
-//! The root is a few files and busybox, or [a folder of this machine](Base::of_folder), with busybox for what it lacks.
+//! The root is a few files and busybox, or [a folder of this machine](Base::of_folder), which reaches the machine as an image of
+//! its own ([`crate::rootfs`]).
 
 use crate::compile::{self, Built, Scope, UserProgram};
 use crate::cpio::Archive;
 use crate::elf;
 use crate::project::Project;
+use crate::rootfs::{Folder, RootImage};
 use crate::setup;
 use crate::toolchain::Variant;
 use anyhow::{ensure, Context, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -21,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const DIRECTORIES: [(&str, u32); 18] = [
+pub const DIRECTORIES: [(&str, u32); 18] = [
     ("bin", 0o755),
     ("dev", 0o755),
     ("etc", 0o755),
@@ -42,7 +45,7 @@ const DIRECTORIES: [(&str, u32); 18] = [
     ("var/tmp", 0o1777),
 ];
 
-const FILES: [(&str, &str); 5] = [
+pub const FILES: [(&str, &str); 5] = [
     ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
     ("etc/group", "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n"),
     ("etc/hostname", "tessera\n"),
@@ -53,44 +56,12 @@ const FILES: [(&str, &str); 5] = [
 /// The part that stays the same, and the paths in it.
 pub struct Base {
     file: PathBuf,
-    index: Index,
-    /// It is a folder of this machine: its file is deleted when this is dropped, unless that is to be kept.
-    of_folder: Option<Image>,
-}
-
-/// Absolute paths of the root file system.
-#[derive(Default)]
-struct Index {
+    /// Absolute paths of the root file system, as far as it is in there.
     paths: BTreeSet<String>,
-    /// Folders that are links, such as `/bin`, and where they lead.
-    links: BTreeMap<String, String>,
-}
-
-impl Index {
-    /// Where a path really is, if a folder that leads to it is a link.
-    fn real(&self, path: &str) -> String {
-        let mut path = path.to_owned();
-        // Links to links to links end somewhere, or nowhere.
-        for _ in 0..8 {
-            let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
-            let Some((end, target)) =
-                ends.filter_map(|end| Some((end, self.links.get(&path[..end])?))).next()
-            else {
-                break;
-            };
-            let above = path[..end].rsplit_once('/').map_or("", |(above, _)| above);
-            let start = match target.starts_with('/') {
-                true => target.clone(),
-                false => format!("{above}/{target}"),
-            };
-            path = format!("{}{}", crate::program::guest_path(&start), &path[end..]);
-        }
-        path
-    }
-
-    fn contains(&self, path: &str) -> bool {
-        self.paths.contains(&self.real(path))
-    }
+    /// The root file system, if it is a folder of this machine.
+    root: Option<RootImage>,
+    /// Deletes the file when this is dropped, unless that is to be kept.
+    _temporary: Option<Image>,
 }
 
 impl Base {
@@ -115,36 +86,54 @@ impl Base {
         let remembered = fs::read_to_string(&index_file).unwrap_or_default();
         if let (Some(index), true) = (remembered.strip_prefix(&key), file.exists()) {
             let paths = index.lines().map(String::from).collect();
-            return Ok(Base { file, index: Index { paths, ..Index::default() }, of_folder: None });
+            return Ok(Base { file, paths, root: None, _temporary: None });
         }
         let temporary = project.state().join(format!("{name}.{}", std::process::id()));
-        let index = write_base(&temporary, built, &busybox, bash.as_deref())
+        let paths = write_base(&temporary, built, &busybox, bash.as_deref())
             .with_context(|| format!("cannot write {}", temporary.display()))?;
         // Not even an emulator that is starting sees half an image.
         fs::rename(&temporary, &file)?;
-        let lines: String = index.paths.iter().map(|path| format!("{path}\n")).collect();
+        let lines: String = paths.iter().map(|path| format!("{path}\n")).collect();
         fs::write(&index_file, key + &lines)?;
-        Ok(Base { file, index, of_folder: None })
+        Ok(Base { file, paths, root: None, _temporary: None })
     }
 
-    /// One with a folder of this machine as its root.
-    pub fn of_folder(project: &Project, built: &Built, folder: &Path) -> Result<Base> {
+    /// One for a folder of this machine as its root.
+    pub fn of_folder(project: &Project, built: &Built, folder: &Folder) -> Result<Base> {
         remove_stale_images(project);
-        let busybox = setup::busybox()?;
+        let root = RootImage::prepare(project, built, folder)?;
         let image = Image::temporary(project);
-        let index = write_folder(&image.file, built, &busybox, folder)
-            .with_context(|| format!("{} cannot be made a root", folder.display()))?;
-        Ok(Base { file: image.file.clone(), index, of_folder: Some(image) })
+        let mut out = BufWriter::new(File::create(&image.file)?);
+        Root::begin(&mut out, built)?;
+        out.flush()?;
+        let file = image.file.clone();
+        Ok(Base { file, paths: BTreeSet::new(), root: Some(root), _temporary: Some(image) })
     }
 
     /// Whether the root file system has something at this absolute path.
     pub fn contains(&self, path: &str) -> bool {
-        self.index.contains(path)
+        match &self.root {
+            Some(root) => root.contains(path),
+            None => self.paths.contains(path),
+        }
     }
 
-    /// Is its root a folder of this machine, with libraries of its own?
-    pub fn is_folder(&self) -> bool {
-        self.of_folder.is_some()
+    /// Where a path really is, if a folder that leads to it is a link.
+    fn real<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        match &self.root {
+            Some(root) => Cow::Owned(root.real(path)),
+            None => Cow::Borrowed(path),
+        }
+    }
+
+    /// The image of its root, if that is a folder of this machine, with libraries of its own.
+    pub fn root(&self) -> Option<&RootImage> {
+        self.root.as_ref()
+    }
+
+    /// Variables that a program of such a root begins with: what needs no data, and many expect.
+    pub fn environment(&self) -> Option<String> {
+        self.root.is_some().then(|| "LANG=C.UTF-8".into())
     }
 }
 
@@ -162,7 +151,7 @@ fn remove_stale_images(project: &Project) {
 }
 
 /// Sizes and times of all that goes into the base, and the version of what makes it, as one line.
-fn inputs_key(project: &Project, inputs: &[&Path]) -> Result<String> {
+pub fn inputs_key(project: &Project, inputs: &[&Path]) -> Result<String> {
     let mut key = format!("{:x} ", compile::own_version(project));
     for file in inputs {
         let metadata = fs::metadata(file).with_context(|| format!("{}", file.display()))?;
@@ -172,7 +161,12 @@ fn inputs_key(project: &Project, inputs: &[&Path]) -> Result<String> {
     Ok(key + "\n")
 }
 
-fn write_base(file: &Path, built: &Built, busybox: &Path, bash: Option<&Path>) -> Result<Index> {
+fn write_base(
+    file: &Path,
+    built: &Built,
+    busybox: &Path,
+    bash: Option<&Path>,
+) -> Result<BTreeSet<String>> {
     let mut out = BufWriter::new(File::create(file)?);
     let mut root = Root::begin(&mut out, built)?;
     root.basics(built, busybox)?;
@@ -180,36 +174,25 @@ fn write_base(file: &Path, built: &Built, busybox: &Path, bash: Option<&Path>) -
         root.file("bin/bash", 0o755, &fs::read(bash)?)?;
     }
     root.applets(busybox)?;
-    let index = root.index;
+    let paths = root.paths;
     out.flush()?;
-    Ok(index)
-}
-
-fn write_folder(file: &Path, built: &Built, busybox: &Path, folder: &Path) -> Result<Index> {
-    let mut out = BufWriter::new(File::create(file)?);
-    let mut root = Root::begin(&mut out, built)?;
-    root.folder(folder, "")?;
-    root.basics(built, busybox)?;
-    root.applets(busybox)?;
-    let index = root.index;
-    out.flush()?;
-    Ok(index)
+    Ok(paths)
 }
 
 /// Is it for the root file system?
-fn is_command(program: &UserProgram) -> bool {
+pub fn is_command(program: &UserProgram) -> bool {
     program.image_path.starts_with("root/")
 }
 
 /// A program of this project as the machine needs it. The archive stays in memory for good.
-fn executable(file: &Path) -> Result<Vec<u8>> {
+pub fn executable(file: &Path) -> Result<Vec<u8>> {
     let data = fs::read(file).with_context(|| format!("{}", file.display()))?;
     Ok(elf::without_sections(data))
 }
 
 struct Root<W: Write> {
     archive: Archive<W>,
-    index: Index,
+    paths: BTreeSet<String>,
 }
 
 impl<W: Write> Root<W> {
@@ -218,11 +201,12 @@ impl<W: Write> Root<W> {
         let mut archive = Archive::continued_at(out, 0);
         archive.directory("boot", 0o755)?;
         archive.directory("boot/programs", 0o755)?;
-        for program in built.programs.iter().filter(|program| !is_command(program)) {
+        let always = |program: &&UserProgram| !is_command(program) && !is_server_of_device(program);
+        for program in built.programs.iter().filter(always) {
             archive.file(&program.image_path, 0o755, 0, &executable(&program.file)?)?;
         }
         archive.directory("root", 0o755)?;
-        Ok(Root { archive, index: Index::default() })
+        Ok(Root { archive, paths: BTreeSet::new() })
     }
 
     /// What every root has, as far as it is not there.
@@ -241,10 +225,9 @@ impl<W: Write> Root<W> {
         Ok(())
     }
 
-    /// Enters a path where it really is; `None` if there is something already.
+    /// Enters a path; `None` if there is something already.
     fn enter(&mut self, path: &str) -> Option<String> {
-        let real = self.index.real(&format!("/{path}"));
-        self.index.paths.insert(real.clone()).then(|| format!("root{real}"))
+        self.paths.insert(format!("/{path}")).then(|| format!("root/{path}"))
     }
 
     fn directory(&mut self, path: &str, permissions: u32) -> io::Result<()> {
@@ -261,60 +244,27 @@ impl<W: Write> Root<W> {
         }
     }
 
-    /// All that is in a folder of this machine, in the folder `guest`, which is there. What is neither file nor folder nor link
-    /// is left out.
-    fn folder(&mut self, host: &Path, guest: &str) -> Result<()> {
-        let at = || format!("{}", host.display());
-        let mut names = fs::read_dir(host)
-            .with_context(at)?
-            .collect::<io::Result<Vec<_>>>()
-            .with_context(at)?;
-        names.sort_by_key(|entry| entry.file_name());
-        for entry in names {
-            let (name, host) = (entry.file_name(), entry.path());
-            let at = || format!("{}", host.display());
-            let name = name.to_str().with_context(|| format!("{name:?} is not UTF-8"))?;
-            let guest = format!("{guest}/{name}");
-            let metadata = fs::symlink_metadata(&host).with_context(at)?;
-            let permissions = metadata.permissions().mode() & 0o7777;
-            let path = format!("root{guest}");
-            if metadata.is_symlink() {
-                let target = fs::read_link(&host).with_context(at)?.to_string_lossy().into_owned();
-                self.archive.symlink(&path, &target)?;
-                if fs::metadata(&host).is_ok_and(|at| at.is_dir()) {
-                    self.index.links.insert(guest.clone(), target);
-                }
-            } else if metadata.is_dir() {
-                self.archive.directory(&path, permissions)?;
-                self.folder(&host, &guest)?;
-            } else if metadata.is_file() {
-                let mtime = u32::try_from(metadata.mtime()).unwrap_or(0);
-                self.archive.file(&path, permissions, mtime, &fs::read(&host).with_context(at)?)?;
-            } else {
-                continue;
-            }
-            self.index.paths.insert(guest);
-        }
-        Ok(())
-    }
-
     /// A symbolic link for every command that busybox knows, where it wants it.
     fn applets(&mut self, busybox: &Path) -> Result<()> {
-        let output = Command::new(busybox).arg("--list-full").output()?;
-        ensure!(output.status.success(), "{} does not list its commands", busybox.display());
-        for path in String::from_utf8(output.stdout)?.lines() {
-            let path = path.trim_start_matches('/');
+        for path in applets(busybox)? {
             let folder = path.rsplit_once('/').map(|(at, _)| format!("/{at}"));
-            let known_folder = folder.is_some_and(|folder| self.index.contains(&folder));
-            if !known_folder {
+            if !folder.is_some_and(|folder| self.paths.contains(&folder)) {
                 continue;
             }
-            if let Some(path) = self.enter(path) {
+            if let Some(path) = self.enter(&path) {
                 self.archive.symlink(&path, "/bin/busybox")?;
             }
         }
         Ok(())
     }
+}
+
+/// Where busybox wants all commands that it knows, without the first slash.
+pub fn applets(busybox: &Path) -> Result<Vec<String>> {
+    let output = Command::new(busybox).arg("--list-full").output()?;
+    ensure!(output.status.success(), "{} does not list its commands", busybox.display());
+    let said = String::from_utf8(output.stdout)?;
+    Ok(said.lines().map(|path| path.trim_start_matches('/').to_owned()).collect())
 }
 
 /// A file or folder of the host that one run gets, and its absolute path there.
@@ -324,9 +274,38 @@ pub struct Addition {
     pub guest: String,
 }
 
+/// What serves a disk, and what serves the network. They stay in memory for good, so only machines that have such devices get them.
+const DISK_SERVER: &str = "boot/diskd";
+const NET_SERVER: &str = "boot/netd";
+
+fn is_server_of_device(program: &UserProgram) -> bool {
+    [DISK_SERVER, NET_SERVER].contains(&program.image_path.as_str())
+}
+
+fn server(built: &Built, path: &str) -> Option<PathBuf> {
+    let program = built.programs.iter().find(|program| program.image_path == path)?;
+    Some(program.file.clone())
+}
+
+/// The server of disks, for [`Orders`].
+pub fn disk_server(built: &Built) -> Option<PathBuf> {
+    server(built, DISK_SERVER)
+}
+
+/// That of the network.
+pub fn net_server(built: &Built) -> Option<PathBuf> {
+    server(built, NET_SERVER)
+}
+
 /// What the guest is to do.
 #[derive(Default)]
 pub struct Orders {
+    /// The server of disks, if it has any.
+    pub disk_server: Option<PathBuf>,
+    /// The server of the network, if it has one.
+    pub net_server: Option<PathBuf>,
+    /// Where its names are known, if it has a network: the contents of `/etc/resolv.conf`.
+    pub resolver: Option<String>,
     /// What it runs: the contents of `boot/args`.
     pub arguments: Vec<u8>,
     /// What it hands out at the end: the contents of [`exportproto::WANTED`], if there is anything.
@@ -370,9 +349,19 @@ impl Image {
         if !orders.exports.is_empty() {
             archive.file(exportproto::WANTED, 0o644, 0, &orders.exports)?;
         }
+        let servers = [(DISK_SERVER, &orders.disk_server), (NET_SERVER, &orders.net_server)];
+        for (path, server) in servers {
+            if let Some(server) = server {
+                archive.file(path, 0o755, 0, &executable(server)?)?;
+            }
+        }
+        if let Some(text) = &orders.resolver {
+            let path = base.real("/etc/resolv.conf");
+            archive.file(&format!("root{path}"), 0o644, 0, text.as_bytes())?;
+        }
         let mut adder = Adder { archive, made: BTreeSet::new(), base };
         for addition in additions {
-            adder.add(&addition.host, &base.index.real(&addition.guest))?;
+            adder.add(&addition.host, &base.real(&addition.guest))?;
         }
         adder.archive.finish()?;
         Ok(image)

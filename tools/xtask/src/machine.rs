@@ -1,9 +1,12 @@
 //! The emulated machine: what a user may choose about it, and QEMU's command line for it.
 
+use crate::disk::{self, Disk};
 use crate::map;
-use crate::nvdimm::{self, Module};
+use crate::net::{self, Network};
+use crate::nvdimm::{self, Module, ReadOnly};
 use crate::project::Project;
 use crate::share::{self, Folder};
+use crate::swap;
 use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
 use std::fs;
@@ -24,7 +27,7 @@ pub struct MachineOptions {
     /// NUMA nodes: cores and memory are divided evenly over them, in order
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub nodes: u32,
-    /// Memory, such as 512M or 2G; at least 32M, and 16M more than the boot image, which grows with the files given
+    /// Memory, such as 512M or 2G; at least 32M (34M for 64 cores), and 16M more than the boot image, which grows with the files given
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     pub mem: MemorySize,
     /// A memory disk of this size, /dev/ram0, such as 64K or 16G: whole pages, taken from the memory when they are
@@ -36,9 +39,25 @@ pub struct MachineOptions {
     /// domain=memory: only what was written back from the caches; the guest is told
     #[arg(long, value_name = "FILE[:SIZE][,domain=cpu|memory]", value_parser = nvdimm::parse)]
     pub nvdimm: Option<nvdimm::Wish>,
+    /// A disk for pages that leave memory when there is too little: SIZE, such as 512M, for this run, or FILE, whose contents are
+    /// lost
+    #[arg(long, value_name = "SIZE|FILE", value_parser = swap::parse)]
+    pub swap: Option<swap::Wish>,
     /// A folder of this machine: an option of `./x run` alone
     #[arg(skip)]
     pub share: Option<share::Wish>,
+    /// The network: options of `./x run` alone
+    #[arg(skip)]
+    pub net: net::Wish,
+    /// Disks: an option of `./x run` alone
+    #[arg(skip)]
+    pub disks: Vec<disk::Wish>,
+    /// Errors of the disks: a file with rules for the emulator's `blkdebug`, for tests
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub disk_errors: Option<PathBuf>,
+    /// A root image
+    #[arg(skip)]
+    pub root_image: Option<PathBuf>,
     /// Count instructions: one instruction takes one nanosecond of the guest's time, and every run
     /// is the same (no KVM; several cores take turns)
     #[arg(long)]
@@ -47,6 +66,12 @@ pub struct MachineOptions {
     /// kernel counts how many of them do (/proc/tessera/cores)
     #[arg(long, hide = true, requires = "icount", conflicts_with = "nodes")]
     pub turns: bool,
+    /// The core at which the first program has its home
+    #[arg(long, hide = true, value_name = "CORE")]
+    pub home: Option<u32>,
+    /// Programs get homes at random, by this seed
+    #[arg(long, hide = true, value_name = "SEED")]
+    pub homes: Option<u64>,
     /// Paging with five levels (LA57): addresses of 57 bits (no KVM)
     #[arg(long)]
     pub la57: bool,
@@ -109,9 +134,16 @@ impl Default for MachineOptions {
             mem,
             md: None,
             nvdimm: None,
+            swap: None,
             share: None,
+            net: net::Wish::default(),
+            disks: Vec::new(),
+            disk_errors: None,
+            root_image: None,
             icount: false,
             turns: false,
+            home: None,
+            homes: None,
             la57: false,
             iommu: false,
             edu: false,
@@ -187,8 +219,16 @@ pub struct Boot {
     pub memory_file: Option<PathBuf>,
     /// Persistent memory.
     pub nvdimm: Option<Module>,
+    /// A root file system that is only read.
+    pub root_image: Option<ReadOnly>,
     /// A folder of the host.
     pub share: Option<Folder>,
+    /// Disks.
+    pub disks: Vec<Disk>,
+    /// Where pages go.
+    pub swap: Option<swap::Disk>,
+    /// The network.
+    pub net: Network,
 }
 
 /// What the program's streams go over.
@@ -254,7 +294,7 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
         add(&format!("-gdb tcp::{port} -S"));
     }
     let mib = options.mem.mib;
-    let room = boot.nvdimm.as_ref().map_or(String::new(), |module| module.room(mib));
+    let room = nvdimm::room(boot.nvdimm.as_ref(), boot.root_image.as_ref(), mib);
     add(&format!("-smp {} -m {mib}M{room}", options.cores));
     if options.nodes > 1 {
         // A node is at least a socket.
@@ -298,9 +338,17 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     if let Some(module) = &boot.nvdimm {
         arguments.extend(module.arguments());
     }
+    if let Some(image) = &boot.root_image {
+        arguments.extend(image.arguments());
+    }
     if let Some(folder) = &boot.share {
         arguments.extend(folder.arguments(options.iommu));
     }
+    arguments.extend(disk::arguments(&boot.disks, options.iommu, options.disk_errors.as_deref()));
+    if let Some(disk) = &boot.swap {
+        arguments.extend(disk.arguments(options.iommu));
+    }
+    arguments.extend(boot.net.arguments(options.iommu));
     if let Some(socket) = &options.qmp {
         let at = format!("unix:{},server=on,wait=off", socket.display());
         arguments.extend(["-qmp".into(), at.into()]);
@@ -308,12 +356,20 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     arguments.extend(["-kernel".into(), boot.kernel.clone().into()]);
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);
     let la57 = if options.la57 { " la57" } else { "" };
+    let home = options.home.map_or(String::new(), |core| format!(" home={core}"));
+    let homes = options.homes.map_or(String::new(), |seed| format!(" homes={seed}"));
     let turns = if options.turns { " occupancy=turns" } else { "" };
     // So that a guest which cannot use the device says so, and does not write where nobody reads.
     let streams = if boot.streams == Streams::Device { " streams=device" } else { "" };
     let disk = options.md.map_or(String::new(), |bytes| format!(" md={bytes}"));
     let share = boot.share.as_ref().map_or(String::new(), Folder::command_line);
-    let words = format!("{}{la57}{turns}{streams}{disk}{share}", boot.command_line);
+    let disks = disk::command_line(&boot.disks);
+    let swap = boot.swap.as_ref().map_or("", swap::Disk::command_line);
+    let net = boot.net.command_line();
+    let words = format!(
+        "{}{la57}{home}{homes}{turns}{streams}{disk}{share}{disks}{swap}{net}",
+        boot.command_line
+    );
     arguments.extend(["-append".into(), words.into()]);
     arguments
 }
@@ -341,7 +397,9 @@ impl Boot {
         options.check_memory(image, 0)?;
         let nvdimm = options.nvdimm.as_ref();
         let nvdimm = nvdimm.map(|wish| Module::open(wish, options.mem.mib)).transpose()?;
+        let root_image = options.root_image.as_deref().map(ReadOnly::open).transpose()?;
         let share = options.share.as_ref().map(Folder::open).transpose()?;
+        let swap = options.swap.as_ref().map(swap::Disk::open).transpose()?;
         Ok(Boot {
             kernel: project.kernel(map::variant()),
             image: image.to_owned(),
@@ -351,7 +409,11 @@ impl Boot {
             streams: Streams::Serial,
             memory_file: None,
             nvdimm,
+            root_image,
             share,
+            disks: Disk::open_all(&options.disks)?,
+            swap,
+            net: Network::open(&options.net)?,
         })
     }
 }

@@ -17,6 +17,8 @@ mod bench_host;
 #[cfg(feature = "workbench")]
 mod bench_mor;
 #[cfg(feature = "workbench")]
+mod bench_roots;
+#[cfg(feature = "workbench")]
 mod bench_sfb;
 #[cfg(feature = "workbench")]
 mod bench_sizes;
@@ -32,6 +34,7 @@ mod completion;
 mod cpio;
 mod deb;
 mod demo;
+mod disk;
 mod doctor;
 mod dynamic;
 mod elf;
@@ -52,6 +55,7 @@ mod machine;
 mod map;
 #[cfg(feature = "workbench")]
 mod micro;
+mod net;
 mod new;
 mod nvdimm;
 #[cfg(feature = "workbench")]
@@ -64,12 +68,17 @@ mod project;
 mod report;
 #[cfg(feature = "workbench")]
 mod results;
+mod rootfs;
 mod run;
 mod setup;
 mod share;
+mod swap;
+#[cfg(feature = "workbench")]
+mod tables;
 mod terminal;
 #[cfg(feature = "workbench")]
 mod testing;
+mod tmpfiles;
 mod toolchain;
 #[cfg(feature = "workbench")]
 mod tracing;
@@ -135,6 +144,9 @@ enum Action {
     #[cfg(feature = "workbench")]
     /// Make the book, in target/book, and the documentation of all packages, in target/doc and target/*/doc
     Doc,
+    #[cfg(feature = "workbench")]
+    /// Write the table of Linux's system calls in the book (docs/linux-calls.md) from the code
+    Tables,
 }
 
 fn main() -> ExitCode {
@@ -170,6 +182,8 @@ fn perform(action: Action) -> Result<i32> {
         Action::Build => compile::build(&project, Scope::Everything).map(|_| 0),
         #[cfg(feature = "workbench")]
         Action::Check => check::check(&project).map(|()| 0),
+        #[cfg(feature = "workbench")]
+        Action::Tables => tables::write(&project).map(|()| 0),
         #[cfg(feature = "workbench")]
         Action::Doc => {
             check::document(&project)?;

@@ -109,13 +109,6 @@ impl Module {
         Ok(Module { file: name, bytes, domain: wish.domain, _lock: file })
     }
 
-    /// What follows the size of the memory, `mib` MiB, in the emulator's option `-m`: room for it. The room begins
-    /// somewhere behind that memory, and by the first 4 GiB at most later than that is large.
-    pub fn room(&self, mib: u64) -> String {
-        let more = (ADDRESS + self.bytes).div_ceil(1 << 20).next_multiple_of(1 << 10);
-        format!(",slots=1,maxmem={}M", mib + more)
-    }
-
     /// The emulator's other options.
     pub fn arguments(&self) -> Vec<OsString> {
         let domain = match self.domain {
@@ -135,6 +128,54 @@ impl Module {
             "-device".into(),
             format!("nvdimm,id=nvdimm0,memdev=nvdimm,addr={ADDRESS:#x}").into(),
         ]
+    }
+}
+
+/// A file that the machine only reads.
+pub struct ReadOnly {
+    file: PathBuf,
+    bytes: u64,
+}
+
+impl ReadOnly {
+    /// Of all bytes of a file.
+    pub fn open(file: &Path) -> Result<ReadOnly> {
+        let named = || format!("{}", file.display());
+        let bytes = fs::metadata(file).with_context(named)?.len();
+        ensure!(bytes.is_multiple_of(UNIT) && bytes > 0, "{} has {bytes} bytes", named());
+        Ok(ReadOnly { file: std::path::absolute(file).with_context(named)?, bytes })
+    }
+
+    /// The emulator's options. Its place is the first that is free: nothing in it knows its address.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut backend = OsString::from(format!(
+            "memory-backend-file,id=image,share=on,readonly=on,size={},mem-path=",
+            self.bytes
+        ));
+        backend.push(with_commas(&self.file));
+        let device = "nvdimm,id=nvdimm1,memdev=image,unarmed=on";
+        ["-machine", "nvdimm=on", "-object"]
+            .map(OsString::from)
+            .into_iter()
+            .chain([backend, "-device".into(), device.into()])
+            .collect()
+    }
+}
+
+/// What follows the size of the memory, `mib` MiB, in the emulator's option `-m`: room for modules. The room begins
+/// somewhere behind that memory, and by the first 4 GiB at most later than that is large.
+pub fn room(written: Option<&Module>, read: Option<&ReadOnly>, mib: u64) -> String {
+    /// One more: where a module begins is rounded up.
+    const GIB: u64 = 1 << 30;
+    let slots = u32::from(written.is_some()) + u32::from(read.is_some());
+    let bytes = written.map_or(0, |module| ADDRESS + module.bytes)
+        + read.map_or(0, |image| image.bytes.next_multiple_of(GIB) + GIB);
+    match slots {
+        0 => String::new(),
+        _ => {
+            let more = bytes.div_ceil(1 << 20).next_multiple_of(1 << 10);
+            format!(",slots={slots},maxmem={}M", mib + more)
+        }
     }
 }
 
@@ -275,7 +316,14 @@ mod tests {
         assert!(words[3].contains("size=2097152,") && words[3].ends_with("/a,,b c"));
         assert!(words[5].ends_with("addr=0x8000000000"));
         assert!(module("").arguments()[1].to_str().unwrap().ends_with("=cpu"));
-        assert_eq!(module("").room(256), ",slots=1,maxmem=525568M");
+        let module = module("");
+        assert_eq!(room(Some(&module), None, 256), ",slots=1,maxmem=525568M");
+        let image = ReadOnly { file: name, bytes: (1 << 30) + (2 << 20) };
+        assert_eq!(room(None, Some(&image), 256), ",slots=1,maxmem=3328M");
+        assert_eq!(room(Some(&module), Some(&image), 256), ",slots=2,maxmem=528640M");
+        assert_eq!(room(None, None, 256), "");
+        let words = image.arguments().join(" ".as_ref()).into_string().unwrap();
+        assert!(words.contains("readonly=on,size=1075838976,") && words.ends_with("unarmed=on"));
         fs::remove_dir_all(folder).unwrap();
     }
 

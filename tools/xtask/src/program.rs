@@ -75,7 +75,7 @@ impl Invocation {
         }
         let host = Path::new(name);
         // What a root of its own has is meant.
-        if base.is_folder() && base.contains(name) {
+        if base.root().is_some() && base.contains(name) {
             return Ok(Vec::new());
         }
         if !host.exists() {
@@ -89,7 +89,7 @@ impl Invocation {
             needs => needs.unwrap_or_default(),
         };
         // A root has its own linker and libraries, which belong together.
-        all.retain(|addition| !base.is_folder() || !base.contains(&addition.guest));
+        all.retain(|addition| base.root().is_none() || !base.contains(&addition.guest));
         all.push(Addition { host: host.to_owned(), guest: guest_path(name) });
         Ok(all)
     }

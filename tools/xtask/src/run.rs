@@ -2,16 +2,18 @@
 
 use crate::backtrace::Symbols;
 use crate::compile::{self, Scope};
-use crate::deb;
+use crate::disk;
 use crate::emulator::{self, Console, End, Finished, Limits};
 use crate::export::{self, Export};
-use crate::image::{Addition, Base, Image, Orders};
+use crate::image::{self, Addition, Base, Image, Orders};
 use crate::log::{panic_report, Log, Record};
 use crate::machine::{parse_size, Boot, MachineOptions, MemorySize, Streams};
 use crate::map::MapOption;
+use crate::net;
 use crate::ports::{is_same, Sink};
 use crate::program::{parse_addition, Invocation};
 use crate::project::Project;
+use crate::rootfs::Folder;
 use crate::setup;
 use crate::share;
 use crate::terminal::window_size;
@@ -67,14 +69,17 @@ pub struct RunOptions {
     /// Set a variable in the program's environment
     #[arg(long, value_name = "KEY=VALUE")]
     pub env: Vec<String>,
-    /// Boot a folder of this machine as the root file system, with busybox for what it lacks. It is copied: what the
-    /// guest changes there is gone at the end
+    /// Boot a folder of this machine as the root file system, with busybox for what it lacks. It is copied to
+    /// an image the first time, and again when something in it has changed: what the guest changes there is gone at the end
     #[arg(long, value_name = "DIR", conflicts_with = "deb")]
     pub root: Option<PathBuf>,
     /// Boot Debian's packages as the root file system, with all that they depend on, as this machine's apt resolves
     /// it: fetched the first time, installed nowhere
     #[arg(long, value_name = "PACKAGE,…", value_delimiter = ',')]
     pub deb: Vec<String>,
+    /// Boot a root image, as --root makes it
+    #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["deb", "root"])]
+    pub root_image: Option<PathBuf>,
     /// Put a file or folder of this machine into the image (default place: as named, from /root)
     #[arg(long, value_name = "HOST[:GUEST]")]
     pub file: Vec<String>,
@@ -87,6 +92,18 @@ pub struct RunOptions {
     /// makes there belongs to whoever runs ./x, who is root inside
     #[arg(long, value_name = "DIR[:ro]", value_parser = share::parse)]
     pub share: Option<share::Wish>,
+    /// A disk, as often as there are some: FILE, whose bytes are those of /dev/vda, the next one's of /dev/vdb. What is written
+    /// there is in FILE; with :ro it is only read. mount -t ext4 /dev/vda /mnt shows the file system on it
+    #[arg(long = "disk", value_name = "FILE[:ro]", value_parser = disk::parse)]
+    pub disks: Vec<disk::Wish>,
+    /// The network: none; user: the emulator connects for the guest, which is 10.0.2.15 and finds this machine at 10.0.2.2
+    /// and names at 10.0.2.3; tap:INTERFACE,ADDRESS/BITS, or with ,GATEWAY behind: one of this machine's interfaces
+    #[arg(long, value_name = "none|user|tap:…", value_parser = net::parse)]
+    pub net: Option<net::Kind>,
+    /// Connections to port HOST of this machine (only from itself, unless an address is named) reach port GUEST of the guest;
+    /// as often as wanted. With it, there is a network
+    #[arg(long, value_name = "[ADDRESS:]HOST:GUEST[/udp]", value_parser = net::parse_port)]
+    pub publish: Vec<net::Port>,
     /// Draw processes, memory, faults and copies as they change (tessera-top, which is built the first time) while
     /// the program runs; what it prints comes after its end. Without a program: until q is pressed
     #[arg(long)]
@@ -137,12 +154,6 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
     if arguments.is_empty() {
         arguments = vec!["/bin/sh".into(), "-l".into()];
     }
-    let mut environment = options.env.clone();
-    if options.root.is_some() || !options.deb.is_empty() {
-        // What needs no data, and many programs expect.
-        environment.insert(0, "LANG=C.UTF-8".into());
-    }
-    let invocation = Invocation::new(arguments, &environment)?;
     let mut additions: Vec<Addition> =
         options.file.iter().map(|text| parse_addition(text)).collect::<Result<_>>()?;
     let exports: Vec<Export> =
@@ -155,15 +166,17 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         Some(recording) => recording.built().clone(),
         None => compile::build(project, Scope::System)?,
     };
-    let root = match (&options.root, options.deb.is_empty()) {
-        (Some(folder), _) => Some(folder.clone()),
-        (None, false) => Some(deb::root(project, &options.deb)?),
-        (None, true) => None,
+    let root = match &options.root_image {
+        Some(image) => Some(Folder::Image(image.clone())),
+        None => Folder::wanted(project, options.root.as_deref(), &options.deb)?,
     };
     let base = match &root {
         Some(folder) => Base::of_folder(project, &built, folder)?,
         None => Base::prepare(project, &built)?,
     };
+    let mut environment = options.env.clone();
+    environment.splice(0..0, base.environment());
+    let invocation = Invocation::new(arguments, &environment)?;
     if is_watched {
         let (host, guest) = (watch::build(project)?, format!("/bin/{}", watch::NAME));
         additions.push(Addition { host, guest });
@@ -175,9 +188,24 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         let program = Invocation::new(program, &options.env)?;
         additions.extend(program.locate(&base, !options.no_check)?);
     }
-    let orders = Orders { arguments: invocation.encode(), exports: export::encode(&exports) };
+    let has_disks = !options.disks.is_empty();
+    let net = net::Wish::new(options.net.clone(), &options.publish)?;
+    let has_network = net.is_some();
+    let orders = Orders {
+        net_server: has_network.then(|| image::net_server(&built)).flatten(),
+        resolver: net.resolver(),
+        disk_server: has_disks.then(|| image::disk_server(&built)).flatten(),
+        arguments: invocation.encode(),
+        exports: export::encode(&exports),
+    };
     let image = Image::assemble(project, &base, &orders, &additions)?;
-    let machine = MachineOptions { share: options.share.clone(), ..options.machine.clone() };
+    let machine = MachineOptions {
+        share: options.share.clone(),
+        disks: options.disks.clone(),
+        net,
+        root_image: base.root().map(|root| root.file().to_owned()),
+        ..options.machine.clone()
+    };
     let mut boot = Boot::new(project, &image.file, &machine)?;
     boot.command_line = format!("{} {}", command_line(options.verbose), options.append);
     boot.kernel = built.kernel;

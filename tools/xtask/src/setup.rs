@@ -58,10 +58,13 @@ pub fn musl_compiler() -> Result<()> {
     })
 }
 
-/// What the tests need besides: C compilers for static programs, and a second shell.
+/// What the tests need besides: C compilers for static programs, tools for disks, and a second shell.
 pub fn test_tools() -> Result<()> {
     c_compiler()?;
     musl_compiler()?;
+    packages(&["e2fsprogs"], "makes and checks the file systems of disks", || {
+        ["/sbin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join("mkfs.ext4").exists())
+    })?;
     packages(&["bash-static"], "a shell that busybox's is compared with", || in_path("bash-static"))
 }
 

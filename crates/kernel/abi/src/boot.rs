@@ -45,6 +45,8 @@ pub struct BootInfo {
     pub channel_bytes: u64,
     /// What is where in the registers at [`crate::slots::SHARE`]: in the copy that `init` gives to `unixd`. Zeros: there are none.
     pub share: [u64; 4],
+    /// The same of the registers at [`crate::slots::SWAP`].
+    pub swap: [u64; 4],
     /// NUMA nodes of the cores.
     pub nodes: [u8; MAX_CORES],
     /// The kernel command line.

@@ -13,9 +13,9 @@ pub const VSPACE: CapAddr = CapAddr(3);
 pub const FRAME: CapAddr = CapAddr(4);
 /// The memory server.
 pub const MEMD: CapAddr = CapAddr(5);
-/// The control plane of the Linux personality (Linux processes), badged with the process id.
+/// The control plane of the Linux personality (Linux processes), badged with the process id; for the servers of disks and of the network, to be notified.
 pub const UNIXD: CapAddr = CapAddr(6);
-/// The frame shared with `unixd` (Linux processes).
+/// The frame shared with `unixd` (Linux processes, servers of disks and of the network).
 pub const SESSION: CapAddr = CapAddr(7);
 /// The CPU driver of the core (`init`; `memd` and `unixd` get copies).
 pub const KERNEL: CapAddr = CapAddr(8);
@@ -61,8 +61,23 @@ pub const FUNCTIONS: CapAddr = CapAddr(25);
 pub const SHARE: CapAddr = CapAddr(26);
 /// The interrupt of that device.
 pub const SHARE_IRQ: CapAddr = CapAddr(27);
+/// Of each disk, two (`unixd`): a Frame that is shared with its server, and the endpoint of that; else empty.
+pub const DISKS: CapAddr = CapAddr(28);
+/// Most disks with a server.
+pub const MAX_DISKS: u32 = 4;
+/// Persistent memory that the machine lets nobody write: a Frame with the rights to read and to execute (`init`, which moves
+/// it to `unixd`); empty where there is none.
+pub const IMAGE: CapAddr = CapAddr(DISKS.0 + 2 * MAX_DISKS);
+/// The registers of the disk for pages that leave memory (`unixd`: a DevFrame); else empty.
+pub const SWAP: CapAddr = CapAddr(IMAGE.0 + 1);
+/// The interrupt of that device.
+pub const SWAP_IRQ: CapAddr = CapAddr(SWAP.0 + 1);
+/// The stand-in of `unixd` on this core (Linux processes whose home it is); else empty. Where those of other kinds have their endpoint.
+pub const STANDIN: CapAddr = SELF_EP;
+/// A Frame that is shared with the network server, and the endpoint of that in the next slot (`unixd`); else empty.
+pub const NET: CapAddr = CapAddr(SWAP_IRQ.0 + 1);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(28);
+pub const FIRST_FREE: CapAddr = CapAddr(NET.0 + 2);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

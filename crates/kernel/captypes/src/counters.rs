@@ -89,4 +89,6 @@ counters! {
     32 ExchangesLost "exchanges_lost";
     /// Times when the IOMMU forgot all translations of devices.
     33 DeviceFlushes "device_flushes";
+    /// Dispatchers that went to an endpoint of another core.
+    34 CallsAbroad "calls_abroad";
 }

@@ -279,6 +279,53 @@ invocations! {
             /// An empty slot for the capability to all of it.
             dst: Place
         ) -> Made, needs WRITE;
+        /// Makes slots of a store of 16 MiB of the range of a pool without pages of its own, where no memory is, and answers
+        /// the number of the first. `Occupied` if something is there.
+        190 AddSlots(
+            /// Which 16 MiB from the beginning of the range.
+            tree: u64
+        ) -> Value, needs WRITE;
+        /// Has a page of an object leave: its contents are copied to a page of the invoker, and its entry leads to a slot, of which it
+        /// answers the number. Who uses it faults, until it comes in. `Empty` if it is not there; `Occupied` if there is no
+        /// slot; `NoMemory` if something had to be divided. `Again` asks to be repeated.
+        191 PageOut(
+            /// The number of its record.
+            record: u32,
+            /// The page.
+            page: u64,
+            /// Where to take the slot.
+            tree: u64,
+            /// Address of a page in the invoker's address space.
+            to: u64
+        ) -> Value, needs WRITE;
+        /// Brings a page back, with contents of a page of the invoker. Nothing else can be changed so: `Empty` if it is
+        /// not in this slot. `NoMemory` if the pool is empty.
+        192 PageIn(
+            /// The number of its record.
+            record: u32,
+            /// The page.
+            page: u64,
+            /// Where it is.
+            slot: u64,
+            /// Address of a page in the invoker's address space.
+            from: u64
+        ) -> (), needs WRITE;
+        /// The slot of a page. `Empty` if it is in none.
+        193 SlotOf(
+            /// The number of its record.
+            record: u32,
+            /// The page.
+            page: u64
+        ) -> Value, needs READ;
+        /// Looks at 64 pages in a row, or over a hole. `OutOfRange` behind the limit.
+        194 LookOver(
+            /// The number of the record.
+            record: u32,
+            /// One of them.
+            page: u64,
+            /// They are not used any more from now on, until they are.
+            rests: bool
+        ) -> LookedOver, needs WRITE;
     }
 
     /// A page is counted from the object's first. What changes the object needs a capability to all of it, with `REVOKE`.

@@ -133,6 +133,19 @@ replies! {
         found: u32,
         /// Those of the pages that are there that are in pages of 2 MiB, of which all was looked at.
         large: u64,
+        /// Pages before it that are in a store, which are not counted among those that are there, but are no holes.
+        out: u64,
+    }
+    /// Pages of an object that were looked over: one bit for each.
+    LookedOver {
+        /// The page behind them, or behind a hole.
+        next: u64,
+        /// Those that are there.
+        there: u64,
+        /// Those of them that were used.
+        used: u64,
+        /// Those that are in a store.
+        out: u64,
     }
     /// How much a pool has.
     PoolFacts {
@@ -144,6 +157,8 @@ replies! {
         own: u64,
         /// The most records that it can have at present.
         records: u64,
+        /// Slots of a store that are free.
+        slots: u64,
     }
     /// A device's request that was refused.
     DeviceFault {

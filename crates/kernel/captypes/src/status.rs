@@ -67,6 +67,8 @@ status! {
     Interrupted = 16,
     /// Others have it, too: with `WRITE_ALONE` it can be changed only while nobody else does.
     Shared = 17,
+    /// The page is in a store.
+    Out = 18,
 }
 
 // `from_word` relies on the numbers being consecutive.

@@ -26,6 +26,10 @@
 //! been loaded, and who sees [`Port::root`] in between waits for the outcome. A table that no published
 //! root reaches any more, and that all have answered for, may become anything else.
 //!
+//! **A core that walks by itself is a processor, too.** To copy for a dispatcher of another core, a kernel reads that core's tables
+//! without having loaded their root. It says so before ([`Port::walk`]), as if it had; it caches what it finds as long as it
+//! does so, and answers afterwards.
+//!
 //! **Nobody waits for ever.** Between being asked and answering, a core does only what is bounded, or
 //! waits for others and answers meanwhile. A core waits for one set of answers at a time, so one port
 //! for each is enough; there are no locks. Whoever asks a core that nobody asks at the moment
@@ -52,6 +56,9 @@ use sync::{fence, relax, AtomicU64, Ordering};
 /// Most cores.
 pub const MAX_CORES: usize = 64;
 
+/// Most roots that a core walks itself at the same time: from one address space to another.
+pub const MOST_WALKS: usize = 2;
+
 /// The root while it changes. No root is there: they are pages.
 const CHANGING: u64 = 1;
 /// Instead of a number of ranges: everything is to be forgotten.
@@ -62,6 +69,8 @@ pub struct Port {
     /// Physical address of the root page table that is loaded, 0 for the kernel's own, or
     /// [`CHANGING`]. Its core writes it.
     root: AtomicU64,
+    /// Roots of other cores that the core walks itself, 0 for none. It writes them.
+    walks: [AtomicU64; MOST_WALKS],
     /// The cores that want something of this one. Each sets its own bit; this one takes them all.
     askers: AtomicU64,
     /// The cores that this one waits for. It writes them when there are none; then each clears its own
@@ -82,6 +91,7 @@ impl Port {
     pub const fn new() -> Port {
         Port {
             root: AtomicU64::new(0),
+            walks: [const { AtomicU64::new(0) }; MOST_WALKS],
             askers: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
             ranges: AtomicU64::new(0),
@@ -125,6 +135,29 @@ impl Port {
                 root => return root,
             }
         }
+    }
+
+    /// This core is going to read page tables below `roots`, 0 for none, which belong to cores that have sent a dispatcher here.
+    /// It may use what it finds until the answer is dropped, and answers nobody meanwhile.
+    #[must_use]
+    pub fn walk(&self, roots: [u64; MOST_WALKS]) -> Walking<'_> {
+        for (walk, root) in self.walks.iter().zip(roots) {
+            walk.store(root, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+        Walking(self)
+    }
+
+    /// Does the core have this root, which is not 0: has its processor loaded it, or does it walk it?
+    pub fn has(&self, root: u64) -> bool {
+        self.root() == root || self.walks_one(|walked| walked == root)
+    }
+
+    /// Does it walk one of some roots?
+    #[inline]
+    fn walks_one(&self, of: impl Fn(u64) -> bool) -> bool {
+        let mut walks = self.walks.iter().map(|walk| walk.load(Ordering::Acquire));
+        walks.any(|root| root != 0 && of(root))
     }
 
     /// This core, number `me`, wants that the cores `whom`, a set that is not empty and without itself,
@@ -205,13 +238,22 @@ impl Port {
     }
 }
 
+/// A core reads page tables of others.
+pub struct Walking<'a>(&'a Port);
+
+impl Drop for Walking<'_> {
+    fn drop(&mut self) {
+        self.0.walks.iter().for_each(|walk| walk.store(0, Ordering::Release));
+    }
+}
+
 impl Default for Port {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// The cores which have a root loaded that is `affected`, of those that have dispatchers of core `home`, and
+/// The cores which have a root loaded, or walk one, that is `affected`, of those that have dispatchers of core `home`, and
 /// without it; as a set. Entries that were changed before this call are seen by whoever is not in it.
 pub fn concerned<'a>(
     home: usize,
@@ -222,7 +264,7 @@ pub fn concerned<'a>(
     let hosts = port(home).hosts.load(Ordering::Relaxed) & !bit(home);
     members(hosts).fold(0, |set, core| {
         let root = port(core).root();
-        if root != 0 && affected(root) {
+        if root != 0 && affected(root) || port(core).walks_one(&affected) {
             set | bit(core)
         } else {
             set

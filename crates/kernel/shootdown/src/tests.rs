@@ -7,7 +7,7 @@
 //! Below are also wrong variants of the protocol, each of which must fail.
 
 use crate::sync::{fence, AtomicU64, Ordering};
-use crate::{bit, concerned, members, Forget, Pages, Port, Request, MOST_RANGES};
+use crate::{bit, concerned, members, Forget, Pages, Port, Request, MOST_RANGES, MOST_WALKS};
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Notify};
 use loom::thread;
@@ -21,6 +21,7 @@ impl Port {
         let zero = || AtomicU64::new(0);
         Port {
             root: zero(),
+            walks: core::array::from_fn(|_| zero()),
             askers: zero(),
             unanswered: zero(),
             ranges: zero(),
@@ -78,6 +79,10 @@ enum Mutation {
     HastyAnswer,
     /// Only what was asked for first is done.
     FirstOnly,
+    /// A core says that it walks when it has begun.
+    LateWalk,
+    /// It says that it has ended while it still uses what it has found.
+    EarlyEnd,
 }
 
 /// One core.
@@ -130,6 +135,27 @@ impl Cpu {
         fence(Ordering::SeqCst);
         self.root = root;
         self.cached.fill(false);
+    }
+
+    /// Its kernel reads an entry itself, and uses the table, without the root being loaded.
+    fn walk_itself(&mut self, entry: usize) {
+        self.goes_here();
+        let world = self.world.clone();
+        let (port, at) = (&world.ports[self.id], &world.entries[entry]);
+        let is_gone = || at.gone.load(Ordering::Acquire) == 1;
+        let mut roots = [0; MOST_WALKS];
+        roots[MOST_WALKS - 1] = ROOT;
+        let look = || at.present.load(Ordering::Relaxed) == 1;
+        let early = (world.mutation == Mutation::LateWalk).then(look);
+        let walking = port.walk(roots);
+        let gone = is_gone();
+        let found = early.unwrap_or_else(look);
+        let walking = (world.mutation != Mutation::EarlyEnd).then_some(walking);
+        if found {
+            at.table.with(|_| ());
+            assert!(!gone, "a copy succeeded after the call had returned");
+        }
+        drop(walking);
     }
 
     fn change_root(&mut self, root: u64) {
@@ -337,6 +363,13 @@ fn visits(cpu: &mut Cpu) {
     cpu.change_root(0);
 }
 
+/// Copies for somebody who waits here, twice.
+fn copies(cpu: &mut Cpu) {
+    cpu.walk_itself(0);
+    cpu.answer();
+    cpu.walk_itself(0);
+}
+
 fn takes_both(cpu: &mut Cpu) {
     cpu.take_away(&[0, 1]);
 }
@@ -381,6 +414,11 @@ fn no_access_succeeds_after_the_return() {
 }
 
 #[test]
+fn no_copy_succeeds_after_the_return() {
+    explore(&[takes_first, copies], 1, Some(3), Mutation::None);
+}
+
+#[test]
 fn two_that_ask_each_other_both_come_to_an_end() {
     explore(&[takes_first_inside, takes_second_inside], 2, Some(2), Mutation::None);
 }
@@ -402,6 +440,7 @@ fn failure(programs: &'static [Program], entries: usize, mutation: Mutation) -> 
 fn every_mistake_is_found() {
     let two: &'static [Program] = &[takes_first, visits];
     let both: &'static [Program] = &[takes_both, visits_both];
+    let copy: &'static [Program] = &[takes_first, copies];
     let mutations = [
         (two, 1, Mutation::LatePublication),
         (two, 1, Mutation::EarlyPublication),
@@ -410,6 +449,8 @@ fn every_mistake_is_found() {
         (two, 1, Mutation::NoWait),
         (two, 1, Mutation::HastyAnswer),
         (both, 2, Mutation::FirstOnly),
+        (copy, 1, Mutation::LateWalk),
+        (copy, 1, Mutation::EarlyEnd),
     ];
     for (programs, entries, mutation) in mutations {
         let failure = failure(programs, entries, mutation);

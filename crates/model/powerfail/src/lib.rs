@@ -16,8 +16,10 @@
 
 #![forbid(unsafe_code)]
 
+mod needed;
 mod walk;
 
+pub use needed::unneeded;
 pub use walk::{wanted, Depth, Subject, Walk};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -41,7 +41,7 @@ pub struct Monitor<Q, C> {
     /// Coordinated by this core, by number.
     pub(crate) operations: Vec<(OpId, Operation<Q, C>)>,
     /// Wait until something is unlocked.
-    waiting: VecDeque<Request<Q, C>>,
+    pub(crate) waiting: VecDeque<Request<Q, C>>,
     sweeping: Vec<Sweeping>,
     /// From this core to itself.
     to_self: VecDeque<Message>,

@@ -319,7 +319,13 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
                     answer_to(world, operation.request.client, answer);
                 }
             }
-            Attempt::Locked | Attempt::Remote { .. } => self.retry(world, id),
+            // What locks it goes on when others have been heard: who begins at once anew hears only itself.
+            Attempt::Locked => {
+                if let Some(operation) = self.release(world, id, Change::Same) {
+                    self.waiting.push_back(operation.request);
+                }
+            }
+            Attempt::Remote { .. } => self.retry(world, id),
         }
     }
 

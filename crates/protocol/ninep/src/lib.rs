@@ -1,4 +1,4 @@
-//! The messages of 9P2000.L, as a client sends and receives them.
+//! The messages of 9P2000.L, as a client sends and receives them, and as a server of this system does ([`serve`]).
 //!
 //! ```text
 //! size[4] type[1] tag[2] ...        little-endian; size counts itself
@@ -17,6 +17,7 @@
 mod entries;
 mod reply;
 mod request;
+pub mod serve;
 mod wire;
 
 pub use entries::{Entries, Entry};

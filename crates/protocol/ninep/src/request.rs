@@ -42,10 +42,11 @@ pub enum Request<'a> {
     Version {
         message: u32,
     },
-    /// `fid` is the root of what is shared from now on, for this user.
+    /// `fid` is the root of what is shared under a name from now on, for this user.
     Attach {
         fid: u32,
         user: u32,
+        name: &'a [u8],
     },
     /// `new` is what has this name in the directory `fid`; without a name, the same as `fid`.
     Walk {
@@ -145,9 +146,9 @@ pub enum Request<'a> {
 
 /// All that `struct stat` has.
 const BASIC: u64 = 0x7ff;
-const AT_REMOVEDIR: u32 = 0x200;
+pub(crate) const AT_REMOVEDIR: u32 = 0x200;
 
-mod valid {
+pub(crate) mod valid {
     pub const MODE: u32 = 1;
     pub const UID: u32 = 2;
     pub const GID: u32 = 4;
@@ -207,8 +208,8 @@ impl Request<'_> {
     fn body(&self, to: &mut Writer) -> Result<(), TooLong> {
         match *self {
             Request::Version { message } => to.u32(message)?.string(VERSION)?,
-            Request::Attach { fid, user } => {
-                to.u32(fid)?.u32(NO_FID)?.string(b"")?.string(b"")?.u32(user)?
+            Request::Attach { fid, user, name } => {
+                to.u32(fid)?.u32(NO_FID)?.string(b"")?.string(name)?.u32(user)?
             }
             Request::Walk { fid, new, name } => {
                 to.u32(fid)?.u32(new)?;

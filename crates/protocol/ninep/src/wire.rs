@@ -36,6 +36,9 @@ impl<'a> Writer<'a> {
         let length = u16::try_from(text.len()).map_err(|_| TooLong)?;
         self.u16(length)?.bytes(text)
     }
+    pub fn qid(&mut self, qid: Qid) -> Result<&mut Self, TooLong> {
+        self.u8(qid.kind)?.u32(qid.version)?.u64(qid.path)
+    }
     /// Writes the size where it belongs. Returns it.
     pub fn finish(self) -> Result<usize, TooLong> {
         let size = u32::try_from(self.at).map_err(|_| TooLong)?;

@@ -56,7 +56,7 @@ fn requests_are_as_described() {
             "15 00 00 00 64 ff ff 00 40 00 00 08 00 39 50 32 30 30 30 2e 4c",
         ),
         (
-            Request::Attach { fid: 0, user: 1000 },
+            Request::Attach { fid: 0, user: 1000, name: b"" },
             1,
             "17 00 00 00 68 01 00 00 00 00 00 ff ff ff ff 00 00 00 00 e8 03 00 00",
         ),
@@ -260,4 +260,80 @@ fn nothing_that_comes_does_harm() {
     for request in REPLIES {
         assert!(understood[usize::from(request)] > 0, "no answer to {request} was understood");
     }
+}
+
+/// A server reads what a client writes, and the other way round.
+#[test]
+fn both_sides_agree() {
+    use ninep::serve::{Asked, EntryWriter};
+    use ninep::Space;
+    let changes = Changes {
+        mode: Some(0o644),
+        size: Some(5),
+        accessed: Some(Moment::Now),
+        modified: Some(Moment::At(-1)),
+        ..Changes::default()
+    };
+    let (fid, name, gid, mode) = (7, &b"name"[..], 9, 0o755);
+    let requests = [
+        Request::Version { message: 0x4000 },
+        Request::Attach { fid, user: 1, name },
+        Request::Walk { fid, new: 8, name: None },
+        Request::Walk { fid, new: 8, name: Some(name) },
+        Request::Open { fid, flags: 2 },
+        Request::Create { fid, name, flags: 1, mode, gid },
+        Request::Read { fid, offset: 1 << 40, bytes: 3 },
+        Request::Write { fid, offset: 1 << 40, data: b"data" },
+        Request::Clunk { fid },
+        Request::GetAttributes { fid },
+        Request::SetAttributes { fid, changes },
+        Request::SetAttributes { fid, changes: Changes { uid: Some(1), gid: Some(2), ..changes } },
+        Request::ReadDirectory { fid, offset: 4, bytes: 5 },
+        Request::Sync { fid, data_only: true },
+        Request::MakeDirectory { fid, name, mode, gid },
+        Request::MakeNode { fid, name, mode, major: 1, minor: 2, gid },
+        Request::Symlink { fid, name, text: b"text", gid },
+        Request::Link { dir: 1, fid, name },
+        Request::Rename { from: 1, old: b"old", to: 2, new: b"new" },
+        Request::Unlink { fid, name, directory: true },
+        Request::ReadLink { fid },
+        Request::Space { fid },
+    ];
+    let mut buffer = [0; 512];
+    for request in requests {
+        let bytes = request.encode_for(1000, 3, &mut buffer).unwrap();
+        assert_eq!(Asked::decode(&buffer[..bytes]), Ok(Asked { tag: 3, request, user: 1000 }));
+        for cut in 0..bytes {
+            assert!(Asked::decode(&buffer[..cut]).is_err(), "{request:?} without its end");
+        }
+    }
+    let qid = Qid { kind: 0x80, version: 1, path: 2 };
+    let attributes =
+        Attributes { qid, mode, links: 3, size: 4, accessed: -5, ..Default::default() };
+    let space = Space { block: 1024, blocks: 5, name: 255, ..Default::default() };
+    let replies = [
+        (kind::VERSION, Reply::Version(0x4000, ninep::VERSION)),
+        (kind::ATTACH, Reply::File(qid)),
+        (kind::WALK, Reply::Done),
+        (kind::WALK, Reply::File(qid)),
+        (kind::LOPEN, Reply::Opened(qid)),
+        (kind::GETATTR, Reply::Attributes(attributes)),
+        (kind::READ, Reply::Bytes(b"data")),
+        (kind::READLINK, Reply::Bytes(b"text")),
+        (kind::WRITE, Reply::Count(4)),
+        (kind::STATFS, Reply::Space(space)),
+        (kind::CLUNK, Reply::Done),
+        (kind::UNLINKAT, Reply::Refused(2)),
+    ];
+    for (request, reply) in replies {
+        let bytes = reply.encode(request, 3, &mut buffer).unwrap();
+        assert_eq!(Reply::decode(request, 3, &buffer[..bytes]), Ok(reply));
+    }
+    let mut entries = EntryWriter::new(&mut buffer[..60]);
+    assert!(entries.add(qid, 5, 4, b"first") && entries.add(qid, 6, 8, b"second"));
+    assert!(!entries.add(qid, 7, 8, b"third"));
+    let bytes = entries.bytes();
+    let read: Vec<_> = Entries::new(&buffer[..bytes]).collect::<Result<_, _>>().unwrap();
+    assert_eq!(read[0], Entry { qid, next: 5, kind: 4, name: b"first" });
+    assert_eq!((read[1].name, read.len()), (&b"second"[..], 2));
 }

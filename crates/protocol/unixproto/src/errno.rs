@@ -39,6 +39,7 @@ errnos! {
     EEXIST "File exists";
     EXDEV "Invalid cross-device link";
     ENODEV "No such device";
+    ENOTBLK "Block device required";
     ENOTDIR "Not a directory";
     EISDIR "Is a directory";
     EINVAL "Invalid argument";
@@ -72,13 +73,21 @@ errnos! {
     EPROTOTYPE "Protocol wrong type for socket";
     ENOPROTOOPT "Protocol not available";
     EADDRINUSE "Address already in use";
+    EADDRNOTAVAIL "Cannot assign requested address";
+    ENETDOWN "Network is down";
+    ENETUNREACH "Network is unreachable";
+    ECONNABORTED "Software caused connection abort";
     ECONNREFUSED "Connection refused";
+    EHOSTUNREACH "No route to host";
+    EALREADY "Operation already in progress";
+    EINPROGRESS "Operation now in progress";
     ECONNRESET "Connection reset by peer";
     EISCONN "Transport endpoint is already connected";
     ENOTCONN "Transport endpoint is not connected";
     ENOBUFS "No buffer space available";
     EAFNOSUPPORT "Address family not supported by protocol";
     ETIMEDOUT "Connection timed out";
+    ENOMSG "No message of desired type";
     EIDRM "Identifier removed";
 }
 

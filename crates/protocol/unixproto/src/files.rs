@@ -46,6 +46,54 @@ pub enum Kind {
     Shared = 19,
     /// A local socket: `Read`, `Write`, `Send`, `Receive`.
     Socket = 20,
+    /// Events of files (`inotify`): `Read`, `AddWatch`.
+    Notices = 21,
+    /// A regular file that is made to be sealed, opened to be written to: `WriteAt`, `MapSealable`; else as a regular file.
+    Sealable = 22,
+    /// A POSIX message queue: `QueueSend`, `QueueReceive`.
+    Messages = 23,
+    /// Text of a process that only its library knows (`/proc/PID/maps`): `MemoryFile`.
+    Told = 39,
+    /// A regular file, opened to be executed, that runs as somebody else: `Bequeath`, `Succeed`.
+    SetId = 40,
+}
+
+/// What `kcmp` compares: `KCMP_*`.
+pub mod kcmp {
+    /// Open files.
+    pub const FILE: u32 = 0;
+    /// Memory.
+    pub const VM: u32 = 1;
+    /// Descriptors.
+    pub const FILES: u32 = 2;
+    /// Working directory, root and mask.
+    pub const FS: u32 = 3;
+    /// Signal actions.
+    pub const SIGHAND: u32 = 4;
+    /// What is known about input and output.
+    pub const IO: u32 = 5;
+    /// What is undone to semaphores.
+    pub const SYSVSEM: u32 = 6;
+    /// A file and a member of an `epoll` set.
+    pub const EPOLL_TFD: u32 = 7;
+}
+
+/// Seals of a file: `F_SEAL_*`.
+pub mod seal {
+    /// No more seals.
+    pub const SEAL: u32 = 1;
+    /// It does not become smaller.
+    pub const SHRINK: u32 = 2;
+    /// It does not become larger.
+    pub const GROW: u32 = 4;
+    /// Nobody writes to it.
+    pub const WRITE: u32 = 8;
+    /// Only those write to it who have it mapped.
+    pub const FUTURE_WRITE: u32 = 0x10;
+    /// Who may execute it does not change.
+    pub const EXEC: u32 = 0x20;
+    /// All that there are.
+    pub const ALL: u32 = 0x3f;
 }
 
 impl Kind {
@@ -56,6 +104,10 @@ impl Kind {
             2 => Kind::Directory,
             19 => Kind::Shared,
             20 => Kind::Socket,
+            21 => Kind::Notices,
+            22 => Kind::Sealable,
+            23 => Kind::Messages,
+            40 => Kind::SetId,
             3 => Kind::Pipe,
             4 => Kind::Tty,
             5 => Kind::Null,
@@ -72,6 +124,7 @@ impl Kind {
             16 => Kind::Signals,
             18 => Kind::Disk,
             17 => Kind::Memory,
+            39 => Kind::Told,
             _ => return None,
         })
     }
@@ -189,10 +242,14 @@ pub use general::{
 pub use general::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
 pub use general::{NAME_MAX, PATH_MAX};
 pub use general::{
-    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOCTTY, O_NOFOLLOW,
-    O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
+    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOATIME, O_NOCTTY,
+    O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,
 };
 pub use general::{RENAME_EXCHANGE, RENAME_NOREPLACE};
+pub use general::{
+    RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS,
+    RESOLVE_NO_XDEV,
+};
 pub use general::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 pub use general::{
     S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, S_IFSOCK, S_ISGID, S_ISUID,
@@ -209,12 +266,16 @@ pub const MORSEL_ATOMIC: u32 = 0xa701;
 
 /// Bit of `Open.extra`: the file will be executed (it must be regular and executable).
 pub const OPEN_EXEC: u32 = 1;
+/// In `Open.extra`, the `RESOLVE_*` of `openat2` begin at this bit.
+pub const RESOLVE_SHIFT: u32 = 8;
 /// Directory argument: relative to the working directory.
 pub const CWD: u32 = 0;
 /// Offset argument: use the description's offset and move it.
 pub const AT_OFFSET: u64 = u64::MAX;
 /// Limit argument of `FileExtent`: what is shown is shown only where it belongs.
 pub const NOT_BEHIND: u64 = u64::MAX;
+/// [`crate::op::MakeRoom`]: memory is wanted for no page in particular.
+pub const NO_PAGE: u64 = u64::MAX;
 /// Time argument of `SetTimes`: now.
 pub const TIME_NOW: i64 = i64::MAX;
 /// Time argument of `SetTimes`: leave as it is.

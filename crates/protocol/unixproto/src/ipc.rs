@@ -1,4 +1,4 @@
-//! Numbers of System V shared memory and semaphores.
+//! Numbers of System V shared memory, semaphores and messages.
 
 /// No key: a segment that is found by its id only.
 pub const IPC_PRIVATE: i32 = 0;
@@ -37,6 +37,12 @@ numbers! {
     SEM_STAT_ANY = 20
     IPC_NOWAIT = 0o4000
     SEM_UNDO = 0x1000
+    MSG_STAT = 11
+    MSG_INFO = 12
+    MSG_STAT_ANY = 13
+    MSG_NOERROR = 0o10000
+    MSG_EXCEPT = 0o20000
+    MSG_COPY = 0o40000
 }
 
 /// Bytes of `struct semid_ds`, and of `struct sembuf`.
@@ -49,3 +55,12 @@ pub const SEMAPHORES_MOST: u32 = 4096;
 pub const OPERATIONS_MOST: usize = 500;
 /// Same.
 pub const VALUE_MOST: i32 = 32767;
+
+/// Bytes of `struct msqid_ds`, and of `struct msginfo`.
+pub const MSQID_BYTES: usize = 120;
+/// Same.
+pub const MSGINFO_BYTES: usize = 32;
+/// Bytes of a message (Linux: `MSGMAX`), and of all messages of a queue that nobody has changed (`MSGMNB`).
+pub const MESSAGE_MOST: usize = 8192;
+/// Same.
+pub const QUEUE_BYTES_MOST: usize = 16384;

@@ -19,11 +19,14 @@
 
 pub mod errno;
 pub mod files;
+pub mod home;
 pub mod ipc;
 pub mod limit;
+pub mod mqueue;
 pub mod ops;
 pub mod privilege;
 pub mod request;
+pub mod scheduling;
 pub mod session;
 pub mod signals;
 pub mod sockets;

@@ -6,7 +6,9 @@
 //! nanoseconds.
 
 use crate::request::{check, replies, requests};
-pub use crate::request::{error_words, head, lengths, Declared, Reply, Request, Word, Words};
+pub use crate::request::{
+    error_words, head, lengths, op_number, Declared, Reply, Request, Word, Words,
+};
 use crate::Errno;
 
 replies! {
@@ -37,6 +39,19 @@ replies! {
         stdout: u32,
         /// Same.
         stderr: u32,
+    }
+    /// What was left to a program that runs as somebody else.
+    Inherited {
+        /// The id of the process.
+        pid: u32,
+        /// Bytes in the data area.
+        bytes: u32,
+        /// Description of the program's file.
+        program: u32,
+        /// Its inode number.
+        inode: u64,
+        /// It must not trust what it is given.
+        secure: bool,
     }
     /// A child that ended, stopped or went on.
     Waited {
@@ -148,6 +163,8 @@ replies! {
         offset: u64,
         /// How many bytes; 0 at the end of the file.
         bytes: u64,
+        /// `Wrote` is to follow, once they are written.
+        tell: bool,
     }
     /// An extent of a file. With a Frame capability, unless it is a hole (zeros); or with a Morsel, which is all of the file.
     Extent {
@@ -186,6 +203,24 @@ replies! {
         /// There were more descriptions.
         is_cut: bool,
     }
+    /// A message of a POSIX queue. data: its bytes.
+    QueueMessage {
+        /// How many.
+        count: u64,
+        /// Its priority.
+        priority: u32,
+    }
+    /// Such a queue.
+    QueueState {
+        /// `O_NONBLOCK`, or 0.
+        flags: u32,
+        /// Most messages.
+        most: u64,
+        /// Most bytes of one.
+        size: u64,
+        /// Messages that there are.
+        count: u64,
+    }
     /// How much of what a caller has lent was copied.
     Piped {
         /// Bytes.
@@ -212,7 +247,9 @@ requests! {
         /// domain.
         act: bool,
         /// The child is traced as the caller is.
-        traced: bool
+        traced: bool,
+        /// Name spaces that the child has of its own (`CLONE_NEW*`).
+        spaces: u32
     ) -> Process;
     /// Starts the child that `Fork` made. Sends a *domain*: capabilities [Dispatcher, L1CNode], not
     /// started yet, moved, with the right `REVOKE`, and of which there are no copies: so nobody but
@@ -246,7 +283,27 @@ requests! {
     83 GrowRoot() -> ();
     /// A new program takes over: `a` its path (for `/proc/PID/exe` and the name), `b` arguments
     /// with a NUL behind each. The library has closed what is close-on-exec. Ends a vfork.
-    6 Exec() -> ();
+    /// Answers 1 if the program must not trust what it is given (`AT_SECURE`).
+    6 Exec() -> Count;
+    /// Some of what the caller leaves to a program that runs as somebody else, in `a`: what [`Kind::SetId`](crate::files::Kind)
+    /// said of its file. It begins with how many descriptions the program gets, and these, 4 bytes each. `ENOMEM`: there is too much.
+    218 Bequeath(
+        /// So much has come before; 0 begins anew.
+        from: u32
+    ) -> ();
+    /// A program takes over that runs as somebody else. The caller is taken apart, and the program begins in a domain that
+    /// `unixd` makes, as the first process did. Arguments as of `Exec`. There is an answer only after an error, or if the
+    /// caller acts as its child.
+    219 Succeed(
+        /// Description of its file. But for that and what was bequeathed, all descriptions are closed.
+        program: u32
+    ) -> ();
+    /// Part of what was left to the caller, of which it is the first request. data: it, from a byte on, as much as there is room
+    /// for. With the last of it, it is gone. `ESRCH`: nothing was.
+    220 Inherit(
+        /// That byte.
+        from: u32
+    ) -> Inherited;
     /// The process ends; no answer, unless a vfork child ends that has no domain.
     7 Exit(
         /// Wait status ([`signals::exited`](crate::signals::exited) or `killed`).
@@ -314,6 +371,19 @@ requests! {
         /// The id.
         id: u32
     ) -> Count;
+    /// Some of the supplementary groups that the caller wants: `a`, 4 bytes each. They count with the last of them. `EPERM`
+    /// without `CAP_SETGID`.
+    216 SetGroups(
+        /// How many there are in all.
+        count: u32,
+        /// How many have come before.
+        from: u32
+    ) -> ();
+    /// The supplementary groups of the caller. Answers how many. data: as many as there is room for, 4 bytes each.
+    217 GetGroups(
+        /// So many are left out.
+        from: u32
+    ) -> Count;
     /// The (POSIX) capabilities of a process.
     103 GetCaps(
         /// Process, 0 for the caller.
@@ -336,6 +406,36 @@ requests! {
         first: u32,
         /// Its second one.
         second: u32
+    ) -> Count;
+    /// Asks for or changes how a process is to be scheduled, or several. `EPERM`, `EACCES`: the caller may not; `ESRCH`: there is none.
+    250 Schedule(
+        /// [`scheduling`](crate::scheduling).
+        what: u32,
+        /// Whom `who` names.
+        which: u32,
+        /// 0: the caller, its group or its user.
+        who: u32,
+        /// What is set.
+        value: u64
+    ) -> Count;
+    /// `pidfd_getfd`: a description of another process that the caller holds from now on. `EPERM`; `EBADF`: that has none there, or
+    /// the caller's is no process.
+    251 TakeFd(
+        /// Description of the process.
+        desc: u32,
+        /// Its descriptor.
+        fd: u32
+    ) -> Count;
+    /// `kcmp`. Answers 0 if it is the same, or 1 or 2.
+    252 Compare(
+        /// A process.
+        first: u32,
+        /// Another one.
+        second: u32,
+        /// `KCMP_*`.
+        what: u32,
+        /// Descriptors: of the second process in the upper half.
+        fds: u64
     ) -> Count;
     /// Sets a limit of the caller that is enforced here. `EPERM`: the hard one would be raised, and the
     /// caller has not `CAP_SYS_RESOURCE`.
@@ -501,6 +601,7 @@ requests! {
     ) -> Count;
 
     /// As `TraceMemory`, of the process whose memory was opened, whatever the protection of its pages. 0: nothing is left of it.
+    /// Also reads a text that only the process knows; `address` counts from its start.
     126 MemoryFile(
         /// Description.
         desc: u32,
@@ -556,7 +657,7 @@ requests! {
         flags: u32,
         /// Mode for a new file, mask applied.
         mode: u32,
-        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC) or 0. A file that is opened to be executed is opened
+        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC) or 0, and `RESOLVE_*` from bit [`RESOLVE_SHIFT`](crate::files::RESOLVE_SHIFT) on. A file that is opened to be executed is opened
         /// with `O_RDONLY` alone, and is then as readable as others: it is the library that loads it.
         /// `ETXTBSY`: it is open for writing; or, without: it is being executed.
         extra: u32
@@ -733,18 +834,58 @@ requests! {
         /// It is a whole number of pages of 2 MiB, always.
         large: bool
     ) -> Opened;
-    /// The same, for private memory of the caller: its children do not hold it.
+    /// `memfd_create`: a file without a name that may be sealed. `a`: a name for it.
+    240 MemFd(
+        /// It is a whole number of pages of 2 MiB, always.
+        large: bool,
+        /// Seals may be added.
+        sealable: bool,
+        /// It may be executed; else it has the seal that this stays so.
+        executable: bool
+    ) -> Opened;
+    /// Adds seals to such a file. Answers those that it has. `EPERM`: the caller may not; `EBUSY`: somebody has it mapped to be
+    /// written to; `EINVAL`: it is another file.
+    241 Seal(
+        /// Description.
+        desc: u32,
+        /// [`files::seal`](crate::files::seal).
+        seals: u32,
+        /// Else they are only asked for.
+        add: bool
+    ) -> Count;
+    /// The caller is about to map such a file so that it can store to it, and may then ask for its contents with the right to
+    /// write. Answers 0 if that is sealed.
+    242 MapSealable(
+        /// Description, to read and write.
+        desc: u32
+    ) -> Count;
+    /// It does not have it mapped so any more.
+    243 UnmapSealable(
+        /// Description.
+        desc: u32
+    ) -> Count;
+    /// An unnamed file, for private memory of the caller: its children do not hold it.
     48 OwnMemory(
         /// Its size.
         size: u64,
         /// Its pages are of 2 MiB where there is room for them.
-        large: bool
+        large: bool,
+        /// Memory is short: what is small is to leave it through this.
+        relieves: bool
     ) -> Opened;
     /// A copy of such memory that the next child holds, as its own, instead of the caller.
     49 Heir(
         /// Description of the caller's.
         desc: u32
     ) -> Opened;
+
+    /// Such memory becomes larger, by zeros at its end.
+    190 OwnMore(
+        /// Its description.
+        desc: u32,
+        /// Its new size. If it is not more, nothing happens.
+        size: u64
+    ) -> ();
 
     // Descriptions.
 
@@ -808,7 +949,41 @@ requests! {
     /// is none for this user.
     137 MakeRoom(
         /// Description.
-        desc: u32
+        desc: u32,
+        /// The page, which may have left memory: then it comes in. Or `NO_PAGE`.
+        page: u64
+    ) -> ();
+    /// A page of a regular file comes in that has left memory. `ENOENT`: it has not; `EIO`: the disk does not give it back.
+    203 BringIn(
+        /// Description.
+        desc: u32,
+        /// The page.
+        page: u64
+    ) -> ();
+    /// Pages of a regular file leave memory, as many as can: `MADV_PAGEOUT`.
+    204 PageOut(
+        /// Description.
+        desc: u32,
+        /// The first page.
+        first: u64,
+        /// How many.
+        pages: u64
+    ) -> ();
+    /// Pages of a regular file do not leave memory, or may again: `mlock`, `munlock`.
+    205 Wire(
+        /// Description.
+        desc: u32,
+        /// The first page.
+        first: u64,
+        /// How many.
+        pages: u64,
+        /// They stay.
+        stays: bool
+    ) -> ();
+    /// There is no memory for what cannot leave it: what can is to make room. `ENOMEM`: nothing can.
+    206 MakeMemory(
+        /// Bytes.
+        bytes: u64
     ) -> ();
     /// `fallocate`.
     129 Allocate(
@@ -1082,11 +1257,15 @@ requests! {
         len: i64
     ) -> Locked;
 
-    // Local sockets. An address is what follows the family: a path, with a NUL behind it or not; or an abstract name, which
-    // begins with NUL.
+    // Sockets. An address is a `struct sockaddr`, with its family. Of a local one a path follows, with a NUL behind it or not; or
+    // an abstract name, which begins with NUL.
 
-    /// Makes a socket. `ESOCKTNOSUPPORT`.
+    /// Makes a socket. `ESOCKTNOSUPPORT`, `EPROTONOSUPPORT`.
     142 Socket(
+        /// `AF_*`.
+        domain: u32,
+        /// `IPPROTO_*`.
+        protocol: u32,
         /// `SOCK_*`.
         kind: u32,
         /// `O_NONBLOCK`.
@@ -1099,14 +1278,14 @@ requests! {
         /// `O_NONBLOCK`.
         flags: u32
     ) -> PipeEnds;
-    /// Gives a socket a name: `a`, or one that is free if that is empty.
+    /// Gives a socket a name: `a`, or one that is free if there is nothing but the family.
     144 Bind(
         /// Description.
         desc: u32,
         /// Mode of the file.
         mode: u32
     ) -> ();
-    /// Connects to the socket at `a`; to nobody if that is empty.
+    /// Connects to the socket at `a`; to nobody if that is of no family.
     145 Connect(
         /// Description.
         desc: u32
@@ -1130,7 +1309,7 @@ requests! {
     148 Send(
         /// Description.
         desc: u32,
-        /// `MSG_DONTWAIT`, `MSG_NOSIGNAL`.
+        /// `MSG_DONTWAIT`, `MSG_NOSIGNAL`, `MSG_MORE`.
         flags: u32,
         /// How many descriptions.
         rights: u32,
@@ -1145,7 +1324,8 @@ requests! {
         desc: u32,
         /// At most so many bytes.
         bytes: u32,
-        /// `MSG_DONTWAIT`, `MSG_PEEK`.
+        /// `MSG_DONTWAIT`, `MSG_PEEK`, and [`GOES_ON`](crate::sockets::GOES_ON) or
+        /// [`REST`](crate::sockets::REST).
         flags: u32,
         /// At most so many descriptions.
         rights: u32
@@ -1164,20 +1344,20 @@ requests! {
         /// `SHUT_*`.
         how: u32
     ) -> ();
-    /// An option of a socket. data: 8 bytes, or 12 of `SO_PEERCRED`.
+    /// An option of a socket. data: 8 bytes, or others of `SO_PEERCRED` and `TCP_INFO`.
     152 GetSocketOption(
         /// Description.
         desc: u32,
-        /// `SO_*`.
+        /// `SO_*`, or an option [of a level](crate::sockets::of_level).
         option: u32
     ) -> Count;
     /// Sets one.
     153 SetSocketOption(
         /// Description.
         desc: u32,
-        /// `SO_*`.
+        /// As above.
         option: u32,
-        /// Its value; of a time, nanoseconds.
+        /// Its value; of a time, nanoseconds; of `SO_LINGER`, the seconds in the upper half.
         value: u64
     ) -> ();
 
@@ -1214,6 +1394,33 @@ requests! {
         command: u32
     ) -> Count;
 
+    // Files that are watched.
+
+    /// `inotify_init1`.
+    168 Notify(
+        /// `O_NONBLOCK` or 0.
+        flags: u32
+    ) -> Opened;
+    /// `inotify_add_watch` of the file `a`. Answers the watch.
+    169 AddWatch(
+        /// Description.
+        desc: u32,
+        /// `IN_*`.
+        mask: u32
+    ) -> Count;
+    /// `inotify_rm_watch`.
+    170 RemoveWatch(
+        /// Description.
+        desc: u32,
+        /// The watch.
+        watch: i32
+    ) -> ();
+    /// What `WriteBegin` has granted was written.
+    171 Wrote(
+        /// Description.
+        desc: u32
+    ) -> ();
+
     /// As much as a pipe holds. `EBADF`: it is none.
     167 PipeSize(
         /// Description.
@@ -1249,6 +1456,89 @@ requests! {
         /// Of `SETVAL`.
         value: i32
     ) -> Count;
+    /// `msgget`. Answers the id.
+    172 GetQueue(
+        /// The key.
+        key: i32,
+        /// `IPC_*` and a mode.
+        flags: u32
+    ) -> Count;
+    /// `msgsnd` of `a`, once there is room. `EIDRM`: the queue was removed.
+    173 SendMessage(
+        /// The id.
+        id: u32,
+        /// The kind of the message.
+        kind: i64,
+        /// `IPC_NOWAIT`.
+        flags: u32
+    ) -> ();
+    /// `msgrcv`. data: the kind of the message, 8 bytes, then its bytes, of which there are so many.
+    174 ReceiveMessage(
+        /// The id.
+        id: u32,
+        /// At most so many bytes.
+        bytes: u32,
+        /// Which one is wanted.
+        kind: i64,
+        /// `IPC_NOWAIT`, `MSG_*`.
+        flags: u32
+    ) -> Count;
+    /// `msgctl`: what it answers. `a`: `struct msqid_ds` of `IPC_SET`. data: what is asked for.
+    175 ControlQueue(
+        /// The id, or the place.
+        id: u32,
+        /// `IPC_*`, `MSG_*`.
+        command: u32
+    ) -> Count;
+    /// `mq_open` of the queue `a`. `b`: `struct mq_attr`, if there is one.
+    244 OpenMessages(
+        /// `O_*`.
+        flags: u32,
+        /// Mode of a new queue, mask applied.
+        mode: u32,
+        /// Bytes that the queues of the user may need (`RLIMIT_MSGQUEUE`).
+        limit: u64
+    ) -> Opened;
+    /// `mq_unlink` of `a`.
+    245 UnlinkMessages() -> ();
+    /// `mq_timedsend` of `a`.
+    246 QueueSend(
+        /// Description.
+        desc: u32,
+        /// Its priority.
+        priority: u32,
+        /// Until when it waits for room, nanoseconds since boot; 0: for ever.
+        deadline: u64
+    ) -> ();
+    /// `mq_timedreceive`.
+    247 QueueReceive(
+        /// Description.
+        desc: u32,
+        /// Bytes that there is room for.
+        bytes: u64,
+        /// As of `QueueSend`.
+        deadline: u64
+    ) -> QueueMessage;
+    /// `mq_notify`: the caller is told of the next message that comes while there is none.
+    248 QueueNotify(
+        /// Description.
+        desc: u32,
+        /// By this signal; 0: by none.
+        signal: u32,
+        /// What comes with it.
+        value: u64,
+        /// Else no more.
+        on: bool
+    ) -> ();
+    /// `mq_getsetattr`: what the queue was before.
+    249 QueueAttributes(
+        /// Description.
+        desc: u32,
+        /// `O_NONBLOCK`, or 0.
+        flags: u32,
+        /// They are set.
+        set: bool
+    ) -> QueueState;
     /// How `/proc/PID/fd` names a description. data: it.
     163 PathOf(
         /// Description.
@@ -1306,6 +1596,51 @@ requests! {
     ) -> ();
     /// Writes `a` to the kernel log, one line.
     82 Log() -> ();
+    /// `mount` on the directory or file `b`. `a`: the type, NUL, the source, NUL, and options.
+    200 Mount(
+        /// `MS_*`.
+        flags: u64,
+        /// A type is given.
+        has_kind: bool
+    ) -> ();
+    /// Ends what is shown in the directory `a`.
+    201 Unmount(
+        /// `UMOUNT_NOFOLLOW` and others.
+        flags: u32
+    ) -> ();
+    /// Returns when everything is stored on all disks.
+    202 SyncDisks() -> ();
+    /// The directory `a` is the root of the process from now on.
+    221 Chroot() -> ();
+    /// The mount at `a` becomes the root of the mount name space; what that was is mounted at `b`.
+    222 PivotRoot() -> ();
+    /// `unshare`.
+    223 Unshare(
+        /// `CLONE_*`.
+        flags: u32
+    ) -> ();
+    /// `setns`.
+    224 EnterSpace(
+        /// Description of a name space, or of a process.
+        desc: u32,
+        /// `CLONE_NEW*`; 0: of any kind.
+        kinds: u32
+    ) -> ();
+    /// Sets the name of the host to `a`, or that of the domain. `EPERM`, `EINVAL`.
+    225 SetHostName(
+        /// That of the domain.
+        domain: bool
+    ) -> ();
+    /// The names of host and domain. data: both, each with a NUL behind.
+    226 HostNames() -> Count;
+    /// Memory is short for what cannot leave it. Answers of how many pages of its own the caller is to make such as can; 0: others have done
+    /// so, or need not. `ENOSYS`: there is no disk. `ENOMEM`: nobody can make room.
+    256 Relieve(
+        /// How many the caller can make so, at most.
+        pages: u64,
+        /// How often it has found none. 0: there is little.
+        tries: u32
+    ) -> Count;
 }
 
 #[cfg(test)]
@@ -1329,7 +1664,7 @@ mod tests {
 
     #[test]
     fn answers_cross() {
-        let part = Part { inode: 7, layout: 1, offset: 2, bytes: 3 };
+        let part = Part { inode: 7, layout: 1, offset: 2, bytes: 3, tell: true };
         assert_eq!(Part::decode(&part.encode()), Ok(part));
         assert_eq!(Part::decode(&error_words(Errno::EINTR)), Err(Errno::EINTR));
     }

@@ -6,6 +6,10 @@ use linux_raw_sys::prctl;
 pub const GET_DUMPABLE: u32 = prctl::PR_GET_DUMPABLE;
 /// Sets that: 0 or 1.
 pub const SET_DUMPABLE: u32 = prctl::PR_SET_DUMPABLE;
+/// Do orphans among its descendants become its children?
+pub const GET_CHILD_SUBREAPER: u32 = prctl::PR_GET_CHILD_SUBREAPER;
+/// Sets that: 0, or anything else.
+pub const SET_CHILD_SUBREAPER: u32 = prctl::PR_SET_CHILD_SUBREAPER;
 /// Do permitted capabilities stay when no user id is 0 any more?
 pub const GET_KEEPCAPS: u32 = prctl::PR_GET_KEEPCAPS;
 /// Sets that: 0 or 1.

@@ -121,6 +121,11 @@ pub const fn head(op: u16, a: usize, b: usize) -> u64 {
     op as u64 | (a as u64 & 0xffff) << 16 | (b as u64 & 0xffff) << 32
 }
 
+/// The number of the operation in a request.
+pub const fn op_number(words: &Words) -> u16 {
+    words[0] as u16
+}
+
 /// The lengths of `a` and `b`, when they fit the data area together.
 pub fn lengths(words: &Words) -> Result<(usize, usize), Errno> {
     let (a, b) = ((words[0] >> 16 & 0xffff) as usize, (words[0] >> 32 & 0xffff) as usize);

@@ -57,6 +57,8 @@ pub use general::{
 pub const SI_USER: i32 = general::SI_USER as i32;
 /// `si_code`: by the kernel.
 pub const SI_KERNEL: i32 = general::SI_KERNEL as i32;
+/// `si_code`: a message has come to a queue.
+pub const SI_MESGQ: i32 = general::SI_MESGQ;
 /// `si_code`: by `sigqueue`.
 pub const SI_QUEUE: i32 = general::SI_QUEUE;
 /// `si_code`: by `tgkill`.

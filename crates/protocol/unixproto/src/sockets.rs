@@ -1,13 +1,74 @@
 //! Numbers of sockets.
 
-use linux_raw_sys::net;
+/// Of [`Receive`](crate::op::Receive): what is left of a datagram that is cut is asked for next.
+pub const GOES_ON: u32 = 1 << 28;
+/// Of [`Receive`](crate::op::Receive): what is left of the datagram that this thread has received in part.
+pub const REST: u32 = 1 << 29;
+
+/// `AF_UNSPEC`
+pub const AF_UNSPEC: u16 = 0;
+/// `AF_UNIX`
+pub const AF_UNIX: u16 = 1;
+/// `AF_INET`
+pub const AF_INET: u16 = 2;
+/// `AF_INET6`
+pub const AF_INET6: u16 = 10;
+/// `AF_NETLINK`
+pub const AF_NETLINK: u16 = 16;
+/// `SOL_NETLINK`: the level of its options.
+pub const SOL_NETLINK: u32 = 270;
+/// Bytes of a family.
+pub const FAMILY_BYTES: usize = 2;
+
+/// An option of a level that is not the sockets' own: that of a protocol.
+pub const fn of_level(level: u32, option: u32) -> u32 {
+    (level + 1) << 16 | option & 0xffff
+}
+
+/// Bytes of `struct ifreq`, for requests about interfaces: a name, and at most a `struct ifmap`. (Its `struct sockaddr` has 16 bytes, where
+/// the crate with such types has one for addresses of any length.)
+pub const DEVICE_BYTES: usize = net::IFNAMSIZ as usize + size_of::<net::ifmap>();
+const _: () = assert!(DEVICE_BYTES == 40);
+
+/// How many bytes a request about an interface (`netdevice(7)`) reads and writes; `None`: it is none, or `SIOCGIFCONF`, which is about all.
+pub const fn device_shape(command: u32) -> Option<Shape> {
+    match command {
+        ioctl::SIOCGIFNAME
+        | ioctl::SIOCGIFFLAGS
+        | ioctl::SIOCGIFADDR
+        | ioctl::SIOCGIFDSTADDR
+        | ioctl::SIOCGIFBRDADDR
+        | ioctl::SIOCGIFNETMASK
+        | ioctl::SIOCGIFMETRIC
+        | ioctl::SIOCGIFMTU
+        | ioctl::SIOCGIFHWADDR
+        | ioctl::SIOCGIFINDEX
+        | ioctl::SIOCGIFTXQLEN
+        | ioctl::SIOCGIFMAP => Some(Shape { input: DEVICE_BYTES, output: DEVICE_BYTES }),
+        ioctl::SIOCSIFFLAGS
+        | ioctl::SIOCSIFADDR
+        | ioctl::SIOCSIFDSTADDR
+        | ioctl::SIOCSIFBRDADDR
+        | ioctl::SIOCSIFNETMASK
+        | ioctl::SIOCSIFMETRIC
+        | ioctl::SIOCSIFMTU
+        | ioctl::SIOCSIFHWADDR
+        | ioctl::SIOCSIFNAME
+        | ioctl::SIOCSIFTXQLEN => Some(Shape { input: DEVICE_BYTES, output: 0 }),
+        _ => None,
+    }
+}
+
+use crate::tty::Shape;
+pub use linux_raw_sys::ioctl::SIOCGIFCONF;
+use linux_raw_sys::{ioctl, net};
 
 macro_rules! numbers {
     ($($name:ident)*) => { $(#[doc = stringify!($name)] pub const $name: u32 = net::$name as u32;)* };
 }
 numbers! {
     SOCK_STREAM SOCK_DGRAM SOCK_RAW SOCK_SEQPACKET
-    MSG_PEEK MSG_DONTWAIT MSG_NOSIGNAL
+    MSG_PEEK MSG_DONTWAIT MSG_NOSIGNAL MSG_MORE
     SHUT_RD SHUT_WR SHUT_RDWR
     SO_DEBUG SO_REUSEADDR SO_TYPE SO_ERROR SO_DONTROUTE SO_BROADCAST SO_SNDBUF SO_RCVBUF SO_KEEPALIVE SO_OOBINLINE
     SO_NO_CHECK SO_PRIORITY SO_LINGER SO_REUSEPORT SO_PASSCRED SO_PEERCRED SO_RCVLOWAT SO_SNDLOWAT SO_ACCEPTCONN

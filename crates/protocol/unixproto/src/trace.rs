@@ -70,8 +70,29 @@ pub mod command {
     pub const READ_SEEN: u32 = 10;
     /// As `WRITE`, but only where the program itself may write.
     pub const WRITE_SEEN: u32 = 11;
-    /// First number that is no command.
-    pub const END: u32 = 12;
+    /// Reads `value` bytes of `/proc/self/maps`, from byte `address` of it.
+    pub const MAPS: u32 = 12;
+    /// The same of `/proc/self/smaps`.
+    pub const SMAPS: u32 = 13;
+    /// The same of `/proc/self/auxv`.
+    pub const AUXILIARY: u32 = 14;
+    /// The same of `/proc/self/environ`.
+    pub const ENVIRON: u32 = 15;
+    /// Moves up to `address` pages of small memory to where they can leave memory. Nobody's tracer asks for it.
+    pub const RELIEVE: u32 = 16;
+    /// First number that is no command of a tracer.
+    pub const END: u32 = 16;
+
+    /// What reads a file of `/proc/PID`, if only the process itself knows what is in it.
+    pub fn of_text(name: &[u8]) -> Option<u32> {
+        Some(match name {
+            b"maps" => MAPS,
+            b"smaps" => SMAPS,
+            b"auxv" => AUXILIARY,
+            b"environ" => ENVIRON,
+            _ => return None,
+        })
+    }
 }
 
 /// What `unixd` itself does about a thread that is traced.

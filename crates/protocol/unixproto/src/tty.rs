@@ -14,6 +14,8 @@ pub struct Shape {
 
 /// Bytes of the kernel's `struct termios`: four flag words, the line, 19 control characters.
 pub const TERMIOS_BYTES: usize = size_of::<general::termios>();
+/// Bytes of `struct termio`, which was there before: the same with 16 bits for each word, and eight control characters.
+pub const TERMIO_BYTES: usize = size_of::<general::termio>();
 /// Bytes of `struct winsize`.
 pub const WINSIZE_BYTES: usize = size_of::<general::winsize>();
 
@@ -36,6 +38,10 @@ ioctls! {
     TCSETS, TERMIOS_BYTES, 0;
     TCSETSW, TERMIOS_BYTES, 0;
     TCSETSF, TERMIOS_BYTES, 0;
+    TCGETA, 0, TERMIO_BYTES;
+    TCSETA, TERMIO_BYTES, 0;
+    TCSETAW, TERMIO_BYTES, 0;
+    TCSETAF, TERMIO_BYTES, 0;
     TCSBRK, 0, 0;
     TCXONC, 0, 0;
     TCFLSH, 0, 0;

@@ -26,10 +26,20 @@ pub enum Capability {
     Setpcap = general::CAP_SETPCAP as u8,
     /// Change attributes that keep files from being changed.
     LinuxImmutable = general::CAP_LINUX_IMMUTABLE as u8,
+    /// Take ports below 1024.
+    NetBindService = general::CAP_NET_BIND_SERVICE as u8,
+    /// Change interfaces and ways.
+    NetAdmin = general::CAP_NET_ADMIN as u8,
+    /// Send and receive packets of any kind.
+    NetRaw = general::CAP_NET_RAW as u8,
     /// Lock memory without limit.
     IpcLock = general::CAP_IPC_LOCK as u8,
     /// Have all rights to System V objects.
     IpcOwner = general::CAP_IPC_OWNER as u8,
+    /// Change the root directory.
+    SysChroot = general::CAP_SYS_CHROOT as u8,
+    /// Set clocks.
+    SysTime = general::CAP_SYS_TIME as u8,
     /// Look into all processes.
     SysPtrace = general::CAP_SYS_PTRACE as u8,
     /// What has no capability of its own.

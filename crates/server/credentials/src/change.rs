@@ -1,7 +1,7 @@
 //! How credentials change.
 
-use crate::{CapSet, Capability, Credentials, Ids};
-use unixproto::files::KEEP_ID;
+use crate::{CapSet, Capability, Credentials, Groups, Ids};
+use unixproto::files::{KEEP_ID, S_ISGID, S_ISUID, S_IXGRP};
 use unixproto::Errno;
 
 /// Bits that say how capabilities follow from ids. The bit behind each locks it.
@@ -20,7 +20,34 @@ pub mod securebits {
     pub const LOCKS: u32 = ALL << 1;
 }
 
+/// As whom the file of a program says that it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SetIds {
+    /// The owner, by the set-user-id bit.
+    pub user: Option<u32>,
+    /// The group, by the set-group-id bit.
+    pub group: Option<u32>,
+}
+
+impl SetIds {
+    /// What the mode of a file says. Without the right to execute, the bit of the group means something else.
+    pub fn of(mode: u32, user: u32, group: u32) -> SetIds {
+        const AS_GROUP: u32 = S_ISGID | S_IXGRP;
+        SetIds {
+            user: (mode & S_ISUID != 0).then_some(user),
+            group: (mode & AS_GROUP == AS_GROUP).then_some(group),
+        }
+    }
+}
+
 impl Credentials {
+    /// Would a program that runs as these be somebody else than the process is?
+    pub fn would_change(&self, ids: SetIds) -> bool {
+        let other = |id: Option<u32>, own: u32| id.is_some_and(|id| id != own);
+        !self.no_new_privileges
+            && (other(ids.user, self.users.effective) || other(ids.group, self.groups.effective))
+    }
+
     fn is_secure(&self, bit: u32) -> bool {
         self.securebits & bit != 0
     }
@@ -32,7 +59,7 @@ impl Credentials {
     /// `EPERM`: one of them is none of the present three, and the process has not `CAP_SETUID`.
     pub fn set_users(&mut self, new: [u32; 3]) -> Result<(), Errno> {
         let old = self.users;
-        self.users = changed(old, new, self.has(Capability::Setuid))?;
+        self.users = changed(old, new, self.has_own(Capability::Setuid))?;
         if !self.is_secure(securebits::NO_FIXUP) {
             self.follow_users(old);
         }
@@ -45,21 +72,36 @@ impl Credentials {
     ///
     /// `EPERM`, as of [`set_users`](Self::set_users).
     pub fn set_groups(&mut self, new: [u32; 3]) -> Result<(), Errno> {
-        self.groups = changed(self.groups, new, self.has(Capability::Setgid))?;
+        self.groups = changed(self.groups, new, self.has_own(Capability::Setgid))?;
+        Ok(())
+    }
+
+    /// `setgroups`.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM`: without `CAP_SETGID`.
+    pub fn set_others(&mut self, groups: Groups) -> Result<(), Errno> {
+        if !self.has_own(Capability::Setgid) {
+            return Err(Errno::EPERM);
+        }
+        self.others = groups;
         Ok(())
     }
 
     /// Capabilities after a change of user ids.
     fn follow_users(&mut self, old: Ids) {
-        if old.has(0) && !self.users.has(0) {
+        // Where nobody is the administrator nobody stops being it.
+        let Some(root) = self.root_id() else { return };
+        if old.has(root) && !self.users.has(root) {
             if !self.is_secure(securebits::KEEP_CAPS) {
                 (self.permitted, self.effective) = (CapSet::NONE, CapSet::NONE);
             }
             self.ambient = CapSet::NONE;
         }
-        match (old.effective, self.users.effective) {
-            (0, 1..) => self.effective = CapSet::NONE,
-            (1.., 0) => self.effective = self.permitted,
+        match (old.effective == root, self.users.effective == root) {
+            (true, false) => self.effective = CapSet::NONE,
+            (false, true) => self.effective = self.permitted,
             _ => {}
         }
     }
@@ -67,12 +109,12 @@ impl Credentials {
     /// `setfsuid`: answers the id before, whatever came of it.
     pub fn set_file_user(&mut self, id: u32) -> u32 {
         let before = self.users.file;
-        if may_set_file(self.users, id, self.has(Capability::Setuid)) {
+        if may_set_file(self.users, id, self.has_own(Capability::Setuid)) {
             self.users.file = id;
-            if !self.is_secure(securebits::NO_FIXUP) {
-                match (before, id) {
-                    (0, 1..) => self.effective = self.effective.without(CapSet::FILES),
-                    (1.., 0) => {
+            if let (Some(root), false) = (self.root_id(), self.is_secure(securebits::NO_FIXUP)) {
+                match (before == root, id == root) {
+                    (true, false) => self.effective = self.effective.without(CapSet::FILES),
+                    (false, true) => {
                         self.effective = self.effective.or(self.permitted.and(CapSet::FILES));
                     }
                     _ => {}
@@ -85,7 +127,7 @@ impl Credentials {
     /// `setfsgid`: answers the id before, whatever came of it.
     pub fn set_file_group(&mut self, id: u32) -> u32 {
         let before = self.groups.file;
-        if may_set_file(self.groups, id, self.has(Capability::Setgid)) {
+        if may_set_file(self.groups, id, self.has_own(Capability::Setgid)) {
             self.groups.file = id;
         }
         before
@@ -103,7 +145,7 @@ impl Credentials {
         inheritable: CapSet,
     ) -> Result<(), Errno> {
         let own = self.inheritable.or(self.permitted);
-        let free = self.has(Capability::Setpcap);
+        let free = self.has_own(Capability::Setpcap);
         let allowed = (free || inheritable.is_within(own))
             && inheritable.is_within(self.inheritable.or(self.bounding))
             && permitted.is_within(self.permitted)
@@ -122,7 +164,7 @@ impl Credentials {
     ///
     /// `EPERM` without `CAP_SETPCAP`; `EINVAL`: no such capability.
     pub fn drop_bounding(&mut self, number: u32) -> Result<(), Errno> {
-        if !self.has(Capability::Setpcap) {
+        if !self.has_own(Capability::Setpcap) {
             return Err(Errno::EPERM);
         }
         let one = CapSet::of_number(number).ok_or(Errno::EINVAL)?;
@@ -161,7 +203,7 @@ impl Credentials {
         let refused = locked & (self.securebits ^ new) != 0
             || self.securebits & LOCKS & !new != 0
             || new & !(ALL | LOCKS) != 0
-            || !self.has(Capability::Setpcap);
+            || !self.has_own(Capability::Setpcap);
         if refused {
             return Err(Errno::EPERM);
         }
@@ -183,33 +225,61 @@ impl Credentials {
         Ok(())
     }
 
-    /// `execve` of a program without capabilities or set-id bits of its own.
-    pub fn exec(&mut self) {
-        let root = !self.is_secure(securebits::NO_ROOT);
-        let (users, groups) = (self.users, self.groups);
-        if users.effective != users.real || groups.effective != groups.real {
+    /// `execve` of a program whose file has no set-id bits.
+    pub fn exec(&mut self) -> bool {
+        self.exec_as(SetIds::default(), false)
+    }
+
+    /// `execve` of a program that runs as somebody else. `is_watched`: somebody traces the process who may not trace
+    /// everybody, so it gets no more than it has. Returns whether the program must not trust what it is given
+    /// (`AT_SECURE`).
+    pub fn exec_as(&mut self, ids: SetIds, is_watched: bool) -> bool {
+        let old = self.clone();
+        if !self.no_new_privileges {
+            self.users.effective = ids.user.unwrap_or(self.users.effective);
+            self.groups.effective = ids.group.unwrap_or(self.groups.effective);
+        }
+        let differs =
+            self.users.effective != old.users.real || self.groups.effective != old.groups.real;
+        if differs {
             self.ambient = CapSet::NONE;
         }
-        let all = self.bounding.or(self.inheritable);
-        let given = root && (users.effective == 0 || users.real == 0);
-        self.permitted = if given { all.or(self.ambient) } else { self.ambient };
-        let raised = root && users.effective == 0;
+        let root = self.root_id().filter(|_| !self.is_secure(securebits::NO_ROOT));
+        let raised = root == Some(self.users.effective);
+        let given = raised || root == Some(self.users.real);
+        self.permitted = if given { self.bounding.or(self.inheritable) } else { CapSet::NONE };
+        let gains = differs || !self.permitted.is_within(old.permitted);
+        if gains && (self.no_new_privileges || is_watched) {
+            if self.no_new_privileges || !old.has_own(Capability::Setuid) {
+                self.users.effective = self.users.real;
+                self.groups.effective = self.groups.real;
+            }
+            self.permitted = self.permitted.and(old.permitted);
+        }
+        self.permitted = self.permitted.or(self.ambient);
         self.effective = if raised { self.permitted } else { self.ambient };
         for ids in [&mut self.users, &mut self.groups] {
             (ids.saved, ids.file) = (ids.effective, ids.effective);
         }
         self.securebits &= !securebits::KEEP_CAPS;
+        let grew = raised || !self.permitted.is_within(self.ambient);
+        differs || self.root_id() != Some(self.users.real) && grew
     }
 
     /// As who asks with `access` what it may do: by its real ids.
     pub fn as_real(&self) -> Credentials {
-        let mut it = *self;
+        let mut it = self.clone();
         (it.users.file, it.groups.file) = (it.users.real, it.groups.real);
         if !self.is_secure(securebits::NO_FIXUP) {
-            let root = it.users.real == 0;
+            let root = self.root_id() == Some(it.users.real);
             it.effective = if root { it.permitted } else { CapSet::NONE };
         }
         it
+    }
+
+    /// Are the effective ids the real ones?
+    pub fn acts_as_itself(&self) -> bool {
+        self.users.effective == self.users.real && self.groups.effective == self.groups.real
     }
 
     /// Was something gained, or are the ids others, so that the process's memory is no longer for those
@@ -334,5 +404,33 @@ mod tests {
         assert_eq!(it.set_users([USER, USER, 0]), Ok(()));
         it.exec();
         assert!(it.users.are(USER));
+    }
+
+    #[test]
+    fn programs_run_as_their_owner() {
+        let ids = SetIds::of(0o6755, 0, 7);
+        let mut it = user();
+        assert!(it.would_change(ids) && !it.would_change(SetIds::of(0o6644, USER, 7)));
+        assert!(it.exec_as(ids, false));
+        assert_eq!(it.users, Ids { real: USER, effective: 0, saved: 0, file: 0 });
+        assert_eq!((it.groups.real, it.groups.effective, it.groups.saved), (0, 7, 7));
+        assert_eq!(it.effective, CapSet::ALL);
+        // A user's program gives the administrator's capabilities up only as far as ids say.
+        let mut it = Credentials::ROOT;
+        assert!(it.exec_as(SetIds::of(0o4755, USER, 0), false));
+        assert_eq!((it.effective, it.permitted), (CapSet::NONE, CapSet::ALL));
+    }
+
+    #[test]
+    fn nothing_is_gained_by_who_is_watched() {
+        let ids = SetIds::of(0o4755, 0, 0);
+        let mut it = user();
+        assert!(it.exec_as(ids, true));
+        assert!(it.users.are(USER) && it.permitted == CapSet::NONE);
+        let mut it = user();
+        it.no_new_privileges = true;
+        assert!(!it.would_change(ids));
+        assert!(!it.exec_as(ids, false));
+        assert!(it.users.are(USER) && it.effective == CapSet::NONE);
     }
 }

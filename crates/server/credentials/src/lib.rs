@@ -7,23 +7,33 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod caps;
 mod change;
+mod groups;
 mod ids;
 mod others;
+mod space;
 
 pub use caps::{CapSet, Capability};
-pub use change::securebits;
+pub use change::{securebits, SetIds};
+pub use groups::Groups;
 pub use ids::Ids;
 pub use others::{may_limit, may_signal, may_trace};
+pub use space::{Line, UserSpace, OVERFLOW_ID};
+
+use alloc::rc::Rc;
 
 /// See the head of this file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials {
     /// User ids.
     pub users: Ids,
     /// Group ids.
     pub groups: Ids,
+    /// Supplementary groups.
+    pub others: Groups,
     /// What the process may do now.
     pub effective: CapSet,
     /// What it may make effective.
@@ -38,6 +48,8 @@ pub struct Credentials {
     pub securebits: u32,
     /// No program that it executes gets more than it has (`PR_SET_NO_NEW_PRIVS`).
     pub no_new_privileges: bool,
+    /// Its user name space; `None`: the first. Capabilities count there, and in what belongs to that.
+    pub space: Option<Rc<UserSpace>>,
 }
 
 impl Credentials {
@@ -45,6 +57,7 @@ impl Credentials {
     pub const ROOT: Credentials = Credentials {
         users: Ids::all(0),
         groups: Ids::all(0),
+        others: Groups::NONE,
         effective: CapSet::ALL,
         permitted: CapSet::ALL,
         inheritable: CapSet::NONE,
@@ -52,10 +65,15 @@ impl Credentials {
         ambient: CapSet::NONE,
         securebits: 0,
         no_new_privileges: false,
+        space: None,
     };
 
-    /// Is a capability effective?
+    /// Is it in a group, as who opens files?
+    pub fn is_in(&self, group: u32) -> bool {
+        self.groups.file == group || self.others.has(group)
+    }
+    /// Is a capability effective, over what belongs to no other user name space than the first?
     pub const fn has(&self, capability: Capability) -> bool {
-        self.effective.has(capability)
+        self.space.is_none() && self.effective.has(capability)
     }
 }

@@ -5,20 +5,22 @@ use crate::{Capability, Credentials};
 /// Send it signals?
 pub fn may_signal(from: &Credentials, to: &Credentials) -> bool {
     let ids = [from.users.real, from.users.effective];
-    ids.iter().any(|id| *id == to.users.real || *id == to.users.saved) || from.has(Capability::Kill)
+    ids.iter().any(|id| *id == to.users.real || *id == to.users.saved)
+        || from.has_over(to.space.as_ref(), Capability::Kill)
 }
 
 /// Look into it: its memory, its files? `dumpable`: it does not keep that to itself.
 pub fn may_trace(from: &Credentials, to: &Credentials, dumpable: bool) -> bool {
     let same = to.users.are(from.users.file) && to.groups.are(from.groups.file);
-    let gains = !to.permitted.is_within(from.effective);
-    same && dumpable && !gains || from.has(Capability::SysPtrace)
+    // What is effective in one name space says nothing in another.
+    let gains = from.space != to.space || !to.permitted.is_within(from.effective);
+    same && dumpable && !gains || from.has_over(to.space.as_ref(), Capability::SysPtrace)
 }
 
 /// See and change its limits?
 pub fn may_limit(from: &Credentials, to: &Credentials) -> bool {
     let same = to.users.are(from.users.real) && to.groups.are(from.groups.real);
-    same || from.has(Capability::SysResource)
+    same || from.has_over(to.space.as_ref(), Capability::SysResource)
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub enum Refused {
     Exists,
     /// It does not have this member.
     Missing,
+    /// The member was added with `EPOLLEXCLUSIVE`, or is to get it, and cannot be changed, or cannot have it.
+    Exclusive,
     /// There is no memory.
     NoMemory,
 }
@@ -36,6 +38,7 @@ macro_rules! refused {
                 match refused {
                     Refused::Exists => <$errno>::EEXIST,
                     Refused::Missing => <$errno>::ENOENT,
+                    Refused::Exclusive => <$errno>::EINVAL,
                     Refused::NoMemory => <$errno>::ENOMEM,
                 }
             }
@@ -51,10 +54,25 @@ pub type Result<T> = core::result::Result<T, Refused>;
 const EDGE: u32 = 1 << 31;
 /// `EPOLLONESHOT`.
 const ONESHOT: u32 = 1 << 30;
+/// `EPOLLEXCLUSIVE`.
+const EXCLUSIVE: u32 = 1 << 28;
+/// What may be asked for together with it: readable, writable, the events that are always reported, `EPOLLWAKEUP`, `EPOLLET`.
+const WITH_EXCLUSIVE: u32 = 0x5 | ALWAYS | 1 << 29 | EDGE | EXCLUSIVE;
 /// What is no event: the two above, `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
 const FLAGS: u32 = 0xf << 28;
 /// Events that are always reported.
 pub const ALWAYS: u32 = 0x18;
+
+/// Checks events of `EPOLL_CTL_ADD` (`is_new`) or `EPOLL_CTL_MOD`, before anything is known of the member but whether it is a set.
+///
+/// # Errors
+/// [`Refused::Exclusive`].
+pub fn check_events(events: u32, is_new: bool, is_set: bool) -> Result<()> {
+    match events & EXCLUSIVE != 0 && (!is_new || is_set || events & !WITH_EXCLUSIVE != 0) {
+        true => Err(Refused::Exclusive),
+        false => Ok(()),
+    }
+}
 
 /// One of a set.
 #[derive(Clone, Copy)]
@@ -134,6 +152,9 @@ impl Set {
     pub fn modify(&mut self, fd: i32, file: u32, events: u32, data: u64) -> Result<()> {
         let number = *self.numbers.get(key(fd, file)).ok_or(Refused::Missing)?;
         if let Some(Some(member)) = self.members.get_mut(number) {
+            if member.events & EXCLUSIVE != 0 {
+                return Err(Refused::Exclusive);
+            }
             (member.events, member.data) = (events | ALWAYS, data);
         }
         self.list(number);

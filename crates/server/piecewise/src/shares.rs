@@ -67,6 +67,18 @@ impl Shares {
         }
     }
 
+    /// How much more a user may have.
+    pub fn left(&self, user: u32) -> usize {
+        let Limits { all, root, user: most } = self.limits;
+        match user {
+            ROOT => all.saturating_sub(self.all),
+            _ => {
+                let of_all = (all - root).saturating_sub(self.all);
+                of_all.min(most.saturating_sub(self.of(user)))
+            }
+        }
+    }
+
     /// A user has `count` more.
     pub fn take(&mut self, user: u32, count: usize) {
         self.all += count;
@@ -104,6 +116,7 @@ mod tests {
         assert_eq!(shares.taken(), 80);
         shares.give_back(1000, 40);
         assert_eq!((shares.of(1000), shares.users.len()), (0, 2));
+        assert_eq!([shares.left(0), shares.left(1001), shares.left(1002)], [40, 10, 30]);
         assert!(shares.has_room(1002, 30) && !shares.has_room(1002, 31));
     }
 }

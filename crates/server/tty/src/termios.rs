@@ -2,7 +2,7 @@
 
 use general::{B38400, CREAD, CS8};
 use linux_raw_sys::general;
-use unixproto::tty::{TERMIOS_BYTES, WINSIZE_BYTES};
+use unixproto::tty::{TERMIOS_BYTES, TERMIO_BYTES, WINSIZE_BYTES};
 
 pub use general::HUPCL;
 pub use general::{
@@ -19,6 +19,9 @@ pub const NCCS: usize = general::NCCS as usize;
 indices! {
     VINTR VQUIT VERASE VKILL VEOF VTIME VMIN VSTART VSTOP VSUSP VEOL VREPRINT VWERASE VLNEXT VEOL2
 }
+
+/// Control characters of `struct termio`.
+const TERMIO_CHARACTERS: usize = general::NCC as usize;
 
 /// Linux's `struct termios` as the kernel has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +75,29 @@ impl Termios {
         cc.copy_from_slice(&bytes[17..]);
         let (iflag, oflag, cflag, lflag) = (word(0), word(4), word(8), word(12));
         Termios { iflag, oflag, cflag, lflag, line: bytes[16], cc }
+    }
+
+    /// As programs see it by the calls of System V: the lower half of each word, and the first control characters.
+    pub fn to_termio(self) -> [u8; TERMIO_BYTES] {
+        let mut bytes = [0; TERMIO_BYTES];
+        let words = [self.iflag, self.oflag, self.cflag, self.lflag];
+        for (place, word) in bytes.chunks_exact_mut(2).zip(words) {
+            place.copy_from_slice(&(word as u16).to_le_bytes());
+        }
+        bytes[8] = self.line;
+        bytes[9..][..TERMIO_CHARACTERS].copy_from_slice(&self.cc[..TERMIO_CHARACTERS]);
+        bytes
+    }
+
+    /// This, with what such a program sets.
+    pub fn with_termio(mut self, bytes: &[u8; TERMIO_BYTES]) -> Termios {
+        let words = [&mut self.iflag, &mut self.oflag, &mut self.cflag, &mut self.lflag];
+        for (word, half) in words.into_iter().zip(bytes.chunks_exact(2)) {
+            *word = *word & !0xffff | u32::from(u16::from_le_bytes([half[0], half[1]]));
+        }
+        self.line = bytes[8];
+        self.cc[..TERMIO_CHARACTERS].copy_from_slice(&bytes[9..][..TERMIO_CHARACTERS]);
+        self
     }
 }
 

@@ -78,8 +78,18 @@ pub fn find<C: ConfigurationAccess>(
     config: &C,
     ty: DeviceType,
 ) -> Result<Found, Unusable> {
-    let mut all = root.enumerate_bus(0);
-    let found = all.find(|(_, info)| virtio_device_type(info) == Some(ty));
+    find_nth(root, config, ty, 0)
+}
+
+/// Looks for the device of a type that has `before` others of that type before it, in the order of their numbers.
+pub fn find_nth<C: ConfigurationAccess>(
+    root: &mut PciRoot<C>,
+    config: &C,
+    ty: DeviceType,
+    before: usize,
+) -> Result<Found, Unusable> {
+    let all = root.enumerate_bus(0);
+    let found = all.filter(|(_, info)| virtio_device_type(info) == Some(ty)).nth(before);
     let (function, _) = found.ok_or(Unusable::Missing)?;
     describe(root, config, function)
 }

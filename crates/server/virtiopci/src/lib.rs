@@ -17,7 +17,7 @@ pub mod found;
 pub mod plain;
 pub mod registers;
 
-pub use found::{enable, find, Found, Unusable, Vectors};
+pub use found::{enable, find, find_nth, Found, Unusable, Vectors};
 pub use registers::{Part, Registers};
 pub use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction, PciRoot};
 pub use virtio_drivers::transport::DeviceType;

@@ -106,7 +106,7 @@ impl From<Errno> for Refusal {
 }
 
 /// Who changes a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Writer {
     /// On whose behalf; new memory is on that user's account.
     pub cred: Cred,
@@ -209,6 +209,14 @@ impl<M: Memory> Files<M> {
         self.layout
     }
 
+    /// Gives a file a layout number if it has none.
+    pub(crate) fn number(&mut self, ino: Ino) -> Result<(), Errno> {
+        match self.look(ino)?.1.layout {
+            0 => self.renew_layout(ino),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives a file a layout number that it has never had.
     pub(crate) fn renew_layout(&mut self, ino: Ino) -> Result<(), Errno> {
         let layout = self.new_layout();
@@ -216,8 +224,8 @@ impl<M: Memory> Files<M> {
         Ok(())
     }
 
-    /// Makes the extents of a file that lies in the boot archive: its whole pages as they lie, and
-    /// a copy of the rest, since what follows it in the archive must not show behind its end.
+    /// Makes the extents of a file that lies in the boot archive: its pages as they lie, and a copy of the rest, where what
+    /// follows it would show behind its end.
     fn materialise(&mut self, ino: Ino, user: u32) -> Result<(), Errno> {
         let (_, file) = self.file(ino)?;
         let Some((offset, bytes)) = file.boot else { return Ok(()) };
@@ -225,7 +233,7 @@ impl<M: Memory> Files<M> {
         if there >= bytes {
             return Ok(());
         }
-        let whole = bytes & !(PAGE - 1);
+        let whole = M::mappable(offset, bytes);
         // The rest alone is missing if there was no memory for it the last time.
         if there < whole {
             let handle = self.memory.archived(offset, whole)?;
@@ -300,7 +308,7 @@ impl<M: Memory> Files<M> {
         }
         let (size, file) = self.look(ino)?;
         let bytes = bytes.min(size.saturating_sub(offset));
-        Ok(Part { inode: ino.0 as u64, layout: file.layout, offset, bytes })
+        Ok(Part { inode: ino.0 as u64, layout: file.layout, offset, bytes, tell: false })
     }
 
     /// Makes room for what is to be written at `offset`, as far as there is any.
@@ -322,18 +330,25 @@ impl<M: Memory> Files<M> {
         if bytes == 0 && wanted > 0 {
             return Err(Refusal::Limit);
         }
+        let bytes = bytes.min(self.names.most_in_volume(ino).saturating_sub(offset));
+        if bytes == 0 && wanted > 0 {
+            return Err(Errno::ENOSPC.into());
+        }
         let user = writer.cred.uid;
         self.own(ino, u64::MAX, user)?;
         let end = match bytes {
-            0 => offset,
-            _ => self.extend(ino, (offset, offset + bytes), user)?,
+            0 => Ok(offset),
+            _ => self.extend(ino, (offset, offset + bytes), user),
         };
-        self.names.written(ino, writer.cred, writer.now)?;
+        self.names.charge(ino);
+        let end = end?;
+        self.names.written(ino, &writer.cred, writer.now)?;
         let (size, file) = self.file(ino)?;
         if end > offset {
             *size = (*size).max(end);
         }
-        Ok(Part { inode: ino.0 as u64, layout: file.layout, offset, bytes: end - offset })
+        let (inode, layout, bytes) = (ino.0 as u64, file.layout, end - offset);
+        Ok(Part { inode, layout, offset, bytes, tell: false })
     }
 
     /// Copies bytes to a file that has room for them.
@@ -412,14 +427,19 @@ impl<M: Memory> Files<M> {
         if new > writer.limit.max(old) {
             return Err(Refusal::Limit);
         }
+        if new > old && new > self.names.most_in_volume(ino) {
+            return Err(Errno::ENOSPC.into());
+        }
         let user = writer.cred.uid;
         if new != old {
             self.own(ino, new, user)?;
         }
         if self.look(ino)?.1.stored.is_some() {
-            self.resize_object(ino, new, user)?;
+            let resized = self.resize_object(ino, new, user);
+            self.names.charge(ino);
+            resized?;
         }
-        self.names.get_mut(ino)?.modified(writer.now);
+        self.names.written(ino, &writer.cred, writer.now)?;
         Ok(())
     }
 }

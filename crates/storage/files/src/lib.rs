@@ -10,7 +10,8 @@
 //! found again; elsewhere it goes with the file.
 //!
 //! A file of the boot archive is a read-only part of the archive's own memory, made an extent when
-//! somebody first asks for it. The first change gives the file an object.
+//! somebody first asks for it. The first change gives the file an object. The same is true of files of a root image, which
+//! lie behind the archive, as far as offsets are concerned.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -23,7 +24,8 @@ mod snapshot;
 pub use content::{Backing, Claim, Content, Contents, Piece, PieceOf, Refusal, Writer, GRANT_MAX};
 pub use object::{Allocation, Stored};
 
-use memfs::{Attr, Fs, Ino, Node};
+use alloc::vec::Vec;
+use memfs::{Attr, Fs, Ino, Lower, Node};
 use paging::PAGE;
 use piecewise::Limits;
 use unixproto::Errno;
@@ -43,8 +45,14 @@ pub trait Memory {
     /// A page that begins with a copy of a part of the boot archive, on a user's account; `ENOSPC` if there is none.
     fn archived_end(&mut self, offset: u64, bytes: u64, user: u32) -> Result<Self::Frame, Errno>;
 
+    /// How many bytes of a part of the boot archive can be mapped as they lie, in whole pages: what follows the others shows.
+    fn mappable(offset: u64, bytes: u64) -> u64 {
+        let _ = offset;
+        bytes & !(PAGE - 1)
+    }
+
     /// Copies bytes out of the boot archive.
-    fn read_archived(&self, offset: u64, data: &mut [u8]) -> Result<(), Errno>;
+    fn read_archived(&mut self, offset: u64, data: &mut [u8]) -> Result<(), Errno>;
 
     /// Takes a piece away from everybody to whom it was given to be mapped. They may ask for it again.
     fn revoke(&mut self, frame: &Self::Frame) -> Result<(), Errno>;
@@ -228,5 +236,24 @@ impl<M: Memory> Files<M> {
         let ino = self.names.create(dir, name, Node::File { size, content }, attr)?;
         self.renew_layout(ino)?;
         Ok(ino)
+    }
+
+    /// What a regular file is that lies in the boot archive, for [`Files::read_in`].
+    pub fn archived(offset: u64, size: u64) -> Node<Contents<M>> {
+        Node::File { size, content: Content::archived(offset, size) }
+    }
+
+    /// A directory that was still to be read has these names ([`Fs::read_in`]).
+    ///
+    /// # Errors
+    /// There is no memory, or there are too many inodes; then it is still to be read.
+    pub fn read_in(&mut self, dir: Ino, all: Vec<Lower<Contents<M>>>) -> Result<Vec<Ino>, Errno> {
+        let made = self.names.read_in(dir, all)?;
+        for &ino in &made {
+            if matches!(self.names.get(ino)?.node, Node::File { .. }) {
+                self.number(ino)?;
+            }
+        }
+        Ok(made)
     }
 }

@@ -184,6 +184,14 @@ impl<M: Memory> Files<M> {
         Ok(())
     }
 
+    /// Takes what others have been given of a file from them: who asks again gets what he may have then.
+    pub fn take_back(&mut self, ino: Ino) -> Result<(), Errno> {
+        match self.look(ino)?.1.object() {
+            Some(_) => self.show_anew(ino),
+            None => Ok(()),
+        }
+    }
+
     /// Takes an object from everybody who shows it.
     #[cold]
     fn show_anew(&mut self, ino: Ino) -> Result<(), Errno> {
@@ -345,6 +353,9 @@ impl<M: Memory> Files<M> {
         if grows && end > writer.limit {
             return Err(Refusal::Limit);
         }
+        if grows && end > self.names.most_in_volume(ino) {
+            return Err(Errno::ENOSPC.into());
+        }
         let user = writer.cred.uid;
         // There are no pages behind the end. Where nothing survives that is good enough.
         if how == Allocation::Keep && end > pages(old) && self.survives(ino) {
@@ -360,7 +371,8 @@ impl<M: Memory> Files<M> {
             Allocation::Extend => self.fill(ino, (offset, end), user)?,
             Allocation::Keep => self.fill(ino, (offset, end.min(old)), user)?,
         }
-        self.names.written(ino, writer.cred, writer.now)?;
+        self.names.charge(ino);
+        self.names.written(ino, &writer.cred, writer.now)?;
         Ok(())
     }
 
@@ -497,6 +509,9 @@ impl<M: Memory> Files<M> {
         if size > writer.limit.max(old) {
             return Err(Refusal::Limit);
         }
+        if size > old && size > self.names.most_in_volume(to) {
+            return Err(Errno::ENOSPC.into());
+        }
         let user = writer.cred.uid;
         self.own(from, u64::MAX, user)?;
         self.own(to, 0, user)?;
@@ -520,8 +535,9 @@ impl<M: Memory> Files<M> {
         if let Some((number, stored)) = gone.and_then(|old| Some((old.number()?, old))) {
             self.memory.destroy_object(number, stored.object);
         }
+        self.names.charge(to);
         self.renew_layout(to)?;
-        self.names.written(to, writer.cred, writer.now)?;
+        self.names.written(to, &writer.cred, writer.now)?;
         Ok(())
     }
 }

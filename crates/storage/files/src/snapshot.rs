@@ -15,7 +15,7 @@ impl<M: Memory> Files<M> {
     /// # Errors
     ///
     /// As for `mkdir`; `EINVAL`: this is no directory with snapshots. Nothing has changed then.
-    pub fn snapshot(&mut self, dir: Ino, name: &[u8], cred: Cred, now: i64) -> Result<(), Errno> {
+    pub fn snapshot(&mut self, dir: Ino, name: &[u8], cred: &Cred, now: i64) -> Result<(), Errno> {
         self.names.snapshot_size(dir, name, cred)?;
         let is_kept = self.names.get(dir)?.kept().is_some();
         let copies = self.names.copy_tree(dir)?;

@@ -8,11 +8,11 @@ use unixproto::Errno;
 
 impl<C> Inode<C> {
     /// Is `cred` in the group of the file, or may it keep set-group-id bits of others?
-    fn in_group(&self, cred: Cred) -> bool {
-        cred.gid == self.gid || cred.has(Capability::Fsetid)
+    fn in_group(&self, cred: &Cred) -> bool {
+        cred.is_in(self.gid) || cred.has(Capability::Fsetid)
     }
     /// The mode without the set-id bits that a change of owner or contents takes away.
-    fn without_set_id(&self, cred: Cred) -> u32 {
+    fn without_set_id(&self, cred: &Cred) -> u32 {
         let executes_as_group = self.mode & SET_GID != 0 && self.mode & GROUP_EXEC != 0;
         let gid = if executes_as_group || !self.in_group(cred) { SET_GID } else { 0 };
         self.mode & !(SET_UID | gid)
@@ -26,7 +26,7 @@ impl<C: Default> Fs<C> {
         if parent.mode & SET_GID != 0 {
             if is_dir {
                 attr.mode |= SET_GID;
-            } else if attr.mode & GROUP_EXEC != 0 && !parent.in_group(attr.cred) {
+            } else if attr.mode & GROUP_EXEC != 0 && !parent.in_group(&attr.cred) {
                 attr.mode &= !SET_GID;
             }
             attr.cred.gid = parent.gid;
@@ -35,7 +35,7 @@ impl<C: Default> Fs<C> {
     }
 
     /// `chmod`.
-    pub fn set_mode(&mut self, ino: Ino, mode: u32, cred: Cred, now: i64) -> Result<(), Errno> {
+    pub fn set_mode(&mut self, ino: Ino, mode: u32, cred: &Cred, now: i64) -> Result<(), Errno> {
         self.get(ino)?.changeable()?;
         let inode = self.get_mut(ino)?;
         if matches!(inode.node, Node::Symlink(_)) {
@@ -54,18 +54,19 @@ impl<C: Default> Fs<C> {
         ino: Ino,
         uid: Option<u32>,
         gid: Option<u32>,
-        cred: Cred,
+        cred: &Cred,
         now: i64,
     ) -> Result<(), Errno> {
         self.get(ino)?.changeable()?;
         let inode = self.get_mut(ino)?;
-        // To change nothing is for everybody, so it leaves no trace.
+        // To change nothing is for everybody, so it leaves no trace. Bits that go are a change.
         if uid.is_none() && gid.is_none() && inode.owned_by(cred).is_err() {
-            return Ok(());
+            let stays = inode.is_dir() || inode.without_set_id(cred) == inode.mode;
+            return if stays { Ok(()) } else { Err(Errno::EPERM) };
         }
         let owns = inode.uid == cred.uid;
         let keeps = uid.is_none_or(|uid| owns && uid == inode.uid);
-        let joins = gid.is_none_or(|gid| owns && (gid == cred.gid || gid == inode.gid));
+        let joins = gid.is_none_or(|gid| owns && (cred.is_in(gid) || gid == inode.gid));
         if !(keeps && joins || cred.has(Capability::Chown)) {
             return Err(Errno::EPERM);
         }
@@ -85,7 +86,7 @@ impl<C: Default> Fs<C> {
     }
 
     /// The contents of a file are changed by `cred`: it does not run as its owner any more.
-    pub fn written(&mut self, ino: Ino, cred: Cred, now: i64) -> Result<(), Errno> {
+    pub fn written(&mut self, ino: Ino, cred: &Cred, now: i64) -> Result<(), Errno> {
         let inode = self.get_mut(ino)?;
         inode.modified(now);
         if inode.mode & (SET_UID | SET_GID) != 0 && !cred.has(Capability::Fsetid) {

@@ -27,6 +27,17 @@ pub struct Dir {
     names: Names,
     order: BTreeMap<u64, Rc<[u8]>>,
     next: u64,
+    /// What is in it is still to be read.
+    unread: Option<Unread>,
+}
+
+/// Where the names of a directory are that nobody has looked at yet: whoever has them knows it by this.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unread {
+    /// The first byte.
+    pub place: u64,
+    /// Bytes; zero if there are no names.
+    pub bytes: u64,
 }
 
 /// What a reader of a directory sees.
@@ -42,7 +53,16 @@ pub struct DirEntry<'a> {
 impl Dir {
     /// An empty directory.
     pub fn new(parent: Ino) -> Self {
-        Dir { parent, names: Names::new(), order: BTreeMap::new(), next: FIRST_COOKIE }
+        let (names, order) = (Names::new(), BTreeMap::new());
+        Dir { parent, names, order, next: FIRST_COOKIE, unread: None }
+    }
+    /// Where what is in it is, if it is still to be [read](crate::Fs::read_in).
+    pub fn unread(&self) -> Option<Unread> {
+        self.unread
+    }
+    /// What is in it is to be read there, when somebody looks; or not any more.
+    pub(crate) fn set_unread(&mut self, unread: Option<Unread>) {
+        self.unread = unread.filter(|unread| unread.bytes > 0);
     }
     /// The inode with this name.
     pub fn get(&self, name: &[u8]) -> Option<Ino> {
@@ -54,7 +74,7 @@ impl Dir {
     }
     /// No names but `.` and `..`.
     pub fn is_empty(&self) -> bool {
-        self.names.len() == 0
+        self.names.len() == 0 && self.unread.is_none()
     }
     /// Has room for this name. `ENOSPC`: there is no memory for that.
     pub(crate) fn prepare(&mut self, name: &[u8]) -> Result<(), Errno> {

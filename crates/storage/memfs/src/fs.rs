@@ -4,7 +4,9 @@ use crate::dir::Dir;
 use crate::keep::{Keeping, Kept};
 use crate::perm::Cred;
 use crate::snapshot::Part;
+use crate::volume::Volume;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
 use unixproto::Errno;
@@ -76,6 +78,10 @@ pub struct Inode<C> {
     pub(crate) kept: Option<Kept>,
     /// What it has to do with snapshots.
     pub(crate) part: Part,
+    /// The volume that it is in.
+    pub(crate) volume: u32,
+    /// Pages for which that is charged.
+    pub(crate) charged: u64,
 }
 
 impl<C> Inode<C> {
@@ -96,6 +102,11 @@ impl<C> Inode<C> {
             _ => Err(Errno::ENOTDIR),
         }
     }
+    /// The number of the volume that it is in.
+    #[inline]
+    pub fn volume(&self) -> u32 {
+        self.volume
+    }
     /// Size as `stat` shows it.
     pub fn size(&self) -> u64 {
         match &self.node {
@@ -114,7 +125,7 @@ impl<C> Inode<C> {
 }
 
 /// Attributes of a new inode.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Attr {
     /// Permission bits.
     pub mode: u32,
@@ -128,12 +139,16 @@ pub struct Attr {
 pub struct Fs<C> {
     /// The inode with number `n` is the value `n - 1`.
     pub(crate) inodes: Table<Inode<C>>,
+    /// The volume with number `n` is the value `n - 1`.
+    pub(crate) volumes: Table<Volume>,
     /// How many inodes users have.
     owners: Shares,
     /// What is kept elsewhere, too.
     pub(crate) keeping: Keeping,
     /// What was shown to somebody, and has changed or gone since.
     hidden: Vec<(Ino, Shown)>,
+    /// A directory that is still to be read, in which somebody has looked for a name.
+    pub(crate) wanted: Cell<Option<Ino>>,
 }
 
 /// Who knows what an inode says, and does not ask again until he is told that it has changed.
@@ -161,15 +176,18 @@ impl<C: Default> Fs<C> {
     pub fn new(limits: Limits, attr: Attr) -> Self {
         let mut fs = Fs {
             inodes: Table::default(),
+            volumes: Table::default(),
             owners: Shares::new(limits),
             keeping: Keeping::default(),
             hidden: Vec::new(),
+            wanted: Cell::new(None),
         };
+        let owner = attr.cred.uid;
         let mut root = fs.inode(Node::Dir(Dir::new(ROOT)), attr);
         root.nlink = 2;
         // Without memory for it there is no inode, and everything answers `ENOENT`.
         let _ = fs.inodes.insert(root);
-        fs.owners.take(attr.cred.uid, 1);
+        fs.owners.take(owner, 1);
         fs
     }
     /// The root directory.
@@ -225,6 +243,8 @@ impl<C: Default> Fs<C> {
             shown: Shown::Nobody,
             kept: None,
             part: Part::Live,
+            volume: 0,
+            charged: 0,
         }
     }
     /// A new inode without name, held once. `ENOSPC`: too many, or no memory.
@@ -235,17 +255,20 @@ impl<C: Default> Fs<C> {
     }
     /// The same, for a file that can be given a name in the part of the tree where a directory is.
     pub fn create_unnamed_in(&mut self, dir: Ino, node: Node<C>, attr: Attr) -> Result<Ino, Errno> {
+        self.room_in(dir)?;
         let ino = self.create_unnamed(node, attr)?;
+        self.join_volume(ino, dir)?;
         self.keep_new(dir, None, ino).inspect_err(|_| self.release(ino))?;
         Ok(ino)
     }
     pub(crate) fn allocate(&mut self, node: Node<C>, attr: Attr) -> Result<Ino, Errno> {
-        if !self.owners.has_room(attr.cred.uid, 1) {
+        let owner = attr.cred.uid;
+        if !self.owners.has_room(owner, 1) {
             return Err(Errno::ENOSPC);
         }
         let inode = self.inode(node, attr);
         let index = self.inodes.insert(inode).map_err(|_| Errno::ENOSPC)?;
-        self.owners.take(attr.cred.uid, 1);
+        self.owners.take(owner, 1);
         Ok(Ino(index as u32 + 1))
     }
     /// Whoever has number `whom` knows from now on what an inode says, until it is [hidden](Self::take_hidden).
@@ -296,9 +319,11 @@ impl<C: Default> Fs<C> {
             }
             self.owners.give_back(inode.account(), 1);
             let kept = inode.kept;
+            let (volume, charged) = (inode.volume, inode.charged);
             // Its contents are let go before whoever keeps them destroys them.
             drop(inode);
             self.release_kept(kept);
+            self.leave_volume(volume, charged);
         }
     }
     /// Every inode in use.
@@ -313,7 +338,8 @@ impl<C: Default> Fs<C> {
         for (ino, inode) in self.iter() {
             let Node::Dir(dir) = &inode.node else { continue };
             if inode.nlink > 0 {
-                links[ino.0 as usize] += 1;
+                // That of a volume is its own parent.
+                links[ino.0 as usize] += 1 + u32::from(dir.parent == ino && ino != ROOT);
             }
             for entry in dir.entries(0) {
                 let child = self.get(entry.ino).map_err(|_| "a name leads nowhere")?;

@@ -43,16 +43,19 @@ impl<C: Default> Fs<C> {
         attr: Attr,
     ) -> Result<Ino, Errno> {
         self.check_new(dir, name)?;
-        self.may_change(dir, attr.cred)?;
+        self.may_change(dir, &attr.cred)?;
         let is_dir = matches!(node, Node::Dir(_));
-        let part = self.part_of_new(dir, name, is_dir.then_some(attr.cred))?;
+        let part = self.part_of_new(dir, name, is_dir.then_some(&attr.cred))?;
         let attr = self.inherited(dir, attr, is_dir)?;
         if is_dir && self.get(dir)?.nlink >= LINKS_MAX {
             return Err(Errno::EMLINK);
         }
         self.get_mut(dir)?.dir_mut()?.prepare(name)?;
+        let now = attr.now;
+        self.room_in(dir)?;
         let ino = self.allocate(node, attr)?;
         self.get_mut(ino)?.part = part;
+        self.join_volume(ino, dir)?;
         self.keep_new(dir, Some(name), ino).inspect_err(|_| self.reap(ino))?;
         self.get_mut(ino)?.nlink = if is_dir { 2 } else { 1 };
         let parent = self.get_mut(dir)?;
@@ -60,7 +63,7 @@ impl<C: Default> Fs<C> {
             parent.nlink += 1;
         }
         parent.dir_mut()?.set(name, ino);
-        parent.modified(attr.now);
+        parent.modified(now);
         Ok(ino)
     }
     /// Makes an empty directory.
@@ -73,7 +76,7 @@ impl<C: Default> Fs<C> {
         ino: Ino,
         dir: Ino,
         name: &[u8],
-        cred: Cred,
+        cred: &Cred,
         now: i64,
     ) -> Result<(), Errno> {
         self.check_new(dir, name)?;
@@ -105,7 +108,7 @@ impl<C: Default> Fs<C> {
         Ok(())
     }
     /// Removes a name of a file that is no directory.
-    pub fn unlink(&mut self, dir: Ino, name: &[u8], cred: Cred, now: i64) -> Result<(), Errno> {
+    pub fn unlink(&mut self, dir: Ino, name: &[u8], cred: &Cred, now: i64) -> Result<(), Errno> {
         let victim = self.get(dir)?.dir()?.get(name).ok_or(Errno::ENOENT)?;
         self.may_remove(dir, victim, cred)?;
         if self.get(victim)?.is_dir() {
@@ -114,7 +117,7 @@ impl<C: Default> Fs<C> {
         self.forget(dir, name, now)
     }
     /// Removes an empty directory.
-    pub fn rmdir(&mut self, dir: Ino, name: &[u8], cred: Cred, now: i64) -> Result<(), Errno> {
+    pub fn rmdir(&mut self, dir: Ino, name: &[u8], cred: &Cred, now: i64) -> Result<(), Errno> {
         let victim = self.get(dir)?.dir()?.get(name).ok_or(Errno::ENOENT)?;
         self.may_remove(dir, victim, cred)?;
         self.not_mounted(dir, victim)?;
@@ -155,7 +158,10 @@ impl<C: Default> Fs<C> {
         Ok(match name {
             b"." => Some(dir),
             b".." => Some(dir_node.parent),
-            _ => dir_node.get(name),
+            _ => {
+                self.is_read(dir, dir_node)?;
+                dir_node.get(name)
+            }
         })
     }
     /// The absolute path of a directory; `ENOENT` if it was removed, `ENAMETOOLONG` if it is far below
@@ -169,6 +175,9 @@ impl<C: Default> Fs<C> {
                 return Err(Errno::ENOENT);
             }
             let parent = self.get(at)?.dir()?.parent;
+            if parent == at {
+                break;
+            }
             let name = self.get(parent)?.dir()?.name_of(at).ok_or(Errno::ENOENT)?;
             bytes += 1 + name.len();
             if bytes > PATH_BYTES_MAX {

@@ -2,7 +2,7 @@
 
 use crate::fs::{Ino, Inode, Node};
 use crate::Fs;
-use credentials::{CapSet, Capability};
+use credentials::{CapSet, Capability, Groups};
 use unixproto::{files, Errno};
 
 /// Permission to execute a file or to pass through a directory.
@@ -22,23 +22,29 @@ pub(crate) const SET_GID: u32 = files::S_ISGID;
 pub(crate) const GROUP_EXEC: u32 = files::S_IXGRP;
 
 /// On whose behalf something is done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cred {
     /// User id.
     pub uid: u32,
     /// Group id.
     pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Groups,
     /// What it may do beyond what owners and modes allow.
     pub caps: CapSet,
 }
 
 impl Cred {
     /// The administrator.
-    pub const ROOT: Cred = Cred { uid: 0, gid: 0, caps: CapSet::ALL };
+    pub const ROOT: Cred = Cred { uid: 0, gid: 0, groups: Groups::NONE, caps: CapSet::ALL };
 
     /// A user without capabilities.
     pub const fn user(uid: u32, gid: u32) -> Cred {
-        Cred { uid, gid, caps: CapSet::NONE }
+        Cred { uid, gid, groups: Groups::NONE, caps: CapSet::NONE }
+    }
+    /// Is it in a group?
+    pub fn is_in(&self, group: u32) -> bool {
+        self.gid == group || self.groups.has(group)
     }
     pub(crate) fn has(&self, capability: Capability) -> bool {
         self.caps.has(capability)
@@ -60,10 +66,10 @@ pub struct Guard {
 
 impl Guard {
     /// `EACCES` unless `cred` has all the wanted permissions.
-    pub fn permits(&self, cred: Cred, wanted: u32) -> Result<(), Errno> {
+    pub fn permits(&self, cred: &Cred, wanted: u32) -> Result<(), Errno> {
         let bits = if cred.uid == self.uid {
             self.mode >> 6
-        } else if cred.gid == self.gid {
+        } else if cred.is_in(self.gid) {
             self.mode >> 3
         } else {
             self.mode
@@ -89,7 +95,7 @@ impl<C> Inode<C> {
     /// # Errors
     ///
     /// `EROFS`: something in a snapshot is to be written.
-    pub fn permits(&self, cred: Cred, wanted: u32) -> Result<(), Errno> {
+    pub fn permits(&self, cred: &Cred, wanted: u32) -> Result<(), Errno> {
         if wanted & WRITE != 0 && self.has_bytes() {
             self.changeable()?;
         }
@@ -97,11 +103,11 @@ impl<C> Inode<C> {
         guard.permits(cred, wanted)
     }
     /// Is it something of which the bytes are here, and not with a driver or another process?
-    fn has_bytes(&self) -> bool {
+    pub fn has_bytes(&self) -> bool {
         matches!(self.node, Node::File { .. } | Node::Dir(_) | Node::Symlink(_))
     }
     /// `EPERM` unless `cred` owns it or may do what owners may.
-    pub fn owned_by(&self, cred: Cred) -> Result<(), Errno> {
+    pub fn owned_by(&self, cred: &Cred) -> Result<(), Errno> {
         match cred.uid == self.uid || cred.has(Capability::Fowner) {
             true => Ok(()),
             false => Err(Errno::EPERM),
@@ -111,11 +117,11 @@ impl<C> Inode<C> {
 
 impl<C: Default> Fs<C> {
     /// May `cred` add or remove names in a directory?
-    pub(crate) fn may_change(&self, dir: Ino, cred: Cred) -> Result<(), Errno> {
+    pub(crate) fn may_change(&self, dir: Ino, cred: &Cred) -> Result<(), Errno> {
         self.get(dir)?.permits(cred, WRITE | EXEC)
     }
     /// May `cred` remove the name of `victim` from a directory?
-    pub(crate) fn may_remove(&self, dir: Ino, victim: Ino, cred: Cred) -> Result<(), Errno> {
+    pub(crate) fn may_remove(&self, dir: Ino, victim: Ino, cred: &Cred) -> Result<(), Errno> {
         self.may_change(dir, cred)?;
         let (dir, victim) = (self.get(dir)?, self.get(victim)?);
         let free = dir.mode & STICKY == 0 || cred.has(Capability::Fowner);
@@ -126,7 +132,7 @@ impl<C: Default> Fs<C> {
     }
     /// May `cred` give one more name to a file? To those of others only if it could copy them as well, and
     /// none that runs as somebody else.
-    pub(crate) fn may_link(&self, ino: Ino, cred: Cred) -> Result<(), Errno> {
+    pub(crate) fn may_link(&self, ino: Ino, cred: &Cred) -> Result<(), Errno> {
         let inode = self.get(ino)?;
         let plain = matches!(inode.node, Node::File { .. })
             && inode.mode & SET_UID == 0
@@ -138,7 +144,7 @@ impl<C: Default> Fs<C> {
     }
     /// May `cred` follow a symbolic link at the end of a path? Not one that somebody else has put into a
     /// directory where everybody makes files.
-    pub fn may_follow(&self, dir: Ino, link: Ino, cred: Cred) -> Result<(), Errno> {
+    pub fn may_follow(&self, dir: Ino, link: Ino, cred: &Cred) -> Result<(), Errno> {
         let (dir, link) = (self.get(dir)?, self.get(link)?);
         let shared = STICKY | OTHERS_WRITE;
         match link.uid == cred.uid || link.uid == dir.uid || dir.mode & shared != shared {

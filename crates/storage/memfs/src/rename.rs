@@ -23,7 +23,7 @@ impl<C: Default> Fs<C> {
         new_dir: Ino,
         new: &[u8],
         flags: u32,
-        cred: Cred,
+        cred: &Cred,
         now: i64,
     ) -> Result<(), Errno> {
         let known = RENAME_NOREPLACE | RENAME_EXCHANGE;
@@ -91,7 +91,7 @@ impl<C: Default> Fs<C> {
         source: Ino,
         to: End,
         target: Option<Ino>,
-        cred: Cred,
+        cred: &Cred,
     ) -> Result<(), Errno> {
         self.may_remove(from.dir, source, cred)?;
         self.may_move(source, from.dir, to.dir, cred)?;
@@ -113,7 +113,7 @@ impl<C: Default> Fs<C> {
     }
 
     /// A directory that gets another parent is changed by that.
-    fn may_move(&self, ino: Ino, from: Ino, to: Ino, cred: Cred) -> Result<(), Errno> {
+    fn may_move(&self, ino: Ino, from: Ino, to: Ino, cred: &Cred) -> Result<(), Errno> {
         let inode = self.get(ino)?;
         match from != to && inode.is_dir() {
             true => inode.permits(cred, WRITE),
@@ -148,7 +148,7 @@ impl<C: Default> Fs<C> {
         source: Ino,
         to: End,
         target: Ino,
-        cred: Cred,
+        cred: &Cred,
         now: i64,
     ) -> Result<(), Errno> {
         if self.is_below(from.dir, target) {

@@ -93,7 +93,7 @@ impl<C: Default> Fs<C> {
         &self,
         dir: Ino,
         name: &[u8],
-        maker: Option<Cred>,
+        maker: Option<&Cred>,
     ) -> Result<Part, Errno> {
         if self.get(dir)?.part == Part::Snapshots {
             return Err(Errno::EPERM);
@@ -120,7 +120,7 @@ impl<C: Default> Fs<C> {
     }
 
     /// How many names a snapshot has that is made in a directory, if `cred` may make one of that name there.
-    pub fn snapshot_size(&self, dir: Ino, name: &[u8], cred: Cred) -> Result<usize, Errno> {
+    pub fn snapshot_size(&self, dir: Ino, name: &[u8], cred: &Cred) -> Result<usize, Errno> {
         self.check_new(dir, name)?;
         self.may_change(dir, cred)?;
         if self.get(dir)?.part != Part::Snapshots {
@@ -155,7 +155,7 @@ impl<C: Default> Fs<C> {
     fn names_below(&self, root: Ino, except: Ino) -> Result<Vec<Name>, Errno> {
         let (mut names, mut dirs) = (Vec::new(), alloc::vec![root]);
         while let Some(dir) = dirs.pop() {
-            let found = self.get(dir)?.dir()?;
+            let found = self.look_in(dir)?;
             names.try_reserve(found.len()).map_err(|_| Errno::ENOSPC)?;
             for (name, ino) in found.names().filter(|&(_, ino)| ino != except) {
                 names.push(Name { dir, name: name.clone(), ino });
@@ -264,7 +264,7 @@ impl<C: Default> Fs<C> {
         &mut self,
         dir: Ino,
         name: &[u8],
-        cred: Cred,
+        cred: &Cred,
         now: i64,
     ) -> Result<(), Errno> {
         let top = self.get(dir)?.dir()?.get(name).ok_or(Errno::ENOENT)?;
@@ -284,7 +284,7 @@ impl<C: Default> Fs<C> {
     }
 
     /// A directory that has no name any more is gone, with everything below it; what somebody holds stays without a name.
-    fn drop_tree(&mut self, top: Ino) {
+    pub(crate) fn drop_tree(&mut self, top: Ino) {
         let mut dirs = alloc::vec![top];
         while let Some(dir) = dirs.pop() {
             self.empty(dir, &mut dirs);

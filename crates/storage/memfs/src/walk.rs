@@ -29,6 +29,8 @@ pub enum Step<N> {
     Link(Vec<u8>),
     /// A link that leads straight to a node, whatever its text says (`/proc/PID/fd/N`).
     Jump(N),
+    /// One that leads straight to a node of which this is the path.
+    Named(Vec<u8>),
     /// Anything else.
     Other,
 }
@@ -40,11 +42,16 @@ pub trait Names {
     /// What a node is.
     fn step(&self, node: Self::Node) -> Result<Step<Self::Node>, Errno>;
     /// `EACCES` unless the directory may be passed.
-    fn enter(&self, dir: Self::Node, cred: Cred) -> Result<(), Errno>;
+    fn enter(&self, dir: Self::Node, cred: &Cred) -> Result<(), Errno>;
     /// The node with a name in a directory; `.` and `..` included.
     fn lookup(&self, dir: Self::Node, name: &[u8]) -> Result<Option<Self::Node>, Errno>;
     /// `EACCES` unless a symbolic link in a directory may be followed at the end of a path.
-    fn may_follow(&self, dir: Self::Node, link: Self::Node, cred: Cred) -> Result<(), Errno>;
+    fn may_follow(&self, dir: Self::Node, link: Self::Node, cred: &Cred) -> Result<(), Errno>;
+    /// Are two nodes seen in the same mount?
+    fn is_same_mount(&self, one: Self::Node, other: Self::Node) -> bool {
+        let _ = (one, other);
+        true
+    }
 }
 
 impl<C: Default> Names for Fs<C> {
@@ -56,19 +63,34 @@ impl<C: Default> Names for Fs<C> {
             _ => Step::Other,
         })
     }
-    fn enter(&self, dir: Ino, cred: Cred) -> Result<(), Errno> {
+    fn enter(&self, dir: Ino, cred: &Cred) -> Result<(), Errno> {
         self.get(dir)?.permits(cred, EXEC)
     }
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Option<Ino>, Errno> {
         Fs::lookup(self, dir, name)
     }
-    fn may_follow(&self, dir: Ino, link: Ino, cred: Cred) -> Result<(), Errno> {
+    fn may_follow(&self, dir: Ino, link: Ino, cred: &Cred) -> Result<(), Errno> {
         Fs::may_follow(self, dir, link, cred)
     }
 }
 
+/// Where a walk must not lead (`openat2`).
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Resolve {
+    /// To another mount: `EXDEV`.
+    pub no_other_mount: bool,
+    /// Over links that lead straight to a node: `ELOOP`.
+    pub no_jumps: bool,
+    /// Over symbolic links: `ELOOP`.
+    pub no_links: bool,
+    /// Out of the directory where it starts: `EXDEV`.
+    pub beneath: bool,
+    /// The directory where it starts is the root.
+    pub in_root: bool,
+}
+
 /// How to walk.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Walk<N> {
     /// The root directory.
     pub root: N,
@@ -78,6 +100,8 @@ pub struct Walk<N> {
     pub cred: Cred,
     /// Follow a symbolic link at the end. A trailing slash follows it in any case.
     pub follow: bool,
+    /// Where it must not lead.
+    pub resolve: Resolve,
 }
 
 /// Where a path leads.
@@ -119,7 +143,11 @@ pub fn walk<T: Names>(tree: &T, how: Walk<T::Node>, path: &[u8]) -> Result<Found
     if path.contains(&0) {
         return Err(Errno::EINVAL);
     }
-    let at = if path[0] == b'/' { how.root } else { how.start };
+    let is_absolute = path[0] == b'/';
+    if is_absolute && how.resolve.beneath {
+        return Err(Errno::EXDEV);
+    }
+    let at = if is_absolute { how.root } else { how.start };
     if !matches!(tree.step(at)?, Step::Dir) {
         return Err(Errno::ENOTDIR);
     }
@@ -162,6 +190,10 @@ impl<T: Names> Walker<'_, T> {
             match self.tree.step(node)? {
                 Step::Dir => self.at = node,
                 Step::Link(text) => return self.follow(text, Some(behind)),
+                Step::Named(text) => {
+                    self.may_leap()?;
+                    return self.follow(text, Some(behind));
+                }
                 Step::Jump(target) => self.jump(target)?,
                 Step::Other => return Err(Errno::ENOTDIR),
             }
@@ -171,7 +203,7 @@ impl<T: Names> Walker<'_, T> {
 
     /// The path has led to a directory with nothing behind: `/`, or a link to it.
     fn end_here(&self) -> Result<Found<T::Node>, Errno> {
-        self.tree.enter(self.at, self.how.cred)?;
+        self.tree.enter(self.at, &self.how.cred)?;
         Ok(Found {
             parent: self.at,
             name: Name::from_slice(b"."),
@@ -182,14 +214,24 @@ impl<T: Names> Walker<'_, T> {
 
     /// Looks a component up.
     fn look_up(&self, name: &[u8]) -> Result<Option<T::Node>, Errno> {
-        self.tree.enter(self.at, self.how.cred)?;
+        self.tree.enter(self.at, &self.how.cred)?;
         if name.len() > NAME_MAX {
             return Err(Errno::ENAMETOOLONG);
         }
-        if name == b".." && self.at == self.how.root {
-            return Ok(Some(self.at));
+        let resolve = self.how.resolve;
+        if name == b".." {
+            if resolve.beneath && self.at == self.how.start {
+                return Err(Errno::EXDEV);
+            }
+            if self.at == self.how.root {
+                return Ok(Some(self.at));
+            }
         }
-        self.tree.lookup(self.at, name)
+        let found = self.tree.lookup(self.at, name)?;
+        if let Some(node) = found {
+            self.stays(node)?;
+        }
+        Ok(found)
     }
 
     /// The last component: the answer, or what a link there leads to.
@@ -204,11 +246,15 @@ impl<T: Names> Walker<'_, T> {
         let follow = self.how.follow || slash;
         match self.tree.step(node)? {
             Step::Link(text) if follow => {
-                self.tree.may_follow(self.at, node, self.how.cred)?;
+                self.tree.may_follow(self.at, node, &self.how.cred)?;
+                self.follow(text, slash.then_some(&[][..]))
+            }
+            Step::Named(text) if follow => {
+                self.may_leap()?;
                 self.follow(text, slash.then_some(&[][..]))
             }
             Step::Jump(target) if follow => {
-                self.count_link()?;
+                self.may_jump(target)?;
                 if slash && !matches!(self.tree.step(target)?, Step::Dir) {
                     return Err(Errno::ENOTDIR);
                 }
@@ -216,6 +262,31 @@ impl<T: Names> Walker<'_, T> {
             }
             Step::Other if slash => Err(Errno::ENOTDIR),
             _ => found(self.at, Some(node)),
+        }
+    }
+
+    /// `EXDEV` if it must not lead to another mount, and does.
+    fn stays(&self, node: T::Node) -> Result<(), Errno> {
+        match self.how.resolve.no_other_mount && !self.tree.is_same_mount(self.at, node) {
+            true => Err(Errno::EXDEV),
+            false => Ok(()),
+        }
+    }
+
+    /// May it follow a link that leads straight to a node?
+    fn may_jump(&mut self, target: T::Node) -> Result<(), Errno> {
+        self.count_link()?;
+        self.may_leap()?;
+        self.stays(target)
+    }
+
+    /// May it follow links that lead straight to nodes?
+    fn may_leap(&self) -> Result<(), Errno> {
+        let resolve = self.how.resolve;
+        match () {
+            () if resolve.no_jumps || resolve.no_links => Err(Errno::ELOOP),
+            () if resolve.beneath || resolve.in_root => Err(Errno::EXDEV),
+            () => Ok(()),
         }
     }
 
@@ -229,7 +300,7 @@ impl<T: Names> Walker<'_, T> {
 
     /// Goes on where a link leads straight to.
     fn jump(&mut self, target: T::Node) -> Result<(), Errno> {
-        self.count_link()?;
+        self.may_jump(target)?;
         if !matches!(self.tree.step(target)?, Step::Dir) {
             return Err(Errno::ENOTDIR);
         }
@@ -240,10 +311,17 @@ impl<T: Names> Walker<'_, T> {
     /// Goes on with the text of a link, and what is left of the path behind it.
     fn follow(&mut self, text: Vec<u8>, behind: Option<&[u8]>) -> Result<Found<T::Node>, Errno> {
         self.count_link()?;
+        if self.how.resolve.no_links {
+            return Err(Errno::ELOOP);
+        }
         if text.is_empty() {
             return Err(Errno::ENOENT);
         }
         if text[0] == b'/' {
+            if self.how.resolve.beneath {
+                return Err(Errno::EXDEV);
+            }
+            self.stays(self.how.root)?;
             self.at = self.how.root;
         }
         let mut path = text;

@@ -200,7 +200,13 @@ fn all(all: usize) -> piecewise::Limits {
 }
 
 fn last(fs: &Files, path: &str) -> Result<(Ino, Vec<u8>, Option<Ino>), Errno> {
-    let how = Walk { root: fs.root(), start: fs.root(), cred: ROOT, follow: false };
+    let how = Walk {
+        root: fs.root(),
+        start: fs.root(),
+        cred: ROOT,
+        follow: false,
+        resolve: Default::default(),
+    };
     let found = walk(fs, how, path.as_bytes())?;
     Ok((found.parent, found.name.to_vec(), found.node))
 }
@@ -220,20 +226,20 @@ fn run(fs: &mut Files, op: &Op) -> Result<(), Errno> {
         Op::Link(old, new) => {
             let ino = last(fs, old)?.2.ok_or(Errno::ENOENT)?;
             let (dir, name, _) = last(fs, new)?;
-            fs.link(ino, dir, &name, ROOT, 0)
+            fs.link(ino, dir, &name, &ROOT, 0)
         }
         Op::Unlink(path) => {
             let (dir, name, _) = last(fs, path)?;
-            fs.unlink(dir, &name, ROOT, 0)
+            fs.unlink(dir, &name, &ROOT, 0)
         }
         Op::Rmdir(path) => {
             let (dir, name, _) = last(fs, path)?;
-            fs.rmdir(dir, &name, ROOT, 0)
+            fs.rmdir(dir, &name, &ROOT, 0)
         }
         Op::Rename(old, new, flags) => {
             let (from, old, _) = last(fs, old)?;
             let (to, new, _) = last(fs, new)?;
-            fs.rename(from, &old, to, &new, *flags, ROOT, 0)
+            fs.rename(from, &old, to, &new, *flags, &ROOT, 0)
         }
         Op::Look(path) => last(fs, path)?.2.map(|_| ()).ok_or(Errno::ENOENT),
     }
@@ -329,9 +335,9 @@ fn an_unlinked_file_lives_while_it_is_held() {
     let root = fs.root();
     let ino = fs.create(root, b"f", Node::File { size: 0, content: 7 }, ATTR).unwrap();
     fs.hold(ino);
-    fs.unlink(root, b"f", ROOT, 1).unwrap();
+    fs.unlink(root, b"f", &ROOT, 1).unwrap();
     assert_eq!(fs.get(ino).unwrap().nlink, 0);
-    assert_eq!(fs.link(ino, root, b"g", ROOT, 1), Err(Errno::ENOENT));
+    assert_eq!(fs.link(ino, root, b"g", &ROOT, 1), Err(Errno::ENOENT));
     fs.release(ino);
     assert!(fs.get(ino).is_err());
     assert_eq!(fs.used(), 1);
@@ -345,7 +351,7 @@ fn readers_of_a_directory_keep_their_place() {
         fs.create(root, name, Node::Fifo, ATTR).unwrap();
     }
     let first: Vec<u64> = fs.get(root).unwrap().dir().unwrap().entries(0).map(|e| e.next).collect();
-    fs.unlink(root, b"a", ROOT, 0).unwrap();
+    fs.unlink(root, b"a", &ROOT, 0).unwrap();
     fs.create(root, b"e", Node::Fifo, ATTR).unwrap();
     let dir = fs.get(root).unwrap().dir().unwrap();
     let rest: Vec<&[u8]> = dir.entries(first[1]).map(|e| e.name).collect();
@@ -360,15 +366,16 @@ fn permissions_are_checked_on_the_way() {
     let closed = fs.mkdir(root, b"closed", Attr { mode: 0o700, ..ATTR }).unwrap();
     fs.create(closed, b"f", Node::Fifo, ATTR).unwrap();
     let tmp = fs.mkdir(root, b"tmp", Attr { mode: 0o1777, ..ATTR }).unwrap();
-    fs.create(tmp, b"mine", Node::Fifo, Attr { cred: user, ..ATTR }).unwrap();
+    fs.create(tmp, b"mine", Node::Fifo, Attr { cred: user.clone(), ..ATTR }).unwrap();
     fs.create(tmp, b"other", Node::Fifo, Attr { cred: Cred::user(6, 6), ..ATTR }).unwrap();
-    let how = Walk { root, start: root, cred: user, follow: true };
-    assert_eq!(walk(&fs, how, b"/closed/f").err(), Some(Errno::EACCES));
-    assert_eq!(walk(&fs, how, b"/tmp/mine/x").err(), Some(Errno::ENOTDIR));
-    assert_eq!(walk(&fs, how, b"/tmp/mine/").err(), Some(Errno::ENOTDIR));
-    assert_eq!(fs.unlink(tmp, b"other", user, 0), Err(Errno::EPERM));
-    assert_eq!(fs.unlink(tmp, b"mine", user, 0), Ok(()));
-    let made = fs.create(root, b"x", Node::Fifo, Attr { cred: user, ..ATTR });
+    let how =
+        Walk { root, start: root, cred: user.clone(), follow: true, resolve: Default::default() };
+    assert_eq!(walk(&fs, how.clone(), b"/closed/f").err(), Some(Errno::EACCES));
+    assert_eq!(walk(&fs, how.clone(), b"/tmp/mine/x").err(), Some(Errno::ENOTDIR));
+    assert_eq!(walk(&fs, how.clone(), b"/tmp/mine/").err(), Some(Errno::ENOTDIR));
+    assert_eq!(fs.unlink(tmp, b"other", &user, 0), Err(Errno::EPERM));
+    assert_eq!(fs.unlink(tmp, b"mine", &user, 0), Ok(()));
+    let made = fs.create(root, b"x", Node::Fifo, Attr { cred: user.clone(), ..ATTR });
     assert_eq!(made, Err(Errno::EACCES));
 }
 
@@ -378,15 +385,15 @@ fn paths_have_limits() {
     let root = fs.root();
     fs.create(root, b"loop", Node::Symlink(b"loop".to_vec()), ATTR).unwrap();
     fs.create(root, b"up", Node::Symlink(b"/".to_vec()), ATTR).unwrap();
-    let how = Walk { root, start: root, cred: ROOT, follow: true };
-    let error = |path: &[u8]| walk(&fs, how, path).err();
+    let how = Walk { root, start: root, cred: ROOT, follow: true, resolve: Default::default() };
+    let error = |path: &[u8]| walk(&fs, how.clone(), path).err();
     assert_eq!(error(b""), Some(Errno::ENOENT));
     assert_eq!(error(b"loop"), Some(Errno::ELOOP));
     assert_eq!(error(&[b'a'; 256]), Some(Errno::ENAMETOOLONG));
     assert_eq!(error(&b"/".repeat(4096)), Some(Errno::ENAMETOOLONG));
     assert_eq!(error(&b"/".repeat(4095)), None);
     for path in [&b"up"[..], b"up/", b"up/up//.", b"..", b"/.././up"] {
-        assert_eq!(walk(&fs, how, path).unwrap().node, Some(root), "{path:?}");
+        assert_eq!(walk(&fs, how.clone(), path).unwrap().node, Some(root), "{path:?}");
     }
 }
 
@@ -408,18 +415,18 @@ fn capabilities_replace_the_administrator() {
     let tmp = shared(&mut fs);
     let secret = file(&mut fs, tmp, b"secret", 0o600, Cred::user(6, 6));
     let bare = Cred { caps: CapSet::NONE, ..ROOT };
-    let with = |one: Capability| Cred { caps: CapSet::new(1 << one as u64), ..bare };
-    let may = |cred, wanted| fs.get(secret).unwrap().permits(cred, wanted).is_ok();
-    assert!(may(ROOT, memfs::READ | memfs::WRITE) && !may(ROOT, memfs::EXEC));
-    assert!(!may(bare, memfs::READ));
-    assert!(may(with(Capability::DacReadSearch), memfs::READ));
-    assert!(!may(with(Capability::DacReadSearch), memfs::WRITE));
-    assert!(may(with(Capability::DacOverride), memfs::WRITE));
-    assert_eq!(fs.set_mode(secret, 0o644, bare, 0), Err(Errno::EPERM));
-    assert_eq!(fs.set_mode(secret, 0o644, with(Capability::Fowner), 0), Ok(()));
-    assert_eq!(fs.set_owner(secret, Some(1), None, bare, 0), Err(Errno::EPERM));
-    assert_eq!(fs.set_owner(secret, Some(1), None, with(Capability::Chown), 0), Ok(()));
-    assert_eq!(fs.unlink(tmp, b"secret", with(Capability::Fowner), 0), Ok(()));
+    let with = |one: Capability| Cred { caps: CapSet::new(1 << one as u64), ..bare.clone() };
+    let may = |cred: &Cred, wanted| fs.get(secret).unwrap().permits(cred, wanted).is_ok();
+    assert!(may(&ROOT, memfs::READ | memfs::WRITE) && !may(&ROOT, memfs::EXEC));
+    assert!(!may(&bare, memfs::READ));
+    assert!(may(&with(Capability::DacReadSearch), memfs::READ));
+    assert!(!may(&with(Capability::DacReadSearch), memfs::WRITE));
+    assert!(may(&with(Capability::DacOverride), memfs::WRITE));
+    assert_eq!(fs.set_mode(secret, 0o644, &bare, 0), Err(Errno::EPERM));
+    assert_eq!(fs.set_mode(secret, 0o644, &with(Capability::Fowner), 0), Ok(()));
+    assert_eq!(fs.set_owner(secret, Some(1), None, &bare, 0), Err(Errno::EPERM));
+    assert_eq!(fs.set_owner(secret, Some(1), None, &with(Capability::Chown), 0), Ok(()));
+    assert_eq!(fs.unlink(tmp, b"secret", &with(Capability::Fowner), 0), Ok(()));
 }
 
 #[test]
@@ -430,10 +437,10 @@ fn files_of_others_get_no_more_names() {
     let secret = file(&mut fs, tmp, b"secret", 0o644, ROOT);
     let open = file(&mut fs, tmp, b"open", 0o666, ROOT);
     let runs = file(&mut fs, tmp, b"runs", 0o4777, ROOT);
-    assert_eq!(fs.link(secret, tmp, b"a", user, 0), Err(Errno::EPERM));
-    assert_eq!(fs.link(runs, tmp, b"a", user, 0), Err(Errno::EPERM));
-    assert_eq!(fs.link(open, tmp, b"a", user, 0), Ok(()));
-    assert_eq!(fs.link(secret, tmp, b"b", ROOT, 0), Ok(()));
+    assert_eq!(fs.link(secret, tmp, b"a", &user, 0), Err(Errno::EPERM));
+    assert_eq!(fs.link(runs, tmp, b"a", &user, 0), Err(Errno::EPERM));
+    assert_eq!(fs.link(open, tmp, b"a", &user, 0), Ok(()));
+    assert_eq!(fs.link(secret, tmp, b"b", &ROOT, 0), Ok(()));
 }
 
 #[test]
@@ -442,17 +449,29 @@ fn links_of_others_in_shared_directories_are_not_followed() {
     let mut fs = Files::new(all(100), ATTR);
     let (root, tmp) = (fs.root(), shared(&mut fs));
     let link = || Node::Symlink(b"/".to_vec());
-    fs.create(tmp, b"mine", link(), Attr { cred: user, ..ATTR }).unwrap();
+    fs.create(tmp, b"mine", link(), Attr { cred: user.clone(), ..ATTR }).unwrap();
     fs.create(tmp, b"other", link(), Attr { cred: Cred::user(6, 6), ..ATTR }).unwrap();
     fs.create(tmp, b"root", link(), ATTR).unwrap();
-    let error =
-        |cred, path: &[u8]| walk(&fs, Walk { root, start: root, cred, follow: true }, path).err();
-    assert_eq!(error(user, b"/tmp/mine"), None);
-    assert_eq!(error(user, b"/tmp/root"), None);
-    assert_eq!(error(user, b"/tmp/other"), Some(Errno::EACCES));
-    assert_eq!(error(ROOT, b"/tmp/other"), Some(Errno::EACCES));
+    let error = |cred: &Cred, path: &[u8]| {
+        walk(
+            &fs,
+            Walk {
+                root,
+                start: root,
+                cred: cred.clone(),
+                follow: true,
+                resolve: Default::default(),
+            },
+            path,
+        )
+        .err()
+    };
+    assert_eq!(error(&user, b"/tmp/mine"), None);
+    assert_eq!(error(&user, b"/tmp/root"), None);
+    assert_eq!(error(&user, b"/tmp/other"), Some(Errno::EACCES));
+    assert_eq!(error(&ROOT, b"/tmp/other"), Some(Errno::EACCES));
     // On the way it is followed, as on Linux.
-    assert_eq!(error(user, b"/tmp/other/tmp"), None);
+    assert_eq!(error(&user, b"/tmp/other/tmp"), None);
 }
 
 #[test]
@@ -463,11 +482,11 @@ fn directories_of_others_keep_their_parent() {
     let open = fs.mkdir(root, b"open", Attr { mode: 0o777, ..ATTR }).unwrap();
     let to = fs.mkdir(open, b"to", Attr { mode: 0o777, ..ATTR }).unwrap();
     fs.mkdir(open, b"theirs", ATTR).unwrap();
-    fs.mkdir(open, b"own", Attr { cred: user, ..ATTR }).unwrap();
-    assert_eq!(fs.rename(open, b"theirs", to, b"x", 0, user, 0), Err(Errno::EACCES));
-    assert_eq!(fs.rename(open, b"theirs", open, b"x", 0, user, 0), Ok(()));
-    assert_eq!(fs.rename(open, b"own", to, b"own", 0, user, 0), Ok(()));
-    let exchanged = fs.rename(open, b"x", to, b"own", RENAME_EXCHANGE, user, 0);
+    fs.mkdir(open, b"own", Attr { cred: user.clone(), ..ATTR }).unwrap();
+    assert_eq!(fs.rename(open, b"theirs", to, b"x", 0, &user, 0), Err(Errno::EACCES));
+    assert_eq!(fs.rename(open, b"theirs", open, b"x", 0, &user, 0), Ok(()));
+    assert_eq!(fs.rename(open, b"own", to, b"own", 0, &user, 0), Ok(()));
+    let exchanged = fs.rename(open, b"x", to, b"own", RENAME_EXCHANGE, &user, 0);
     assert_eq!(exchanged, Err(Errno::EACCES));
 }
 
@@ -476,19 +495,19 @@ fn set_id_bits_go_with_changes() {
     let user = Cred::user(5, 5);
     let mut fs = Files::new(all(100), ATTR);
     let tmp = shared(&mut fs);
-    let own = file(&mut fs, tmp, b"own", 0o777, user);
+    let own = file(&mut fs, tmp, b"own", 0o777, user.clone());
     let mode = |fs: &Files| fs.get(own).unwrap().mode;
-    assert_eq!(fs.set_mode(own, 0o6777, user, 0), Ok(()));
+    assert_eq!(fs.set_mode(own, 0o6777, &user, 0), Ok(()));
     assert_eq!(mode(&fs), 0o6777);
-    assert_eq!(fs.written(own, user, 0), Ok(()));
+    assert_eq!(fs.written(own, &user, 0), Ok(()));
     assert_eq!(mode(&fs), 0o777);
-    assert_eq!(fs.set_mode(own, 0o6777, ROOT, 0), Ok(()));
-    assert_eq!(fs.written(own, ROOT, 0), Ok(()));
+    assert_eq!(fs.set_mode(own, 0o6777, &ROOT, 0), Ok(()));
+    assert_eq!(fs.written(own, &ROOT, 0), Ok(()));
     assert_eq!(mode(&fs), 0o6777);
-    assert_eq!(fs.set_owner(own, None, Some(7), ROOT, 0), Ok(()));
+    assert_eq!(fs.set_owner(own, None, Some(7), &ROOT, 0), Ok(()));
     assert_eq!(mode(&fs), 0o777);
     // No longer in its group, the owner cannot make it run as that.
-    assert_eq!(fs.set_mode(own, 0o2777, user, 0), Ok(()));
+    assert_eq!(fs.set_mode(own, 0o2777, &user, 0), Ok(()));
     assert_eq!(mode(&fs), 0o777);
 }
 
@@ -498,10 +517,26 @@ fn directories_pass_their_group_on() {
     let mut fs = Files::new(all(100), ATTR);
     let root = fs.root();
     let dir = fs.mkdir(root, b"dir", Attr { mode: 0o2777, ..ATTR }).unwrap();
-    fs.set_owner(dir, None, Some(9), ROOT, 0).unwrap();
-    let sub = fs.mkdir(dir, b"sub", Attr { cred: user, ..ATTR }).unwrap();
-    let made = file(&mut fs, sub, b"f", 0o2777, user);
+    fs.set_owner(dir, None, Some(9), &ROOT, 0).unwrap();
+    let sub = fs.mkdir(dir, b"sub", Attr { cred: user.clone(), ..ATTR }).unwrap();
+    let made = file(&mut fs, sub, b"f", 0o2777, user.clone());
     let of = |ino| (fs.get(ino).unwrap().gid, fs.get(ino).unwrap().mode);
     assert_eq!(of(sub), (9, 0o2755));
     assert_eq!(of(made), (9, 0o777));
+}
+
+#[test]
+fn supplementary_groups_count_as_the_own_one() {
+    let mut fs = Files::new(all(100), ATTR);
+    let tmp = shared(&mut fs);
+    let member = Cred { groups: credentials::Groups::new(vec![9, 6, 8]), ..Cred::user(5, 5) };
+    let theirs = file(&mut fs, tmp, b"theirs", 0o640, Cred::user(6, 6));
+    assert_eq!(fs.get(theirs).unwrap().permits(&member, memfs::READ), Ok(()));
+    assert_eq!(fs.get(theirs).unwrap().permits(&member, memfs::WRITE), Err(Errno::EACCES));
+    assert_eq!(fs.get(theirs).unwrap().permits(&Cred::user(5, 5), memfs::READ), Err(Errno::EACCES));
+    let own = file(&mut fs, tmp, b"own", 0o755, member.clone());
+    assert_eq!(fs.set_owner(own, None, Some(7), &member, 0), Err(Errno::EPERM));
+    assert_eq!(fs.set_owner(own, None, Some(8), &member, 0), Ok(()));
+    assert_eq!(fs.set_mode(own, 0o2755, &member, 0), Ok(()));
+    assert_eq!(fs.get(own).unwrap().mode, 0o2755);
 }

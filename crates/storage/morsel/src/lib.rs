@@ -29,6 +29,7 @@
 //! | [`own_page`](Morsels::own_page), [`look_at`](Morsels::look_at), [`write_back_pages`](Morsels::write_back_pages) | pages by themselves | `pages` |
 //! | [`own_pages`](Morsels::own_pages), [`fill_ahead`](Morsels::fill_ahead) | many pages of one table | `run` |
 //! | [`survey`](Morsels::survey) | which pages are there | `survey` |
+//! | [`page_out`](Morsels::page_out), [`page_in`](Morsels::page_in), [`look_over`](Morsels::look_over) | to a store and back | `out` |
 //! | [`Inspection`] | finds out whether recovery would accept what is there, and cannot store anything | `inspection` |
 //! | [`Recovery`] | finds out what is in use, and ends what was begun | `recover` |
 //!
@@ -63,6 +64,7 @@ mod link;
 mod mark;
 mod memory;
 mod meta;
+mod out;
 mod pages;
 mod record;
 mod recover;
@@ -77,6 +79,7 @@ pub use inspection::{inspected, inspected_page, Extent, Inspected, Inspection};
 pub use link::{index, pages_of, span, Child, Kind, Link};
 pub use memory::{At, Cores, Domain, Frame, Look, Memory, Pages, Reserved, LINES, WORDS};
 pub use meta::Described;
+pub use out::Seen;
 pub use record::{Anchor, Record, MAGIC, RECORDS};
 pub use recover::Recovery;
 pub use run::Entered;
@@ -110,6 +113,8 @@ pub enum Refused {
     Beyond,
     /// The pool is empty.
     NoMemory,
+    /// The page is in a store.
+    Out,
     /// There is an object with this number.
     Exists,
     /// It cannot be asked of this object.

@@ -1,10 +1,10 @@
 //! The entries of a morsel's tables.
 //!
 //! ```text
-//!  63  58   53       52      51 ... 12   10      9     7      6 5    2 1 0
-//! ┌──┬────┬────────┬───────┬───────────┬───────┬──────┬──────┬─────┬───────┐
-//! │0 │ 0  │replaces│entered│ frame     │ claim │zeros │ huge │ d a │ u w p │
-//! └──┴────┴────────┴───────┴───────────┴───────┴──────┴──────┴─────┴───────┘
+//!  63  58  54   53       52      51 ... 12   10      9     7      6 5    2 1 0
+//! ┌──┬────┬───┬────────┬───────┬───────────┬───────┬──────┬──────┬─────┬───────┐
+//! │0 │ 0  │out│replaces│entered│ frame     │ claim │zeros │ huge │ d a │ u w p │
+//! └──┴────┴───┴────────┴───────┴───────────┴───────┴──────┴──────┴─────┴───────┘
 //! ```
 //!
 //! | state | p w u | |
@@ -12,6 +12,7 @@
 //! | empty | 0 | the word is 0 |
 //! | zeros | p u | a hole that was read: leads to the constant zero page, or to constant tables of it |
 //! | claim | none | decided, but not yet to be used; whoever meets it [completes](crate::Morsels) it |
+//! | out | none | the page is in a store: leads to its slot, which is counted as a page is; in last-level tables |
 //! | own | p w u | nobody else leads to what is below |
 //! | shared | p u | perhaps somebody does: to be copied, or found to be alone, before it is written |
 //!
@@ -24,6 +25,7 @@ const ZEROS: Flags = Flags::from_bits(1 << 9);
 const CLAIM: Flags = Flags::from_bits(1 << 10);
 const ENTERED: Flags = Flags::from_bits(1 << 52);
 const REPLACES: Flags = Flags::from_bits(1 << 53);
+const OUT: Flags = Flags::from_bits(1 << 54);
 const ACCESS: Flags = Flags::PRESENT.with(Flags::WRITE).with(Flags::USER);
 
 /// What an entry leads to.
@@ -100,6 +102,22 @@ impl Link {
     /// Shows the constant zeros in `frame`, a page or a table.
     pub fn zeros(frame: Frame) -> Link {
         Link::make(frame, Flags::PRESENT.with(Flags::USER).with(Flags::ACCESSED).with(ZEROS))
+    }
+    /// Leads to a slot of a store.
+    pub fn out(slot: Frame) -> Link {
+        Link::make(slot, OUT)
+    }
+    #[inline(always)]
+    pub fn is_out(self) -> bool {
+        self.has(OUT)
+    }
+    /// Was it used since the mark was cleared?
+    pub fn is_accessed(self) -> bool {
+        self.has(Flags::ACCESSED)
+    }
+    /// Without that mark.
+    pub fn rested(self) -> Link {
+        self.without(Flags::ACCESSED)
     }
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -232,7 +250,7 @@ mod tests {
 
     #[test]
     fn only_bits_that_processor_and_iommu_ignore_are_used() {
-        let ours = ZEROS.with(CLAIM).with(ENTERED).with(REPLACES).bits();
+        let ours = ZEROS.with(CLAIM).with(ENTERED).with(REPLACES).with(OUT).bits();
         let free: u64 = 0b11 << 9 | 0x7f << 52;
         assert_eq!(ours & !free, 0);
     }

@@ -58,7 +58,10 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         then: impl FnOnce(Option<Frame>) -> R,
     ) -> Result<R, Refused> {
         // A hole stays one: to look needs no memory.
-        self.visit_and(record, page, Goal::Survey, |found| then(frame_of(found, page)))
+        self.visit_and(record, page, Goal::Survey, |found| match found {
+            Found::Entry { link, .. } if link.is_out() => Err(Refused::Out),
+            found => Ok(then(frame_of(found, page))),
+        })?
     }
 
     /// Writes back what was written to pages from `first` on since they were written back last, or `all` that is there, at

@@ -25,6 +25,8 @@ pub struct Survey {
     pub pages: u64,
     /// Those of them that are in pages of 2 MiB, of which all was looked at.
     pub large: u64,
+    /// Pages before it that are in a store. They are not holes, but are not counted among those that are there.
+    pub out: u64,
     /// It is the one that was looked for.
     pub found: bool,
 }
@@ -33,6 +35,7 @@ pub struct Survey {
 struct Run {
     pages: u64,
     is_there: bool,
+    is_out: bool,
     /// It is all of a large page.
     is_large: bool,
 }
@@ -52,7 +55,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         end: u64,
         until: Until,
     ) -> Result<Survey, Refused> {
-        let mut survey = Survey { next: first, pages: 0, large: 0, found: false };
+        let mut survey = Survey { next: first, pages: 0, large: 0, out: 0, found: false };
         if first >= end {
             return Ok(survey);
         }
@@ -64,7 +67,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         match looked_at {
             // All that is left is a hole.
             Err(Refused::Beyond) => {
-                let run = Run { pages: end - first, is_there: false, is_large: false };
+                let run =
+                    Run { pages: end - first, is_there: false, is_out: false, is_large: false };
                 survey.pass(run, end, until);
                 Ok(survey)
             }
@@ -76,7 +80,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     fn runs(&self, found: Found, first: u64, mut pass: impl FnMut(Run) -> bool) {
         let (at, level) = match found {
             Found::Table(_) => {
-                pass(Run { pages: 1, is_there: true, is_large: false });
+                pass(Run { pages: 1, is_there: true, is_out: false, is_large: false });
                 return;
             }
             Found::Hole { at, level } | Found::Entry { at, level, .. } => (at, level),
@@ -86,7 +90,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             let link: Link = self.load(At::new(at.frame, index));
             let is_table = !link.is_hole() && level > 1 && !link.is_huge();
             let is_large = level > 1 && link.is_huge() && inside == 0;
-            let run = Run { pages: span(level) - inside, is_there: !link.is_hole(), is_large };
+            let (is_there, is_out) = (!link.is_hole(), link.is_out());
+            let run = Run { pages: span(level) - inside, is_there, is_out, is_large };
             if is_table || !pass(run) {
                 return;
             }
@@ -108,7 +113,9 @@ impl Survey {
         }
         let pages = run.pages.min(end - self.next);
         self.next += pages;
-        if run.is_there {
+        if run.is_out {
+            self.out += pages;
+        } else if run.is_there {
             self.pages += pages;
             self.large += if run.is_large && pages == run.pages { pages } else { 0 };
         }

@@ -192,7 +192,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         }
         self.visit_and(record, limit >> 12, Goal::Own, |found| {
             let page = match found {
-                Found::Hole { .. } => return,
+                Found::Hole { .. } => return Ok(()),
+                Found::Entry { link, .. } if link.is_out() => return Err(Refused::Out),
                 Found::Table(page) => page,
                 Found::Entry { link, level: 2, .. } => Frame(link.frame().0 + (limit >> 12 & 511)),
                 Found::Entry { link, .. } => link.frame(),
@@ -208,8 +209,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
                 }
             }
             self.memory.fence();
+            Ok(())
         })
-        .map(|_| ())
+        .and_then(|done| done)
         .or_else(|refused| match refused {
             // It has grown no further than its order allows.
             Refused::Beyond => Ok(()),

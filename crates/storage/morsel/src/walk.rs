@@ -56,6 +56,8 @@ pub(crate) enum Goal {
     Own,
     /// The same, but ends at a last-level table that nobody else enters, as it is.
     Detach,
+    /// As with `Own`, but what an entry of a last-level table leads to is taken as it is.
+    Reach,
 }
 
 /// Where a walk has ended.
@@ -298,8 +300,16 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             let link = self.load(at);
             if link.is_claim() {
                 self.complete(path, at, level, link);
+            } else if link.is_out() {
+                return match goal {
+                    Goal::Survey | Goal::Own | Goal::Detach | Goal::Reach => Ok(Some(link)),
+                    _ => Err(Refused::Out),
+                };
             } else if link.is_hole()
-                && matches!(goal, Goal::Look | Goal::Survey | Goal::Own | Goal::Detach)
+                && matches!(
+                    goal,
+                    Goal::Look | Goal::Survey | Goal::Own | Goal::Detach | Goal::Reach
+                )
             {
                 return Ok(None);
             } else if link.is_hole() && goal == Goal::Show && path.below(level).end <= path.end {
@@ -312,6 +322,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             } else if link.is_own()
                 || matches!(goal, Goal::Look | Goal::Survey)
                 || goal == Goal::Detach && level == 2
+                || goal == Goal::Reach && level == 1
             {
                 return Ok(Some(link));
             } else {

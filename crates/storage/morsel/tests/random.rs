@@ -97,7 +97,9 @@ fn survey(world: &World, random: &mut fastrand::Rng, contents: &Contents) -> Res
         let mut steps = 0;
         while at < end && !found {
             let step = morsels.survey(record, at, end, until).map_err(|r| format!("{r:?}"))?;
-            (at, pages, found, steps) = (step.next, pages + step.pages, step.found, steps + 1);
+            // What has left is no hole.
+            pages += step.pages + step.out;
+            (at, found, steps) = (step.next, step.found, steps + 1);
             large += step.large;
         }
         let stop = (first..end).find(|page| match until {
@@ -148,6 +150,36 @@ fn until_done(op: Op, world: &World) -> Result<Option<[u64; 2]>, Refused> {
         .unwrap_or_else(|| op.run(world))
 }
 
+/// The same; what is needed comes in, if something has left.
+fn with_all_in(op: Op, world: &World) -> Result<Option<[u64; 2]>, Refused> {
+    match until_done(op, world) {
+        Err(Refused::Out) => {
+            (0..80).for_each(|id| match world.all_in(id) {
+                Ok(()) | Err(Refused::Gone) => {}
+                refused => panic!("{op:?}: {id} comes in: {refused:?}"),
+            });
+            until_done(op, world)
+        }
+        done => done,
+    }
+}
+
+/// Some pages leave, and some come in; nobody can tell.
+fn out_and_in(world: &World, random: &mut fastrand::Rng, contents: &Contents) {
+    let Some((&id, object)) = contents.iter().nth(random.usize(..IDS as usize)) else { return };
+    let first = page(random, object.order);
+    for page in first..first + random.u64(1..30) {
+        let done = match random.u8(..4) {
+            0 => world.page_in(id, page),
+            _ => world.page_out(id, page),
+        };
+        match done {
+            Ok(_) | Err(Refused::Beyond | Refused::Exists) => {}
+            refused => panic!("{id}, page {page}: {refused:?}"),
+        }
+    }
+}
+
 fn run_in(seed: u64, mut world: World, operations: usize) {
     let (mut random, domain, busy) = (fastrand::Rng::with_seed(seed), world.domain, world.busy);
     world.morsels().format().expect("format");
@@ -162,6 +194,7 @@ fn run_in(seed: u64, mut world: World, operations: usize) {
         let is_meta = |id| contents.get(&id).is_some_and(|object| object.is_meta);
         let found = match op {
             Op::Read { id, .. } if is_meta(id) => continue,
+            op if world.slots > 0 => with_all_in(op, &world),
             op => until_done(op, &world),
         };
         match found {
@@ -182,6 +215,9 @@ fn run_in(seed: u64, mut world: World, operations: usize) {
         }
         if expected.is_ok() {
             contents = after;
+        }
+        if world.slots > 0 {
+            out_and_in(&world, &mut random, &contents);
         }
         if n % 97 == 0 || random.u16(..) == 0 {
             let now = audit(&world).unwrap_or_else(|wrong| panic!("{}: {wrong}", context()));
@@ -223,6 +259,16 @@ fn random_operations_in_a_pool_that_does_not_survive() {
     for (seed, frames) in [(21, 6000), (22, 3000), (23, 4000), (24, 5000)] {
         let mut world = World::new(frames, Domain::Caches);
         world.grows = true;
+        run_in(0x7e55_e7a5_0000_0000 + seed, world, OPERATIONS / 64);
+    }
+}
+
+/// Pages leave for a store and come back between all of it; the store is often full.
+#[test]
+fn random_operations_while_pages_leave() {
+    for (seed, slots) in [(31, 2000), (32, 300), (33, 40)] {
+        let mut world = World::new(16_000, Domain::Caches);
+        (world.grows, world.slots) = (true, slots);
         run_in(0x7e55_e7a5_0000_0000 + seed, world, OPERATIONS / 64);
     }
 }

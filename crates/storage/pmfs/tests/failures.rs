@@ -393,17 +393,12 @@ fn no_fence_and_no_write_back_can_be_left_out() {
         sites.extend(found.iter().filter(of_crate));
         sites.extend(good.recovering.iter().filter(of_crate));
     }
-    let mut unneeded = Vec::new();
-    for site in &sites {
-        let is_found = formats(Some(*site)).is_err() || {
-            let mut failures = self::failures(3, depth, Some(*site));
-            sequences.iter().any(|ops| sequence(&mut failures, &start, ops).is_err())
-        };
-        println!("{}:{} fence {}: {is_found}", site.file, site.line, site.is_fence);
-        if !is_found {
-            unneeded.push(site);
-        }
-    }
-    println!("{} places", sites.len());
+    sites.retain(|site| formats(Some(*site)).is_ok());
+    let order = (sequences.len(), &[][..]);
+    let unneeded = powerfail::unneeded(sites, order, Start::new, |start, site, order| {
+        let mut failures = self::failures(3, depth, Some(site));
+        let mut order = order.iter().copied();
+        order.find(|&n| sequence(&mut failures, start, &sequences[n]).is_err())
+    });
     assert!(unneeded.is_empty(), "not needed: {unneeded:#?}");
 }

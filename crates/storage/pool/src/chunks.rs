@@ -44,7 +44,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         for tree in first..last {
             let now = self.tree(tree);
             // What is free is counted here, or by the core that reserves it.
-            if now.count() < CHILD && !now.is_reserved() {
+            if now.is_closed() || now.count() < CHILD && !now.is_reserved() {
                 continue;
             }
             let mut children = self.geometry.children_of(tree).filter(|&child| child >= from);

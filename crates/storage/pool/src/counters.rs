@@ -140,6 +140,15 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         });
         taken.is_some()
     }
+    /// A right to a frame of a tree that is closed.
+    pub(crate) fn take_closed(&self, tree: usize) -> bool {
+        let word = self.geometry.tree(tree);
+        let taken = self.update(word, |now| {
+            let tree = Tree(now);
+            (tree.is_closed() && tree.count() > 0).then(|| now - 1)
+        });
+        taken.is_some()
+    }
     /// A right to all that is free in a tree and no core's.
     pub(crate) fn take_tree_all(&self, tree: usize) -> usize {
         let word = self.geometry.tree(tree);

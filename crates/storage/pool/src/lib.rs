@@ -33,6 +33,7 @@ mod counters;
 mod geometry;
 mod grow;
 mod next;
+mod slots;
 
 pub use counters::{Child, Local, Tree};
 pub use geometry::{Geometry, CHILD, TREE};
@@ -343,7 +344,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
     }
 
     /// Who has a right to a page of a child takes one. `None`, and the right is given back, if others are faster each time.
-    fn take_bit(&self, child: usize) -> Option<usize> {
+    pub(crate) fn take_bit(&self, child: usize) -> Option<usize> {
         let first = self.geometry.bits(child);
         for _ in 0..SCANS {
             for n in 0..CHILD / 64 {

@@ -66,7 +66,10 @@ impl Model {
         self.used.range(first..first + count).next().is_none()
     }
     fn free_children(&self, geometry: &Geometry) -> Vec<usize> {
-        (0..geometry.children()).filter(|child| self.all_free(child * CHILD, CHILD)).collect()
+        let closed = |child: &usize| self.closed.contains(&(child / TREE));
+        (0..geometry.children())
+            .filter(|child| !closed(child) && self.all_free(child * CHILD, CHILD))
+            .collect()
     }
     fn room(&self, geometry: &Geometry, size: Size) -> bool {
         (0..geometry.frames()).step_by(size.frames()).any(|first| {
@@ -393,4 +396,31 @@ fn recovery_takes_what_is_reached() {
     assert!(before.iter().all(|&frame| !pool.take_at(frame, Size::Page)));
     assert!(pool.take_at(huge, Size::Huge) && !pool.take_at(huge + 5, Size::Page));
     assert_eq!(pool.free(), geometry.frames() - geometry.own_frames() - 700 - CHILD);
+}
+
+/// Slots are nobody's pages: they are taken as slots only, come back as pages do, and go with no chunk.
+#[test]
+fn slots_are_taken_as_slots_only() {
+    // The second tree has only three children.
+    let geometry = Geometry::apart((TREE + 3) * CHILD).expect("not too large");
+    let (words, locals) = (memory(geometry.words()), Memory(RefCell::new(vec![0; 2])));
+    let pool = Pool { words: &words, locals: &locals, geometry };
+    pool.format();
+    assert_eq!(pool.add(0), Ok(()));
+    assert!(!pool.add_slots(0), "it has memory");
+    assert!(pool.add_slots(1) && !pool.add_slots(1));
+    assert_eq!(pool.free_slots(), 3 * CHILD);
+    let pages = std::iter::from_fn(|| pool.take(Size::Page, 0).ok()).collect::<Vec<_>>();
+    assert_eq!((pages.len(), pool.take(Size::Huge, 1)), (CHILD, Err(Refused::Empty)));
+    assert!(pages.iter().all(|&page| page < CHILD && !pool.is_slot(page)));
+    let slots = std::iter::from_fn(|| pool.take_slot(1)).collect::<BTreeSet<_>>();
+    assert_eq!(slots, (TREE * CHILD..(TREE + 3) * CHILD).collect());
+    assert_eq!((pool.free_slots(), pool.take_slot(0), pool.take_slot(2)), (0, None, None));
+    for &slot in &slots {
+        assert_eq!(pool.give(slot, Size::Page, 0), Ok(()));
+        assert_eq!(pool.give(slot, Size::Page, 1), Err(Refused::NotTaken));
+    }
+    assert_eq!((pool.free_slots(), pool.take(Size::Page, 0)), (3 * CHILD, Err(Refused::Empty)));
+    // No chunk is found that could go.
+    assert!(pool.find_free(0, 2).is_err() && !pool.remove(TREE));
 }

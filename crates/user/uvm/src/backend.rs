@@ -62,6 +62,8 @@ pub struct There {
     pub pages: u64,
     /// Those of them that are in pages of 2 MiB.
     pub large: u64,
+    /// Pages that have left memory, and are not counted in the others.
+    pub out: u64,
 }
 
 /// Why an object has no page to give.
@@ -125,6 +127,14 @@ pub trait Backend {
         to: CNode,
         slot: u32,
     ) -> Result<(), ObjectError>;
+
+    /// Which of entries `first..first + count`, at most 64, of a table were used since this was asked last: bit 0 is the first.
+    fn entries_used(&mut self, table: Table, first: u32, count: u32) -> u64;
+    /// Has anybody else the page in a slot?
+    fn page_shared(&mut self, page: (CNode, u32)) -> bool;
+    /// Copies the page in a slot to a page of an object that is [this process's alone](Self::object_own).
+    fn page_aside(&mut self, page: (CNode, u32), object: ObjectId, to: u64)
+        -> Result<(), NoMemory>;
 
     /// Makes an empty table and maps it, writable, for the 2 MiB with number `region`.
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory>;
@@ -262,6 +272,12 @@ pub trait Backend {
     fn object_pages(&self, _object: ObjectId) -> u64 {
         u64::MAX
     }
+    /// Can pages of objects leave memory?
+    fn pages_can_leave(&mut self) -> bool {
+        false
+    }
+    /// Pages of an object leave memory, as many as can.
+    fn object_page_out(&mut self, _object: ObjectId, _page: u64, _pages: u64) {}
     /// How much of some pages of an object is in memory, whoever has it mapped. Of an object that was never asked for, nothing.
     fn object_there(&self, _object: ObjectId, _page: u64, _pages: u64) -> There {
         There::default()
@@ -286,6 +302,18 @@ pub trait Backend {
     /// is none to be had. Its pages may be large if they are wanted so.
     fn object_own(&mut self, _pages: u64, _large: bool) -> Option<ObjectId> {
         None
+    }
+    /// The same, for what goes aside as memory is short.
+    fn object_aside(&mut self, pages: u64) -> Option<ObjectId> {
+        self.object_own(pages, false)
+    }
+    /// Makes such an object larger, by zeros at its end. `false`: it is as it was.
+    fn object_grow(&mut self, _object: ObjectId, _pages: u64) -> bool {
+        false
+    }
+    /// Does whoever has faulted try again by itself what it did, without waiting for anybody?
+    fn tries_again(&self) -> bool {
+        false
     }
     /// The extent that holds this page has been taken away.
     fn object_forget(&mut self, object: ObjectId, page: u64);

@@ -1,7 +1,7 @@
 //! `brk`.
 
 use crate::backend::Backend;
-use crate::map::{Entry, Flags};
+use crate::map::Entry;
 use crate::space::Space;
 use crate::types::{Prot, PAGE};
 
@@ -40,7 +40,7 @@ impl Space {
                 return self.brk;
             }
             let prot = Prot::READ.or(Prot::WRITE);
-            let flags = Flags::default();
+            let flags = self.new_flags();
             let heap = Entry { start: old, end: new, offset: 0, object: None, prot, flags };
             if self.map.insert(heap).is_err() {
                 return self.brk;

@@ -90,7 +90,7 @@ impl Space {
             (true, true, _) => Ok(self.own_anon(b, entry, page)?),
             (true, false, _) => Ok(self.map_anons(b, entry, page)?),
             (false, true, None) => {
-                if Self::may_be_own(entry) && self.amap.chunk(key).is_none() {
+                if self.amap.chunk(key).is_none() && self.may_be_own(entry) {
                     return self.first_write(b, entry, page);
                 }
                 Ok(self.zero_fill(b, entry, page)?)
@@ -136,7 +136,8 @@ impl Space {
         access: Access,
     ) -> Result<(), FaultError> {
         let Some(object) = entry.object else { return Err(FaultError::NoPage) };
-        let mapped = match entry.pages() >= REGION_PAGES {
+        let is_table = entry.pages() >= REGION_PAGES || entry.flags.has(Flags::OWN);
+        let mapped = match is_table {
             true => self.map_shared(b, entry, object, page, access),
             false => self.map_object(b, entry, object, page, entry.prot),
         };
@@ -155,8 +156,8 @@ impl Space {
         let has_anon = |slot: u32| self.amap.chunk(key).is_some_and(|chunk| chunk.filled.get(slot));
         entry.prot.allows(Access::Write)
             && entry.pages() <= SMALL
-            && page != self.ahead_next
             && slot.checked_sub(1).is_some_and(has_anon)
+            && !self.fills.expects(page)
     }
 
     /// The same for a page that is only read yet.
@@ -181,10 +182,9 @@ impl Space {
     ) -> Result<(), NoMemory> {
         let (key, slot) = split(page);
         self.pmap.unshare(b, &mut self.amap, page >> 9)?;
-        self.ahead = if page == self.ahead_next { MAX_AHEAD.min(self.ahead * 2) } else { 1 };
-        let mut want = 1;
-        if self.ahead > 1 {
-            want = self.ahead.min((entry.end - page).min(256) as u32);
+        let mut want = self.fills.begin(page, MAX_AHEAD);
+        if want > 1 {
+            want = want.min((entry.end - page).min(256) as u32);
         }
         let (place, mut count) = self.room(b, page, want)?;
         if b.pages_zero(place.node, place.slot, count).is_err() {
@@ -192,7 +192,7 @@ impl Space {
             b.pages_zero(place.node, place.slot, 1)?;
         }
         self.amap.fill(key, slot, slot + count, &place);
-        self.ahead_next = page + count as u64;
+        self.fills.went_to(page + count as u64);
         self.pmap.enter_anons(b, &mut self.amap, (page, count), &place, entry.prot)
     }
 
@@ -313,6 +313,10 @@ impl Space {
                 if !b.object_make(object, object_page) {
                     break;
                 }
+                // A large page takes long to be made, and others may be waiting for this thread.
+                if b.tries_again() && self.may_try_again(page) {
+                    return Ok(());
+                }
             }
             if !self.pmap.drop_lost(b, key)? {
                 return Err(FaultError::NoPage);
@@ -346,6 +350,14 @@ impl Space {
             break;
         }
         self.map_object(b, entry, object, page, entry.prot)
+    }
+
+    /// There is room now for a page that was missing: is it left to the program to find that out? Not if it has come back for
+    /// it again and again.
+    fn may_try_again(&mut self, page: u64) -> bool {
+        let (last, tries) = self.tried;
+        self.tried = (page, if last == page { tries + 1 } else { 1 });
+        self.tried.1 < TRIES
     }
 
     /// A page that comes from an object as it is.

@@ -162,6 +162,7 @@ impl Space {
                 self.discard_entry(b, &entry)?;
             }
         }
+        self.locks_new = false;
         if self.map.may_have(Flags::LOCKED) {
             // All of each entry: none has to be divided.
             self.map.change(0, self.high, |entry| {
@@ -203,8 +204,8 @@ impl Space {
         let new = Space::new(self.low * PAGE, self.high * PAGE);
         self.mmap_top = new.mmap_top;
         (self.brk_start, self.brk) = (new.brk_start, new.brk);
-        (self.ahead_next, self.ahead) = (new.ahead_next, new.ahead);
-        self.copies = new.copies;
+        self.fills = new.fills;
+        (self.copies, self.own_least, self.aside) = (new.copies, new.own_least, new.aside);
     }
 
     fn clear_keeping(&mut self, b: &mut impl Backend, spare: usize) -> Result<(), NoMemory> {

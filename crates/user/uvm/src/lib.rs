@@ -24,12 +24,14 @@
 extern crate alloc;
 
 pub mod amap;
+mod aside;
 pub mod backend;
 pub mod bits;
 mod brk;
 mod chunk;
 mod fault;
 mod fork;
+mod lent;
 mod madvise;
 pub mod map;
 mod maps;
@@ -41,6 +43,7 @@ mod protect;
 mod region;
 mod remap;
 mod space;
+mod streams;
 mod types;
 mod unmap;
 mod usage;
@@ -58,6 +61,7 @@ pub use mmap::{MapRequest, Placement};
 pub use own::OWN_LEAST;
 pub use remap::RemapFlags;
 pub use space::{Limits, Space};
+pub use streams::Streams;
 pub use types::{
     Access, Error, FaultError, NoMemory, Prot, Refused, CHUNK_PAGES, PAGE, REGION_PAGES,
 };

@@ -12,8 +12,10 @@ pub enum Advice {
     Nothing,
     /// The same, but noted for the entries on Linux: `MADV_RANDOM`, `MADV_SEQUENTIAL`, `MADV_DONTDUMP`.
     Note,
-    /// The same, for pages that may go elsewhere on Linux: `MADV_COLD`, `MADV_PAGEOUT`.
+    /// `MADV_COLD`: the same.
     Age,
+    /// `MADV_PAGEOUT`: pages leave memory, if they can.
+    PageOut,
     /// `MADV_DONTNEED`, `MADV_DONTNEED_LOCKED`.
     DontNeed {
         /// Locked pages too.
@@ -40,7 +42,8 @@ impl Advice {
             // NORMAL, WILLNEED, DODUMP
             0 | 3 | 17 => Advice::Nothing,
             1 | 2 | 16 => Advice::Note,
-            20 | 21 => Advice::Age,
+            20 => Advice::Age,
+            21 => Advice::PageOut,
             14 => Advice::Large(true),
             15 => Advice::Large(false),
             4 => Advice::DontNeed { locked: false },
@@ -102,6 +105,16 @@ impl Space {
         };
         match advice {
             Advice::Nothing | Advice::Note | Advice::Age | Advice::Populate(_) => {}
+            Advice::PageOut => {
+                if entry.flags.has(Flags::LOCKED) {
+                    return Err(Error::Invalid);
+                }
+                if let (Some(object), true) = (entry.object, entry.is_direct()) {
+                    b.object_page_out(object, entry.object_page(entry.start), entry.pages());
+                } else if entry.object.is_none() && b.pages_can_leave() {
+                    self.page_out_aside(b, entry.start, entry.end);
+                }
+            }
             Advice::Large(large) => {
                 self.map.change(entry.start, entry.end, |e| {
                     set(e, Flags::WANTS_LARGE, large);
@@ -140,7 +153,9 @@ impl Space {
     ) -> Result<(), Error> {
         match advice {
             Advice::Nothing | Advice::Large(_) | Advice::Populate(_) => Ok(()),
-            Advice::Free | Advice::Age | Advice::Wipe(true) => Err(Error::Invalid),
+            Advice::Free | Advice::Age | Advice::PageOut | Advice::Wipe(true) => {
+                Err(Error::Invalid)
+            }
             // Up to a page that is not meant as a whole.
             Advice::DontNeed { .. } if !entry.start.is_multiple_of(REGION_PAGES) => {
                 Err(Error::Invalid)
@@ -181,13 +196,9 @@ impl Space {
         }
     }
 
-    /// Sets or clears `LOCKED` on `[addr, addr + len)`: `mlock`, `munlock`.
-    pub fn set_locked(
-        &mut self,
-        b: &mut impl Backend,
-        (addr, len): (u64, u64),
-        on: bool,
-    ) -> Result<(), Error> {
+    /// Sets or clears `LOCKED` on `[addr, addr + len)`: `mlock`, `munlock`. What is locked is touched ([`Space::populate_lenient`]) by who
+    /// wants it to be there.
+    pub fn set_locked(&mut self, (addr, len): (u64, u64), on: bool) -> Result<(), Error> {
         let start = addr / PAGE;
         let end = addr.checked_add(len).ok_or(Error::Invalid)?.div_ceil(PAGE);
         if !self.map.is_covered(start, end) {
@@ -205,10 +216,19 @@ impl Space {
                 })?;
             }
         }
-        if on {
-            self.populate_lenient(b, start, end);
-        }
         Ok(())
+    }
+
+    /// The same for all there is: `mlockall`, `munlockall`.
+    pub fn set_all_locked(&mut self, on: bool) {
+        let mut at = 0;
+        while let Some(&entry) = self.map.entries_from(at).next() {
+            at = entry.end;
+            if entry.flags.has(Flags::LOCKED) != on {
+                // A whole entry: none has to be divided, and all of it is mapped.
+                let _ = self.set_locked((entry.start * PAGE, entry.pages() * PAGE), on);
+            }
+        }
     }
 
     fn populate(

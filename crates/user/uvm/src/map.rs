@@ -37,6 +37,8 @@ impl Flags {
     pub const WANTS_SMALL: Flags = Flags(1024);
     /// Private memory that is an object of the process's own: stores go there, and nobody else has it.
     pub const OWN: Flags = Flags(2048);
+    /// Addresses that are lent to a thread: what is there, that one knows ([`Space::lend`](crate::Space::lend)).
+    pub const LENT: Flags = Flags(4096);
     /// Stores go to the object, whoever has it.
     pub const DIRECT: Flags = Flags::SHARED.or(Flags::OWN);
 
@@ -161,8 +163,10 @@ struct Users {
 #[derive(Clone, Default)]
 pub struct Map {
     entries: Ranges<Entry>,
-    /// Pages mapped.
+    /// Pages mapped, those that are lent included.
     pages: u64,
+    /// Pages lent.
+    lent: u64,
     /// How each object is mapped.
     users: Vec<Users>,
     /// The last object that was mapped no more, since somebody asked.
@@ -187,8 +191,8 @@ pub struct Removed {
 impl Map {
     /// No entries.
     pub const fn new() -> Self {
-        let (pages, unused, seen, top) = (0, None, Flags(0), Place::NONE);
-        Map { entries: Ranges::new(), pages, users: Vec::new(), unused, seen, top }
+        let (pages, lent, unused, seen, top) = (0, 0, None, Flags(0), Place::NONE);
+        Map { entries: Ranges::new(), pages, lent, users: Vec::new(), unused, seen, top }
     }
     /// All entries, by address.
     pub fn entries(&self) -> Iter<'_, Entry> {
@@ -283,7 +287,7 @@ impl Map {
     /// Pages mapped.
     #[inline]
     pub fn pages(&self) -> u64 {
-        self.pages
+        self.pages - self.lent
     }
 
     /// The highest free place for `pages` pages in `low..high`, with the guard distance kept from
@@ -324,21 +328,23 @@ impl Map {
     /// Are entries ordered, not empty, disjoint and joined, and are the counts right?
     pub fn validate(&self) {
         let mut before: Option<&Entry> = None;
-        let (mut pages, mut users) = (0, Vec::new());
+        let (mut pages, mut lent, mut users) = (0, 0, Vec::new());
         users.resize(self.users.len(), 0);
         let counts: Vec<u32> = self.users.iter().map(|users| users.count).collect();
         for entry in self.entries() {
             assert!(entry.start < entry.end, "an empty entry {entry:?}");
             if let Some(before) = before {
                 assert!(before.end <= entry.start, "overlap {before:?} {entry:?}");
-                assert!(!before.joins(entry), "not joined {before:?} {entry:?}");
+                let are_lent = before.flags.has(Flags::LENT) && entry.flags.has(Flags::LENT);
+                assert!(are_lent || !before.joins(entry), "not joined {before:?} {entry:?}");
             }
             pages += entry.pages();
+            lent += if entry.flags.has(Flags::LENT) { entry.pages() } else { 0 };
             entry.object.into_iter().for_each(|object| users[object.index()] += 1);
             assert!(self.seen.has(entry.flags));
             before = Some(entry);
         }
-        assert_eq!((pages, users), (self.pages, counts));
+        assert_eq!((pages, lent, users), (self.pages, self.lent, counts));
     }
 }
 
@@ -467,19 +473,48 @@ impl Map {
     /// Removes everything, and tells nobody.
     pub fn abandon(&mut self) {
         self.entries.clear();
-        (self.pages, self.seen, self.unused) = (0, Flags(0), None);
+        (self.pages, self.lent, self.seen, self.unused) = (0, 0, Flags(0), None);
         self.users.clear();
     }
 
     /// Removes everything.
     pub fn clear(&mut self) {
         self.entries.clear();
-        (self.pages, self.seen) = (0, Flags(0));
+        (self.pages, self.lent, self.seen) = (0, 0, Flags(0));
         for index in 0..self.users.len() {
             if core::mem::take(&mut self.users[index].count) > 0 {
                 self.list(ObjectId::new(index as u32));
             }
         }
+    }
+
+    /// Lends the addresses of pages `start..end`, which are free. What is lent to another one beside them stays an entry of its
+    /// own: nothing else ever meets there that could be joined.
+    pub fn lend(&mut self, start: u64, end: u64) -> Result<(), NoMemory> {
+        let (prot, flags) = (Prot::NONE, Flags::LENT);
+        let entry = Entry { start, end, offset: 0, object: None, prot, flags };
+        self.enter(self.entries.seek(start), entry)?;
+        self.pages += entry.pages();
+        self.lent += entry.pages();
+        self.seen = self.seen.or(flags);
+        Ok(())
+    }
+
+    /// Pages that were lent from `start` on are so no more, and there is what the thread has mapped. As an entry is there
+    /// already, it cannot fail.
+    pub fn end_lending(&mut self, start: u64, mapped: Option<Entry>) {
+        let place = self.entries.seek(start);
+        let Some(&lent) = self.entries.get(place) else { return };
+        debug_assert!(lent.start == start && lent.flags.has(Flags::LENT));
+        self.lent -= lent.pages();
+        let Some(entry) = mapped else {
+            self.take_out(place);
+            return;
+        };
+        self.pages -= lent.pages() - entry.pages();
+        self.seen = self.seen.or(entry.flags);
+        self.entries.replace(place, entry);
+        self.join(entry.start, entry.end);
     }
 
     /// Splits the entry that has `page` inside it.

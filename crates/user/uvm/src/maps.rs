@@ -126,7 +126,21 @@ impl Space {
         }
         let nothing = ObjectName::default();
         let mut last = (None, ObjectName::default());
-        for entry in self.map.entries() {
+        let mut entries = self.map.entries().peekable();
+        while let Some(first) = entries.next() {
+            // For the program it is one mapping, whatever has become objects of its own.
+            let (mut whole, mut amounts) = (*first, Amounts::default());
+            let counts = detail == Detail::Each;
+            if counts {
+                amounts = self.amounts(b, first);
+            }
+            while let Some(next) = entries.next_if(|next| is_one(&whole, next)) {
+                whole.end = next.end;
+                if counts {
+                    amounts = amounts.plus(&self.amounts(b, next));
+                }
+            }
+            let entry = &whole;
             let object = entry.object.filter(|_| !entry.flags.has(Flags::OWN));
             if object.is_some() && object != last.0 {
                 last = (object, object.map(&mut name).unwrap_or_default());
@@ -153,7 +167,7 @@ impl Space {
             push_line(&mut text, range, rights, offset, object, label);
             if detail == Detail::Each {
                 push_size(&mut text, entry.pages(), entry.flags);
-                push_amounts(&mut text, &self.amounts(b, entry));
+                push_amounts(&mut text, &amounts);
                 push_flags(&mut text, entry);
             }
         }
@@ -195,10 +209,11 @@ impl Space {
             };
         }
         let is_memory = entry.object.is_some_and(|object| b.object_is_memory(object));
-        let Residency { own, shared, objects, large } = resident;
+        let Residency { own, shared, objects, large, out } = resident;
         if entry.flags.has(Flags::OWN) {
             let locked = Self::locked(entry.flags, &resident);
-            return Amounts { private: objects, large_anons: large, locked, ..Amounts::default() };
+            let private = objects;
+            return Amounts { private, large_anons: large, locked, out, ..Amounts::default() };
         }
         let (clean, shared_memory) = if is_shared { (0, objects) } else { (objects, 0) };
         let (large_memory, large_file) = if is_memory { (large, 0) } else { (0, large) };
@@ -210,6 +225,7 @@ impl Space {
             large_memory,
             large_file,
             locked: Self::locked(entry.flags, &resident),
+            out,
             ..Amounts::default()
         }
     }
@@ -224,6 +240,16 @@ impl Space {
             ""
         }
     }
+}
+
+/// Is private memory that goes on in another entry the same for the program, whatever it consists of?
+fn is_one(entry: &Entry, next: &Entry) -> bool {
+    let flags = |entry: &Entry| entry.flags.without(Flags::OWN);
+    entry.is_private_anonymous()
+        && next.is_private_anonymous()
+        && entry.end == next.start
+        && entry.prot == next.prot
+        && flags(entry) == flags(next)
 }
 
 /// What `smaps` says of an entry, in pages.
@@ -246,6 +272,8 @@ struct Amounts {
     shared_apart: u64,
     private_apart: u64,
     locked: u64,
+    /// What has left memory.
+    out: u64,
 }
 
 impl Amounts {
@@ -261,6 +289,7 @@ impl Amounts {
             shared_apart: self.shared_apart + other.shared_apart,
             private_apart: self.private_apart + other.private_apart,
             locked: self.locked + other.locked,
+            out: self.out + other.out,
         }
     }
 }
@@ -286,7 +315,7 @@ fn push_size(text: &mut String, pages: u64, flags: Flags) {
 fn push_amounts(text: &mut String, amounts: &Amounts) {
     let &Amounts { private, shared_anons, clean, shared_memory, large_memory, large_file, .. } =
         amounts;
-    let &Amounts { shared_apart, private_apart, large_anons, locked, .. } = amounts;
+    let &Amounts { shared_apart, private_apart, large_anons, locked, out, .. } = amounts;
     let anonymous = private + shared_anons;
     let resident = anonymous + clean + shared_memory;
     let written = anonymous + shared_memory;
@@ -307,8 +336,8 @@ fn push_amounts(text: &mut String, amounts: &Amounts) {
         ("FilePmdMapped:", large_file * PAGE_KIB),
         ("Shared_Hugetlb:", shared_apart * PAGE_KIB),
         ("Private_Hugetlb:", private_apart * PAGE_KIB),
-        ("Swap:", 0),
-        ("SwapPss:", 0),
+        ("Swap:", out * PAGE_KIB),
+        ("SwapPss:", out * PAGE_KIB),
         ("Locked:", locked * PAGE_KIB),
     ] {
         push_kib(text, name, kib);

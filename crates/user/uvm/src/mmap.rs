@@ -73,6 +73,7 @@ impl Space {
         if replaced != 0 && self.map.cuts_large(start, end) {
             return Err(Error::NoMemory);
         }
+        let flags = if flags.has(Flags::LARGE_PAGES) { flags } else { flags.or(self.new_flags()) };
         let entry = Entry { start, end, offset, object, prot: request.prot, flags };
         let lowest = start.saturating_sub(self.may_grow_down(&entry));
         self.make_way(b, lowest, end)?;
@@ -90,6 +91,15 @@ impl Space {
             entered?;
         }
         Ok(start * PAGE)
+    }
+
+    /// What memory that is mapped now has beside what is asked for.
+    pub(crate) fn new_flags(&self) -> Flags {
+        if self.locks_new {
+            Flags::LOCKED
+        } else {
+            Flags::default()
+        }
     }
 
     fn overcommits(&self, request: &MapRequest, pages: u64) -> bool {
@@ -128,7 +138,7 @@ impl Space {
                 return Ok(wish);
             }
         }
-        if request.placement == Placement::HintAligned && pages >= REGION_PAGES {
+        if request.placement == Placement::HintAligned && pages >= self.table_least() {
             let offset = request.object.map_or(0, |(_, offset)| offset);
             if let Some(start) = self.find_aligned(pages, offset / PAGE) {
                 return Ok(start);
@@ -139,6 +149,11 @@ impl Space {
             return Ok(found.next_multiple_of(REGION_PAGES));
         }
         self.find_space(pages).ok_or(Error::NoMemory)
+    }
+
+    /// The fewest pages that may be mapped by an entry of a region or more.
+    pub(crate) fn table_least(&self) -> u64 {
+        REGION_PAGES.min(self.own_least)
     }
 
     /// A place for pages of an object from `offset` on, where whole regions of it, or all of it, can be mapped by one entry.
@@ -154,15 +169,15 @@ impl Space {
     }
 
     /// The highest free place below the mmap area's top, or, if there is none, anywhere; and, if that can be had, not where
-    /// a giant would have to go.
+    /// a giant or region would have to go that one entry maps.
     pub(crate) fn find_space(&mut self, pages: u64) -> Option<u64> {
         let tops = [self.mmap_top, self.high];
-        let beside_giants = match self.pmap.has_wholes {
-            true => tops.into_iter().find_map(|top| self.find_beside_giants(pages, top)),
+        let beside_wholes = match self.pmap.has_wholes {
+            true => tops.into_iter().find_map(|top| self.find_beside_wholes(pages, top)),
             false => None,
         };
         let low = self.low.max(16);
-        beside_giants
+        beside_wholes
             .or_else(|| tops.into_iter().find_map(|top| self.map.highest_gap(pages, low, top)))
     }
 }

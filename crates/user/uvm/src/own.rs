@@ -17,15 +17,57 @@ use alloc::vec::Vec;
 
 /// Least bytes of memory that becomes such an object.
 pub const OWN_LEAST: u64 = LEAST_REGIONS * REGION_PAGES * PAGE;
+/// The same in a process with several threads, of memory that begins a region. What `malloc` maps alone is not smaller.
+const OWN_LEAST_OF_THREADS: u64 = 128 << 10;
 
 /// Pages of objects of the process's own, of which nothing is mapped any more.
 pub(crate) struct GivenUp(Vec<(ObjectId, u64, u64)>);
 
 impl Space {
-    /// May an entry, whose first page is written to, become such an object?
+    /// From now on the program has several threads, or one again. With several, less memory becomes such
+    /// objects: all else that a fault needs is done by one of them at a time.
+    pub fn serve_threads(&mut self, several: bool) {
+        self.own_least = if several { OWN_LEAST_OF_THREADS } else { OWN_LEAST } / PAGE;
+    }
+
+    /// Least bytes of memory that becomes such an object now.
     #[inline]
-    pub(crate) fn may_be_own(entry: &Entry) -> bool {
-        entry.pages() >= OWN_LEAST / PAGE
+    pub fn own_least(&self) -> u64 {
+        self.own_least * PAGE
+    }
+
+    /// May an entry, whose first page is written to, become such an object, or a part of one?
+    #[inline]
+    pub(crate) fn may_be_own(&mut self, entry: &Entry) -> bool {
+        entry.pages() >= self.own_least
+            || self.own_least < OWN_LEAST / PAGE && self.continued(entry).is_some()
+    }
+
+    /// The entry with such an object that an entry goes on from, as memory does that is made usable piece by piece.
+    #[inline(never)]
+    fn continued(&mut self, entry: &Entry) -> Option<Entry> {
+        let before = self.map.find(entry.start.checked_sub(1)?)?;
+        let is_alike = before.flags == entry.flags.or(Flags::OWN) && before.prot == entry.prot;
+        (before.flags.has(Flags::OWN) && is_alike).then_some(*before)
+    }
+
+    /// Makes the object in front of an entry longer, so that it is the entry's, too. `false`: it stays as it is.
+    fn become_more(&mut self, b: &mut impl Backend, entry: &Entry) -> Result<bool, NoMemory> {
+        let Some(before) = self.continued(entry) else { return Ok(false) };
+        let (Some(object), page) = (before.object, before.object_page(before.end)) else {
+            return Ok(false);
+        };
+        // What is behind the end of that entry may not be seen there.
+        if b.object_pages(object) != page {
+            return Ok(false);
+        }
+        self.take_tables(b, entry.start, entry.end)?;
+        if !b.object_grow(object, page + entry.pages()) {
+            return Ok(false);
+        }
+        self.map.give_object(entry.start, object, page, Flags::OWN)?;
+        self.map.join(entry.start, entry.start);
+        Ok(true)
     }
 
     /// Makes it one, if nothing was written to in it yet, and the backend has one. Returns `false` if it stays as it is.
@@ -48,11 +90,20 @@ impl Space {
         if has_anons || is_heap || entry.flags.has_any(special) || !entry.prot.has(Prot::WRITE) {
             return Ok(false);
         }
+        if self.own_least < OWN_LEAST / PAGE && self.become_more(b, entry)? {
+            return Ok(true);
+        }
         // Its regions are those of the address space.
         let lead = entry.start % REGION_PAGES;
-        let large = !entry.flags.has(Flags::WANTS_SMALL);
+        let is_large = entry.pages() >= OWN_LEAST / PAGE;
+        if !is_large && (entry.pages() < self.own_least || lead != 0) {
+            return Ok(false);
+        }
+        let large = is_large && !entry.flags.has(Flags::WANTS_SMALL);
         let Some(object) = b.object_own(lead + entry.pages(), large) else { return Ok(false) };
-        let given = self.take_tables(b, entry.start, entry.end);
+        // Another one that ends in the first region may be shown there by one entry.
+        let left = self.pmap.leave_whole(b, entry.start / REGION_PAGES);
+        let given = left.and_then(|()| self.take_tables(b, entry.start, entry.end));
         let given =
             given.and_then(|()| self.map.give_object(entry.start, object, lead, Flags::OWN));
         if let Err(error) = given {

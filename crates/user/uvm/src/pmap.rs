@@ -33,6 +33,8 @@ pub struct Pmap {
     pub(crate) wholes: Sparse<Table, 16>,
     /// There may be such regions. Mostly there are none, and nobody looks for them.
     pub(crate) has_wholes: bool,
+    /// How many of them are regions: mostly there are only giants to look for.
+    pub(crate) whole_regions: u32,
     /// Some region may be condemned.
     condemned: bool,
     /// Some region or giant that one entry maps could not be taken away: it may show what is not mapped.
@@ -52,6 +54,7 @@ impl Pmap {
             regions: Sparse::new(),
             wholes: Sparse::new(),
             has_wholes: false,
+            whole_regions: 0,
             condemned: false,
             keeps_wholes: false,
         }
@@ -528,7 +531,7 @@ impl Pmap {
     pub fn abandon(&mut self) {
         self.regions.clear();
         self.wholes.clear();
-        (self.has_wholes, self.keeps_wholes) = (false, false);
+        (self.has_wholes, self.whole_regions, self.keeps_wholes) = (false, 0, false);
         self.condemned = false;
     }
 

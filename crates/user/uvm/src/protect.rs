@@ -80,7 +80,9 @@ impl Space {
                 break;
             }
             let behind = end.min(((at >> 8) + 1) << 8);
-            if !(only_gains && self.pmap.is_shared(key)) {
+            // Nothing was shown there: who can be seen in the same region keeps its entry.
+            let is_beside = before == Prot::NONE && self.pmap.is_whole(key);
+            if !(only_gains && self.pmap.is_shared(key) || is_beside) {
                 result = result.and(self.protect_half(b, (at, behind), flags, prot));
             }
             at = behind;

@@ -67,7 +67,7 @@ impl Space {
             }
             return Ok(addr);
         }
-        if let Some(pieces) = self.pieces(&entry, start, old)? {
+        if let Some(pieces) = self.pieces(b, &entry, start, old)? {
             return self.remap_pieces(b, &pieces, (start, old), new, flags);
         }
         self.may_resize(&entry, start, old, new)?;
@@ -92,7 +92,8 @@ impl Space {
         if !flags.may_move {
             return Err(Error::NoMemory);
         }
-        let aligned = match entry.flags.has(Flags::OWN) && new >= REGION_PAGES {
+        let is_table = new >= self.table_least();
+        let aligned = match entry.flags.has(Flags::OWN) && is_table {
             true => self.find_aligned(new, entry.object_page(start)),
             false => None,
         };
@@ -101,24 +102,50 @@ impl Space {
     }
 
     /// The entries of a range that for the program is one mapping, though it has several: memory of which parts have become
-    /// [objects of the process's own](crate::own). At most one of them is none.
-    fn pieces(&self, first: &Entry, start: u64, old: u64) -> Result<Option<Vec<Entry>>, Error> {
+    /// [objects of the process's own](crate::own). At most one of them is none: several go [aside](crate::aside) before, so that
+    /// there is one only whose move may be refused.
+    fn pieces(
+        &mut self,
+        b: &mut impl Backend,
+        first: &Entry,
+        start: u64,
+        old: u64,
+    ) -> Result<Option<Vec<Entry>>, Error> {
         let Some(end) = start.checked_add(old).filter(|&end| end > first.end) else {
             return Ok(None);
         };
+        let Some((all, others)) = self.alike(first, start, end)? else { return Ok(None) };
+        if others <= 1 {
+            return Ok(Some(all));
+        }
+        self.move_all_aside(b, start, end)?;
+        let first = *self.map.find(start).ok_or(Error::Fault)?;
+        match self.alike(&first, start, end)? {
+            Some((all, 0..=1)) => Ok(Some(all)),
+            _ => Err(Error::NoMemory),
+        }
+    }
+
+    /// The entries of a range, if they differ only in what they consist of, and how many consist of anons.
+    fn alike(
+        &self,
+        first: &Entry,
+        start: u64,
+        end: u64,
+    ) -> Result<Option<(Vec<Entry>, usize)>, Error> {
         let kind = |entry: &Entry| (entry.prot, entry.flags.without(Flags::OWN));
         let (mut all, mut at, mut others) = (Vec::new(), start, 0);
         for entry in self.map.within(start, end) {
             let is_alike = entry.is_private_anonymous() && kind(&entry) == kind(first);
             others += usize::from(!entry.flags.has(Flags::OWN));
-            if !is_alike || entry.start > at || others > 1 {
+            if !is_alike || entry.start > at {
                 return Ok(None);
             }
             at = entry.end;
             all.try_reserve(1).map_err(|_| Error::NoMemory)?;
             all.push(entry);
         }
-        Ok((at >= end).then_some(all))
+        Ok((at >= end).then_some((all, others)))
     }
 
     /// Lengthens such a range, or moves it to where it can be longer.
@@ -143,7 +170,8 @@ impl Space {
             return Err(Error::NoMemory);
         }
         // What is mapped by few entries stays so.
-        let aligned = if new >= REGION_PAGES { self.find_aligned(new, start) } else { None };
+        let is_table = new >= self.table_least();
+        let aligned = if is_table { self.find_aligned(new, start) } else { None };
         let to = aligned.or_else(|| self.find_space(new)).ok_or(Error::NoMemory)?;
         self.move_pieces(b, pieces, (start, old), (to, new))
     }
@@ -212,7 +240,11 @@ impl Space {
             old = new;
         }
         let entry = *self.map.find(start).ok_or(Error::Fault)?;
-        if let (Some(pieces), false) = (self.pieces(&entry, start, old)?, flags.dont_unmap) {
+        let pieces = match flags.dont_unmap {
+            true => None,
+            false => self.pieces(b, &entry, start, old)?,
+        };
+        if let Some(pieces) = pieces {
             self.may_lengthen(&entry, new - old, pieces.len())?;
             return self.move_pieces(b, &pieces, (start, old), (to, new));
         }
@@ -274,6 +306,7 @@ impl Space {
         dont_unmap: bool,
     ) -> Result<u64, Error> {
         let object = entry.object.ok_or(Error::Fault)?;
+        self.aside.note_move();
         self.make_way(b, to, to + new)?;
         // What may be refused comes first. What was taken away, faults bring back.
         self.discard_tables(b, start, start + old)?;
@@ -389,7 +422,7 @@ impl Space {
     }
 
     /// The first page at or behind `page` that has an anon.
-    fn next_anon(&self, page: u64) -> Option<u64> {
+    pub(crate) fn next_anon(&self, page: u64) -> Option<u64> {
         let mut at = page;
         loop {
             let key = self.amap.next_key(at >> 8)?;

@@ -1,9 +1,12 @@
 //! The address space: map, amap and pmap together.
 
 use crate::amap::Amap;
+use crate::aside::Aside;
 use crate::backend::Backend;
 use crate::map::{Entry, Flags, Map};
+use crate::own::OWN_LEAST;
 use crate::pmap::Pmap;
+use crate::streams::Streams;
 use crate::types::{Error, NoMemory, Refused, PAGE};
 
 /// What the process may use, in bytes; `u64::MAX` is no limit.
@@ -34,11 +37,18 @@ pub struct Space {
     pub(crate) brk: u64,
     /// Limits.
     pub limits: Limits,
-    /// The page that a sequential program touches next, and how many the last fault filled.
-    pub(crate) ahead_next: u64,
-    pub(crate) ahead: u32,
+    /// Is memory locked that is mapped from now on (`MCL_FUTURE`)?
+    pub locks_new: bool,
+    /// Who fills one page of zeros after the other.
+    pub(crate) fills: Streams,
+    /// The page for which room was made last, and how often in a row.
+    pub(crate) tried: (u64, u32),
     /// Anons that were copied.
     pub copies: u64,
+    /// Least pages of memory that becomes [an object of the process's own](crate::own).
+    pub(crate) own_least: u64,
+    /// What has gone [aside](crate::aside).
+    pub(crate) aside: Aside,
 }
 
 impl Space {
@@ -59,9 +69,12 @@ impl Space {
                 stack: 8 << 20,
                 commit: u64::MAX,
             },
-            ahead_next: 0,
-            ahead: 1,
+            locks_new: false,
+            fills: Streams::new(),
+            tried: (0, 0),
             copies: 0,
+            own_least: OWN_LEAST / PAGE,
+            aside: Aside::NONE,
         }
     }
 
@@ -238,6 +251,7 @@ impl Space {
     #[inline]
     pub(crate) fn release(&mut self, b: &mut impl Backend) {
         while let Some(object) = self.map.take_unused() {
+            self.forget_aside(object);
             b.object_release(object);
         }
     }

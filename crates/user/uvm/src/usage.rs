@@ -15,6 +15,8 @@ pub struct Residency {
     pub objects: u64,
     /// Those of them that are parts of pages of 2 MiB, shown as a whole.
     pub large: u64,
+    /// Pages of objects that have left memory.
+    pub out: u64,
 }
 
 impl Residency {
@@ -89,13 +91,13 @@ impl Space {
     pub fn residency(&self, b: &impl Backend, entry: &Entry) -> Residency {
         if let (true, Some(object)) = (entry.flags.has(Flags::OWN), entry.object) {
             // A fork hides it, but it is there.
-            let There { pages, large } = b.object_there(object, entry.offset, entry.pages());
-            return Residency { objects: pages, large, ..Residency::default() };
+            let There { pages, large, out } = b.object_there(object, entry.offset, entry.pages());
+            return Residency { objects: pages, large, out, ..Residency::default() };
         }
         let mut all = self.in_own_tables(entry.start, entry.end);
-        let There { pages, large } = self.in_wholes(b, entry);
+        let There { pages, large, out } = self.in_wholes(b, entry);
         all.objects += pages;
-        all.large = large;
+        (all.large, all.out) = (large, out);
         all
     }
 
@@ -109,6 +111,7 @@ impl Space {
             let there = b.object_there(object, entry.object_page(start), end - start);
             all.pages += there.pages;
             all.large += there.large;
+            all.out += there.out;
         }
         all
     }

@@ -96,10 +96,15 @@ impl Pmap {
             .chain(of(Shown::around(region), |key| key >= GIANTS))
     }
 
-    /// A giant that has some of the pages `start..end`.
-    pub(crate) fn giant_within(&self, start: u64, end: u64) -> Option<Shown> {
-        let key = self.wholes.next_key(Shown::around(start / REGION_PAGES).key())?;
-        Some(Shown::of_key(key)).filter(|giant| giant.pages().start < end)
+    /// A giant or region, mapped by one entry, that has some of the pages `start..end`.
+    pub(crate) fn whole_within(&self, start: u64, end: u64) -> Option<Shown> {
+        let region = match self.whole_regions {
+            0 => None,
+            _ => self.wholes.next_key(start / REGION_PAGES).filter(|&key| key < GIANTS),
+        };
+        let giant = self.wholes.next_key(Shown::around(start / REGION_PAGES).key());
+        let found = [region, giant].map(|key| key.map(Shown::of_key));
+        found.into_iter().flatten().find(|shown| shown.pages().start < end)
     }
 
     /// Does a giant show nothing yet?
@@ -128,6 +133,7 @@ impl Pmap {
             return Err(ObjectError::NoMemory);
         }
         self.has_wholes = true;
+        self.whole_regions += u32::from(matches!(shown, Shown::Region(_)));
         Ok(())
     }
 
@@ -155,6 +161,7 @@ impl Pmap {
                 return Err(refused.into());
             }
             self.wholes.remove(shown.key());
+            self.whole_regions -= u32::from(matches!(shown, Shown::Region(_)));
             self.has_wholes = !self.wholes.is_empty();
         }
         Ok(())
@@ -189,7 +196,7 @@ impl Pmap {
     pub(crate) fn forget_wholes(&mut self, b: &mut impl Backend) {
         self.wholes.iter().for_each(|(_, &entry): (u64, &Table)| b.not_inherited(entry, [None; 2]));
         self.wholes.clear();
-        (self.has_wholes, self.keeps_wholes) = (false, false);
+        (self.has_wholes, self.whole_regions, self.keeps_wholes) = (false, 0, false);
     }
 }
 
@@ -203,8 +210,8 @@ pub(crate) fn giant_limit(entry: &Entry, key: u64) -> u64 {
 }
 
 impl Space {
-    /// Something is about to be entered at pages `start..end`, where no entry was: takes giants away that would show
-    /// their objects there.
+    /// Something is about to be entered at pages `start..end`, where no entry was: takes giants and regions away that would
+    /// show their objects there.
     ///
     /// # Errors
     ///
@@ -217,27 +224,27 @@ impl Space {
         end: u64,
     ) -> Result<(), NoMemory> {
         match self.pmap.has_wholes {
-            true => self.leave_giants(b, start, end),
+            true => self.leave_wholes(b, start, end),
             false => Ok(()),
         }
     }
 
     #[cold]
-    fn leave_giants(&mut self, b: &mut impl Backend, start: u64, end: u64) -> Result<(), NoMemory> {
-        while let Some(giant) = self.pmap.giant_within(start, end) {
-            self.pmap.drop_whole(b, giant)?;
+    fn leave_wholes(&mut self, b: &mut impl Backend, start: u64, end: u64) -> Result<(), NoMemory> {
+        while let Some(shown) = self.pmap.whole_within(start, end) {
+            self.pmap.drop_whole(b, shown)?;
         }
         Ok(())
     }
 
-    /// The highest free place below `top` where no giant is.
+    /// The highest free place below `top` of which nothing belongs to a giant or a region that one entry maps.
     #[cold]
-    pub(crate) fn find_beside_giants(&mut self, pages: u64, mut top: u64) -> Option<u64> {
+    pub(crate) fn find_beside_wholes(&mut self, pages: u64, mut top: u64) -> Option<u64> {
         loop {
             let start = self.map.highest_gap(pages, self.low.max(16), top)?;
-            match self.pmap.giant_within(start, start + pages) {
+            match self.pmap.whole_within(start, start + pages) {
                 None => return Some(start),
-                Some(giant) => top = giant.pages().start,
+                Some(shown) => top = shown.pages().start,
             }
         }
     }
@@ -273,11 +280,28 @@ impl Space {
         let (giant, region) = (Shown::around(key), Shown::Region(key));
         let giant = self.fits_giant(b, entry, object, giant).then_some(giant);
         let pages = region.pages();
-        let is_alone = entry.start <= pages.start && pages.end <= entry.end;
+        let is_alone = entry.start <= pages.start
+            && (pages.end <= entry.end || self.ends_inside(b, entry, object, pages.end));
         let fits = is_alone && entry.object_page(pages.start).is_multiple_of(REGION_PAGES);
         let all = [giant, fits.then_some(region)].into_iter().flatten();
         let entry = *entry;
         all.map(move |shown| (shown, entry.object_page(shown.pages().start)))
+    }
+
+    /// Is nothing behind an entry in its last region, up to page `end`, neither of its object nor of anybody? Only of
+    /// [objects of the process's own](crate::own): no one else gives them more pages.
+    fn ends_inside(&self, b: &impl Backend, entry: &Entry, object: ObjectId, end: u64) -> bool {
+        if !entry.flags.has(Flags::OWN) || entry.object_page(entry.end) < b.object_pages(object) {
+            return false;
+        }
+        let mut behind = self.map.within(entry.end, end);
+        let has_anons = |half: u64| {
+            let (lo, hi) = (entry.end.max(half << 8), end.min((half + 1) << 8));
+            let (first, last) = ((lo & 255) as u32, ((hi - 1) & 255) as u32 + 1);
+            self.amap.chunk(half).is_some_and(|chunk| chunk.filled.any_within(first, last))
+        };
+        behind.all(|entry| entry.object.is_none())
+            && !(entry.end >> 8..=(end - 1) >> 8).any(has_anons)
     }
 
     fn fits_giant(&self, b: &impl Backend, entry: &Entry, object: ObjectId, giant: Shown) -> bool {

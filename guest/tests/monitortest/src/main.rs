@@ -5,6 +5,9 @@
 
 extern crate alloc;
 
+mod calls;
+mod late;
+mod lending;
 mod objects;
 mod part;
 mod pings;
@@ -20,7 +23,15 @@ libos::program!(main);
 
 type Test = (&'static str, fn(&Machine) -> Outcome);
 
-const TESTS: &[&[Test]] = &[pings::TESTS, spawning::TESTS, sharing::TESTS, objects::TESTS];
+const TESTS: &[&[Test]] = &[
+    pings::TESTS,
+    spawning::TESTS,
+    sharing::TESTS,
+    calls::TESTS,
+    lending::TESTS,
+    late::TESTS,
+    objects::TESTS,
+];
 
 fn main(start: Start) {
     if start.args[0] == NATIVE_ARGUMENTS {

@@ -40,7 +40,10 @@ pub fn run(bytes: usize) -> u64 {
         Some("object") => number(2).map_or(1003, crate::objects::run),
         Some("pool") => number(2).map_or(1003, crate::objects::hold),
         Some(what) => match number(2) {
-            Some(key) => crate::sharing::part(what, key),
+            Some(key) => crate::calls::part(what, key)
+                .or_else(|| crate::lending::part(what, key))
+                .or_else(|| crate::late::part(what, key))
+                .unwrap_or_else(|| crate::sharing::part(what, key)),
             None => 1003,
         },
         None => 1004,

@@ -7,6 +7,8 @@
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
 mod anonymous;
 mod colours;
 mod objects;
@@ -14,6 +16,7 @@ mod paged;
 mod peer;
 mod probe;
 mod random;
+mod served;
 mod setup;
 mod sharing;
 mod slots;
@@ -33,6 +36,7 @@ const TESTS: &[&[Test]] = &[
     paged::TESTS,
     slots::TESTS,
     sharing::TESTS,
+    served::TESTS,
     colours::TESTS,
     random::TESTS,
 ];

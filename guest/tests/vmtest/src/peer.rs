@@ -6,8 +6,12 @@
 use crate::probe::{self, load, store, Unresolved};
 use crate::setup::Lab;
 use libos::abi::slots::{KERNEL, MEMD, SELF_EP};
+use libos::interface::{self, Inbox, Incoming, OwnedCap, Packet, Payload};
 use libos::ipc::{self, call, Caps};
-use libos::memory::{self, Error, ForeignTable, LazyFrame, Map, Object, OneFrame, Prot, VRegion};
+use libos::memory::{
+    self, pager, Error, ForeignTable, LazyFrame, Map, Object, OneFrame, PageSize, Prot, Served,
+    VRegion,
+};
 use libos::runtime::{stop, Start};
 use libos::spawn::{Child, SpawnError};
 use libos::vspace::{R, RW};
@@ -16,6 +20,9 @@ use libos::{domain, frame::Frame, Cap, CapAddr, CapType, Place, Rights, Status, 
 /// First argument of a start as a peer.
 pub const PEER: u64 = 0x7065_6572;
 
+/// Badge of requests to a pager that the test is itself.
+pub const PAGER: u32 = 10;
+
 /// What a peer can be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
@@ -23,6 +30,8 @@ pub enum Order {
     MapFrame { writable: bool, lazy: bool },
     /// Maps the table that comes along. Answers the address.
     MapTable { writable: bool },
+    /// Maps the object that a pager serves, whose endpoint comes along. Answers the address.
+    MapServed { writable: bool, large: bool },
     /// Loads a word. Answers it.
     Load(u64),
     /// Stores a word.
@@ -48,6 +57,7 @@ impl Order {
             Order::Insert(page) => [6, page, 0],
             Order::MapCopy => [7, 0, 0],
             Order::Stop => [8, 0, 0],
+            Order::MapServed { writable, large } => [9, writable.into(), large.into()],
         };
         [op, a, b, 0, 0, 0]
     }
@@ -62,6 +72,7 @@ impl Order {
             5 => Order::Drop,
             6 => Order::Insert(a),
             7 => Order::MapCopy,
+            9 => Order::MapServed { writable: a != 0, large: b != 0 },
             _ => Order::Stop,
         }
     }
@@ -145,6 +156,7 @@ impl Peer {
         match order {
             Order::MapFrame { writable, lazy } => mapped(self.map_frame(writable, lazy)),
             Order::MapTable { writable } => mapped(self.map_table(writable)),
+            Order::MapServed { writable, large } => mapped(self.map_served(writable, large)),
             Order::Load(va) => done(load(va)),
             Order::Store(va, value) => done(store(va, value).map(|()| 0)),
             Order::Drop => {
@@ -176,6 +188,15 @@ impl Peer {
     fn map_table(&mut self, writable: bool) -> core::result::Result<u64, Error> {
         let object = Object::new(ForeignTable::of(self.cap)?);
         let region = memory::map(&object, Map::default().prot(prot(writable)))?;
+        let va = region.start();
+        self.region = Some(region);
+        Ok(va)
+    }
+
+    fn map_served(&mut self, writable: bool, large: bool) -> core::result::Result<u64, Error> {
+        let object = Object::new(Served::of(OwnedCap::own(self.cap))?);
+        let size = if large { PageSize::Large } else { PageSize::Base };
+        let region = memory::map(&object, Map::default().prot(prot(writable)).size(size))?;
         let va = region.start();
         self.region = Some(region);
         Ok(va)
@@ -246,6 +267,45 @@ impl Handle {
         let result = self.send(order, Caps::moved(parcel, 1))?;
         domain::free_slot(parcel)?;
         Ok(result)
+    }
+
+    /// Gives an order, perhaps with the capability in `parcel`, and serves what the peers ask a pager until it was obeyed. The pager's
+    /// endpoint is the test's own, with the badge [`PAGER`].
+    pub fn order_served(
+        &self,
+        order: Order,
+        parcel: Option<CapAddr>,
+        pager: &mut impl pager::Server,
+    ) -> core::result::Result<Result, Status> {
+        self.give(order, parcel)?;
+        Handle::obeyed(pager)
+    }
+
+    /// Gives an order, perhaps with the capability in `parcel`, and does not wait.
+    pub fn give(&self, order: Order, parcel: Option<CapAddr>) -> core::result::Result<(), Status> {
+        let caps = parcel.map_or(Caps::NONE, |slot| Caps::moved(slot, 1));
+        ipc::reply(self.dispatcher, order.words(), caps)?;
+        parcel.map_or(Ok(()), domain::free_slot)
+    }
+
+    /// Serves until a peer says what became of its order.
+    pub fn obeyed(pager: &mut impl pager::Server) -> core::result::Result<Result, Status> {
+        let (mut inbox, mut result) = (Inbox::new(), None);
+        while result.is_none() {
+            interface::wait_one(SELF_EP, &mut inbox, |incoming| {
+                let Incoming::Request(from, mut request) = incoming else { return None };
+                if from == PAGER.into() {
+                    let answer = pager::dispatch(pager, from, &mut request);
+                    return Some(answer.unwrap_or_else(Packet::error));
+                }
+                let kind = request.operation();
+                result = <(u64, u64, u64)>::take(&mut request)
+                    .ok()
+                    .map(|(a, b, c)| Result::of(&[kind, a, b, c, 0, 0]));
+                None
+            })?;
+        }
+        result.ok_or(Status::Invalid)
     }
 
     fn send(&self, order: Order, caps: Caps) -> core::result::Result<Result, Status> {

@@ -56,16 +56,16 @@ pub fn user_end() -> u64 {
 /// The end of memory, once the kernel has a map of its own.
 static MEMORY_END: AtomicU64 = AtomicU64::new(0);
 
-/// The first address of persistent memory, and its bytes: zero without.
-static PERSISTENT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// The first address of persistent memory, and its bytes: zero without. Then those of what is only read.
+static PERSISTENT: [[AtomicU64; 2]; 2] = [const { [const { AtomicU64::new(0) }; 2] }; 2];
 
 /// Can the kernel read and write what is at physical address `pa`, which a program has mapped?
 #[inline(always)]
 pub fn is_memory(pa: u64) -> bool {
-    let [start, bytes] = &PERSISTENT;
-    let is_persistent =
-        || pa.wrapping_sub(start.load(Ordering::Relaxed)) < bytes.load(Ordering::Relaxed);
-    pa < MEMORY_END.load(Ordering::Relaxed) || is_persistent()
+    let is_in = |[start, bytes]: &[AtomicU64; 2]| {
+        pa.wrapping_sub(start.load(Ordering::Relaxed)) < bytes.load(Ordering::Relaxed)
+    };
+    pa < MEMORY_END.load(Ordering::Relaxed) || PERSISTENT.iter().any(is_in)
 }
 
 /// Where the direct map shows physical address `pa`.
@@ -296,11 +296,13 @@ impl Tables<'_> {
         for (start, end, flags) in parts {
             self.map(DIRECT_MAP + start, start, end - start, flags);
         }
-        if let Some(region) = info.persistent() {
+        let (written, read) = (info.persistent(), info.read_only());
+        for (region, flags) in [(written, READ_WRITE), (read, READ)] {
+            let Some(region) = region else { continue };
             // Right behind the other memory, the beginning may be there already.
             let start = region.start.max(whole);
             let length = region.end.saturating_sub(start);
-            self.map(DIRECT_MAP + start, start, length, READ_WRITE);
+            self.map(DIRECT_MAP + start, start, length, flags);
         }
     }
 
@@ -332,8 +334,8 @@ pub fn build(info: &BootInfo, pages: &mut BootPages, features: &Features) {
     let top = if features.five_levels { Level::Pml5 } else { Level::Pml4 };
     ROOT_LEVEL.store(top as u8, Ordering::Relaxed);
     MEMORY_END.store(info.top_of_memory(), Ordering::Relaxed);
-    if let Some(region) = info.persistent() {
-        let [start, bytes] = &PERSISTENT;
+    for (region, [start, bytes]) in [info.persistent(), info.read_only()].iter().zip(&PERSISTENT) {
+        let Some(region) = region else { continue };
         start.store(region.start, Ordering::Relaxed);
         bytes.store(region.end - region.start, Ordering::Relaxed);
     }

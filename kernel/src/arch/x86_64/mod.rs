@@ -134,4 +134,7 @@ fn log_summary(info: &BootInfo, features: &cpu::Features) {
         let caches = if info.caches_persist { "with" } else { "without" };
         log!("persistent memory at {:#x}..{:#x}, {caches} caches", region.start, region.end);
     }
+    if let Some(region) = info.read_only() {
+        log!("memory that is only read at {:#x}..{:#x}", region.start, region.end);
+    }
 }

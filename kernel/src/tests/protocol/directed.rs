@@ -211,6 +211,51 @@ fn a_large_retype_of_foreign_ram_asks_once_and_can_be_given_up() {
     t.redirected(1, B, op::Delete {});
 }
 
+/// A copy that takes the place of its original, in RAM of which core 1 may have made something.
+fn copy_in_place(t: &mut Test) -> op::RetypeCopy {
+    t.make(0, CapType::Ram, 0x1_0000, A);
+    t.send(0, A, 1, A);
+    let place = B.into();
+    let ty = CapType::Frame.into();
+    let original = op::Retype { ty, offset: 0x1_0000, bytes: 0x1000, count: 1, dst: place };
+    assert_eq!(t.call(0, RAM, original), 0);
+    op::RetypeCopy { offset: 0, src: place, src_offset: 0, dst: place, bytes: 0x1000, alone: false }
+}
+
+#[test]
+fn a_copy_takes_the_place_of_what_other_cores_have_too() {
+    let mut t = Test::new(2);
+    let copy = copy_in_place(&mut t);
+    t.send(0, B, 1, B);
+    let (original, ram) = (t.node(1).slot(B).cap().base, t.node(0).slot(A).cap().base);
+    assert_eq!(t.cluster.call(0, A, copy), None);
+    // If it never came to an end, `settle` would see that late.
+    t.pump(5_000);
+    assert!(!t.node(0).waits(0));
+    t.settle();
+    assert_eq!(t.node(0).slot(B).cap().base, ram);
+    assert!(!t.is_foreign(0, B));
+    assert_eq!(t.node(1).slot(B).cap().base, original);
+    assert!(!t.is_foreign(1, B), "the only one left");
+    assert_eq!(t.call(1, B, op::Delete {}), 0);
+}
+
+#[test]
+fn who_waits_for_a_lock_hears_others() {
+    let mut t = Test::new(3);
+    let copy = copy_in_place(&mut t);
+    t.send(0, B, 1, B);
+    t.send(0, B, 2, B);
+    assert_eq!(t.cluster.call(2, B, op::Revoke {}), None);
+    while t.node(0).core.local.caps.db.locks.is_empty() {
+        t.pump(1);
+    }
+    assert_eq!(t.cluster.call(0, A, copy), None);
+    t.cluster.go_on_without(2, 1_000);
+    t.settle();
+    assert_eq!(t.node(0).clients[0].ctx.rax.get(), Status::Empty as u64, "it was revoked");
+}
+
 #[test]
 fn what_every_core_has_of_its_own_is_not_sent() {
     let mut t = Test::new(2);

@@ -8,8 +8,10 @@
 //!
 //! `TESSERA_SEED=n` repeats a run; `TESSERA_STEPS=n` makes it longer.
 
+mod abroad;
 mod checks;
 mod directed;
+mod guests;
 mod node;
 mod objects;
 mod taking;
@@ -142,6 +144,7 @@ impl Cluster {
             return true;
         }
         let core = (choice - wires.len()) % cores;
+        self.node(core).interrupt();
         let site = &mut self.sites[core];
         let done = if (choice - wires.len()) < cores {
             site.receive(&mut self.wires)
@@ -150,6 +153,31 @@ impl Cluster {
         };
         self.after(core);
         done || !wires.is_empty()
+    }
+
+    /// All cores take their interrupts.
+    pub fn interrupt_all(&mut self) {
+        while self.sites.iter_mut().fold(false, |any, site| site.node.interrupt() | any) {}
+    }
+
+    /// All monitors but that of `silent` do what they can while nothing comes from there: not so many rounds.
+    pub fn go_on_without(&mut self, silent: usize, rounds: usize) {
+        let is_heard = |&(from, to): &(u8, u8)| ![from, to].contains(&(silent as u8));
+        let ended = (0..rounds).any(|_| {
+            let wires: Vec<_> = self.wires.busy().into_iter().filter(is_heard).collect();
+            for &(from, to) in &wires {
+                self.sites[usize::from(to)].deliver(&mut self.wires, from);
+                self.after(usize::from(to));
+            }
+            let mut is_done = wires.is_empty();
+            for core in (0..self.sites.len()).filter(|&core| core != silent) {
+                let site = &mut self.sites[core];
+                is_done &= !(site.receive(&mut self.wires) | site.work(&mut self.wires));
+                self.after(core);
+            }
+            is_done
+        });
+        assert!(ended, "all but core {silent} talk for ever");
     }
 
     /// Until nothing is going on.

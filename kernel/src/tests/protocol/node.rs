@@ -6,7 +6,7 @@ use crate::cap::retype::{home_ram, install_kernel_half};
 use crate::cap::{memory_cap, MEMORY};
 use crate::cores::{CoreId, Cores, ThisCore};
 use crate::driver::{Core, CpuDriver};
-use crate::events::{leave, on_syscall};
+use crate::events::{leave, on_irq, on_syscall};
 use crate::object::{slot_at, Dcb, DcbRef, Obj, SlotRef, State};
 use crate::operations::configure::{configure, Settings};
 use crate::tests::machine::FIRST;
@@ -183,14 +183,26 @@ impl Node {
 
     /// Can this client invoke something now?
     pub fn is_ready(&self, n: usize) -> bool {
-        self.clients[n].state.get() == State::Ready
+        !self.clients[n].trip.abroad.get()
+            && self.clients[n].state.get() == State::Ready
             && !self.slot(client_at(n)).is_empty()
             && self.clients[n].root.get() != 0
     }
 
     /// Does it wait for the monitor?
     pub fn waits(&self, n: usize) -> bool {
-        matches!(self.clients[n].state.get(), State::Calling | State::Called)
+        let state = self.clients[n].state.get();
+        self.clients[n].trip.abroad.get() || matches!(state, State::Calling | State::Called)
+    }
+
+    /// Takes the interrupt of another core, if there is one.
+    pub fn interrupt(&mut self) -> bool {
+        arch::become_core(usize::from(self.id));
+        let pending = arch::take_interrupt(usize::from(self.id));
+        if pending {
+            on_irq(&mut self.core, arch::VECTOR_IPI);
+        }
+        pending
     }
 
     /// Lets `dcb` run.

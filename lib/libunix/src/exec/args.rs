@@ -61,6 +61,11 @@ impl Args {
         Ok(Args { path, argv, envp, given: None })
     }
 
+    /// What a program was left.
+    pub fn left(path: Vec<u8>, argv: Strings, envp: Strings) -> Args {
+        Args { path, argv, envp, given: None }
+    }
+
     /// From the argument block of the first process; also its working directory.
     pub fn from_block(block: &[u8]) -> (Args, Option<Vec<u8>>) {
         let (mut args, mut directory) = (Args::default(), None);

@@ -34,6 +34,8 @@ pub struct Executable {
     pub object: ObjectId,
     /// What the file begins with.
     start: Vec<u8>,
+    /// Where it was found, if it runs as somebody else.
+    pub runs_as_other: Option<(u32, Vec<u8>)>,
 }
 
 /// Opens what `args` names, or the interpreter that its `#!` line names; `args` become those of
@@ -71,10 +73,16 @@ fn script_line(line: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     Ok((interpreter.to_vec(), (!rest.is_empty()).then(|| rest.to_vec())))
 }
 
+/// `O_CLOEXEC`
+const CLOEXEC: u32 = 0x8_0000;
+
 fn open(mm: &mut Mm, dir: u32, path: &[u8]) -> Result<Executable> {
-    const CLOEXEC: u32 = 0x8_0000;
     let request = op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC };
     let mut opened = server::call_a(request, path)?;
+    let runs_as_other = Kind::from_u8(opened.kind) == Some(Kind::SetId);
+    if runs_as_other {
+        opened.kind = Kind::Regular as u8;
+    }
     if Kind::from_u8(opened.kind) == Some(Kind::Shared) {
         // What runs does not change under its own feet.
         let copied = shared::copied(opened.desc);
@@ -83,12 +91,31 @@ fn open(mm: &mut Mm, dir: u32, path: &[u8]) -> Result<Executable> {
         opened =
             Opened { desc, inode, kind: Kind::Regular as u8, is_stored: false, is_large: false };
     }
+    let file = take(mm, opened)?;
+    let runs_as_other = runs_as_other.then(|| (dir, path.to_vec()));
+    Ok(Executable { runs_as_other, ..file })
+}
+
+/// Opens the file of a program that runs as somebody else once more. `EAGAIN`: it is another file by now.
+pub fn open_again(dir: u32, path: &[u8]) -> Result<u32> {
+    let opened = server::call_a(op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC }, path)?;
+    match Kind::from_u8(opened.kind) {
+        Some(Kind::SetId) => Ok(opened.desc),
+        _ => {
+            server::close(opened.desc);
+            Err(Errno::EAGAIN)
+        }
+    }
+}
+
+/// A file that was opened to be executed.
+pub fn take(mm: &mut Mm, opened: Opened) -> Result<Executable> {
     let added = mm.caps.objects.add(opened.desc, None, opened.inode, false);
     let Ok((object, _)) = added else {
         server::close(opened.desc);
         return Err(Errno::ENOMEM);
     };
-    let mut file = Executable { object, start: Vec::new() };
+    let mut file = Executable { object, start: Vec::new(), runs_as_other: None };
     let start = match File::opened(opened, O_RDONLY).contents() {
         Ok(_) => file.read(mm, 0, START),
         Err(_) => Err(Errno::EACCES),

@@ -10,6 +10,7 @@
 //! ```
 
 mod args;
+mod bequest;
 mod file;
 mod native;
 mod stack;
@@ -45,9 +46,16 @@ pub fn execve(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 
 pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     const EMPTY_PATH: u64 = 0x1000;
+    const KNOWN: u64 = EMPTY_PATH | 0x100;
     let (fd, path, argv, envp, flags) = (regs.rdi as i32, regs.rsi, regs.rdx, regs.r10, regs.r8);
     let mut path = args::path(&mut p.mm, path)?;
     let mut dir = CWD;
+    if path.is_empty() && flags & EMPTY_PATH == 0 {
+        return Err(Errno::ENOENT);
+    }
+    if u64::from(flags as u32) & !KNOWN != 0 {
+        return Err(Errno::EINVAL);
+    }
     if path.is_empty() && flags & EMPTY_PATH != 0 {
         path = alloc::format!("/proc/self/fd/{fd}").into_bytes();
     } else if path.first() != Some(&b'/') && fd != -100 {
@@ -60,6 +68,9 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 /// The first program of the session, as `unixd` names it. If it cannot run, the process says so
 /// and ends as a shell would.
 pub fn first(p: &mut Process, regs: &mut Regs) {
+    if bequest::was_left(p, regs) {
+        return;
+    }
     let mut block = Vec::new();
     let attached = loop {
         let attached = server::call(op::Attach { from: block.len() as u32 });
@@ -124,22 +135,32 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     if image.file.is_native(&image.program) {
         return native::execute(p, &image.file, &image.program, &args);
     }
+    if image.file.runs_as_other.is_some() {
+        return bequest::leave(p, regs, image, args);
+    }
     // From here on there is no way back.
     end::release_all(p);
     fd::close_on_exec(&mut p.fds);
     p.fds.windows.configure(args.envp.iter());
     // Its name in `/proc` is all that depends on it.
-    let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
+    let secure = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
+    let secure = secure.is_ok_and(|answer| answer.count != 0);
     if p.mm.clear().is_err() {
         die(SIGKILL, "the memory of its old program cannot be taken away");
     }
     mm::settle(p);
+    begin(p, regs, image, &args, secure);
+    Ok(0)
+}
+
+/// Begins a program, in the place of one of which nothing is left. `secure`: it must not trust what it is given.
+fn begin(p: &mut Process, regs: &mut Regs, image: Image, args: &Args, secure: bool) {
     p.signals.exec();
     p.me.signals.exec();
     p.sys.parent_death_signal = 0;
     p.sys.attached.exec();
     p.me.exec();
-    match load(p, image, &args) {
+    match load(p, image, args, secure) {
         Ok((entry, sp)) => {
             usage::count(&mut p.mm);
             usage::begin(&mut p.mm);
@@ -150,7 +171,6 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
         }
         Err(error) => die(SIGKILL, &alloc::format!("its program cannot be loaded: {error:?}")),
     }
-    Ok(0)
 }
 
 /// A program, and the dynamic linker that is to start it, if it wants one.
@@ -165,6 +185,11 @@ impl Image {
     fn find(io: &mut Io, dir: u32, args: &mut Args) -> Result<Image> {
         let mm = &mut io.mm;
         let file = file::open_program(mm, dir, args)?;
+        Image::of(mm, file, args)
+    }
+
+    /// Reads the headers of a program that is open.
+    fn of(mm: &mut Mm, file: Executable, args: &mut Args) -> Result<Image> {
         let program = file.read_program(mm).and_then(|program| match file.is_native(&program) {
             true => native::check(mm, &file, &program, args).map(|()| (program, None)),
             false => file.open_linker(mm, &program).map(|linker| (program, linker)),
@@ -196,7 +221,11 @@ fn spawn(
     mut args: Args,
     how: fn(&mut Process, &mut Regs) -> Result<u64>,
 ) -> Result<u64> {
-    Image::find(p, dir, &mut args)?.close(&mut p.mm);
+    let image = Image::find(p, dir, &mut args)?;
+    if image.file.runs_as_other.is_some() && !image.file.is_native(&image.program) {
+        return bequest::leave(p, regs, image, args);
+    }
+    image.close(&mut p.mm);
     p.fork.execute = Some(Request { dir, args: args.into_given() });
     let spawned = how(p, regs);
     p.fork.execute = None;
@@ -211,7 +240,7 @@ fn start(me: &mut Me, regs: &mut Regs, entry: u64, sp: u64) {
 }
 
 /// Maps the program, what starts it, and its stack. Answers where it begins, and the first stack pointer.
-fn load(io: &mut Io, image: Image, args: &Args) -> Result<(u64, u64)> {
+fn load(io: &mut Io, image: Image, args: &Args, secure: bool) -> Result<(u64, u64)> {
     let Image { file, program, linker } = image;
     let (mm, limits) = io.memory();
     mm::take_limits(mm, limits);
@@ -231,7 +260,7 @@ fn load(io: &mut Io, image: Image, args: &Args) -> Result<(u64, u64)> {
         Some((file, linker)) => Some(map_linker(&mut io.mm, file.object, linker)?),
         None => None,
     };
-    let sp = stack::build(io, &program, linker.as_ref(), args)?;
+    let sp = stack::build(io, &program, linker.as_ref(), args, secure)?;
     Ok((linker.map_or(program.entry, |linker| linker.entry), sp))
 }
 

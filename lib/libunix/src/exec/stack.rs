@@ -48,7 +48,13 @@ const FRAME_BYTES: u64 = 1024;
 ///
 /// From the top: a word of zeroes, path, environment, arguments, platform, random bytes; below
 /// them the words that the program finds at its stack pointer.
-pub fn build(io: &mut Io, program: &Program, linker: Option<&Program>, args: &Args) -> Result<u64> {
+pub fn build(
+    io: &mut Io,
+    program: &Program,
+    linker: Option<&Program>,
+    args: &Args,
+    secure: bool,
+) -> Result<u64> {
     let seed = random::seed(&mut io.random);
     let name = PROGRAM_END - 8 - (args.path.len() as u64 + 1);
     let envp = name - args.envp.bytes.len() as u64;
@@ -56,7 +62,7 @@ pub fn build(io: &mut Io, program: &Program, linker: Option<&Program>, args: &Ar
     let platform = argv - PLATFORM.len() as u64;
     let random = platform - seed.len() as u64;
     let base = linker.map_or(0, |linker| linker.bias);
-    let auxiliary = auxiliary(&mut io.me, program, base, [name, platform, random]);
+    let auxiliary = auxiliary(&mut io.me, program, (base, secure), [name, platform, random]);
     let words = 1 + args.argv.count + 1 + args.envp.count + 1 + 2 * auxiliary.len();
     let sp = ((random & !15) - words as u64 * 8) & !15;
     map(io, program, sp)?;
@@ -86,6 +92,7 @@ pub fn build(io: &mut Io, program: &Program, linker: Option<&Program>, args: &Ar
     }
     auxiliary.into_iter().flat_map(|(key, value)| [key, value]).for_each(push);
     user::words_out(&mut io.mm, sp, &all)?;
+    io.mm.environ = (envp, args.envp.bytes.len());
     // `/proc/self/auxv` is empty if there is no memory for it.
     io.mm.auxiliary.clear();
     if io.mm.auxiliary.try_reserve_exact(auxiliary.len()).is_ok() {
@@ -116,7 +123,7 @@ fn map(io: &mut Io, program: &Program, sp: u64) -> Result<()> {
 fn auxiliary(
     me: &mut Me,
     program: &Program,
-    base: u64,
+    (base, secure): (u64, bool),
     [name, platform, random]: [u64; 3],
 ) -> [(u64, u64); 21] {
     let id = |n: usize| header().ids[n].load(Relaxed) as u64;
@@ -137,7 +144,7 @@ fn auxiliary(
         (AT_EUID, id(1)),
         (AT_GID, id(3)),
         (AT_EGID, id(4)),
-        (AT_SECURE, 0),
+        (AT_SECURE, secure.into()),
         (AT_RANDOM, random),
         (AT_HWCAP2, if fsgsbase { HWCAP2_FSGSBASE } else { 0 }),
         (AT_EXECFN, name),

@@ -5,6 +5,7 @@
 //! the library may keep both, and needs not ask. Before a fork, and before a native program takes over, it
 //! gives back what it knows better ([`share_all`]).
 
+use super::glance::{self, Start};
 use super::Fds;
 use crate::errno::{Errno, Result};
 use crate::process::Io;
@@ -18,7 +19,7 @@ pub struct Alone {
     since: u32,
     /// Status flags.
     flags: Option<u32>,
-    /// The offset; `unixd` may have another one.
+    /// The offset; `unixd` may have another one. Mostly it is [elsewhere](glance::kept).
     offset: Option<u64>,
     /// That of `unixd`, if it is known.
     told: Option<u64>,
@@ -50,14 +51,34 @@ impl Fds {
     }
 
     /// The offset, if the library keeps it.
-    pub fn kept_offset(&mut self, index: u32) -> Option<u64> {
-        self.alone(index)?.offset
+    pub fn kept_offset(&mut self, index: u32) -> Option<Start> {
+        let alone = self.alone(index)?;
+        let seen = glance::kept(index).and_then(|place| place.get());
+        seen.map(Start::Seen).or(alone.offset.map(Start::At))
     }
 
     /// The offset is here now.
     pub fn keep_offset(&mut self, index: u32, offset: u64) {
         if let Some(alone) = self.alone(index) {
-            alone.offset = Some(offset);
+            let place = glance::kept(index).filter(|_| offset <= ::glance::MOST);
+            alone.offset = if place.is_some() { None } else { Some(offset) };
+            if let Some(place) = glance::kept(index) {
+                place.set(alone.offset.is_none().then_some(offset));
+            }
+        }
+    }
+
+    /// A file has come to a place: its offset, too.
+    pub(super) fn begin_offset(&mut self, index: u32) {
+        let Some(place) = glance::kept(index) else { return };
+        let offset = self.alone(index).and_then(|alone| alone.offset.take());
+        place.begin(offset);
+    }
+
+    /// No file is there any more.
+    pub(super) fn end_offset(index: u32) {
+        if let Some(place) = glance::kept(index) {
+            place.begin(None);
         }
     }
 }
@@ -67,12 +88,16 @@ pub fn seek(fds: &mut Fds, index: u32, desc: u32, offset: i64, whence: u32) -> R
     let kept = fds.kept_offset(index);
     let new = match (whence, kept) {
         (SEEK_SET, _) if fds.alone(index).is_some() => offset,
-        (SEEK_CUR, Some(at)) => (at as i64).checked_add(offset).ok_or(Errno::EINVAL)?,
+        (SEEK_CUR, Some(start)) => {
+            let to = |at: u64| (at as i64).checked_add(offset).and_then(|to| to.try_into().ok());
+            return glance::seek(fds, index, start, |at| to(at).ok_or(Errno::EINVAL));
+        }
         _ => {
             give_back(fds, index, desc);
             let new = server::call(op::Seek { desc, offset, whence })?.offset;
+            fds.keep_offset(index, new);
             if let Some(alone) = fds.alone(index) {
-                (alone.offset, alone.told) = (Some(new), Some(new));
+                alone.told = Some(new);
             }
             return Ok(new);
         }
@@ -86,7 +111,9 @@ pub fn seek(fds: &mut Fds, index: u32, desc: u32, offset: i64, whence: u32) -> R
 pub fn give_back(fds: &mut Fds, index: u32, desc: u32) {
     let Some(alone) = fds.alone(index) else { return };
     let told = alone.told.take();
-    if let Some(offset) = alone.offset.take().filter(|offset| told != Some(*offset)) {
+    let seen = glance::kept(index).and_then(|place| place.set(None));
+    let offset = seen.map(|seen| seen.offset()).or(alone.offset.take());
+    if let Some(offset) = offset.filter(|offset| told != Some(*offset)) {
         // The description is held and regular, and the offset was checked: nothing can go wrong.
         let _ = server::call(op::Seek { desc, offset: offset as i64, whence: SEEK_SET });
     }

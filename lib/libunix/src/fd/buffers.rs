@@ -10,6 +10,7 @@ use linuxabi::iovec::Buffer;
 const PIECE: u64 = 1 << 20;
 
 /// Where a transfer stands in its buffers.
+#[derive(Clone)]
 pub struct Cursor<'a> {
     buffers: &'a [Buffer],
     /// Bytes done of the first of `buffers`.

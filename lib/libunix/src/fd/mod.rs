@@ -10,6 +10,7 @@
 
 pub mod alone;
 pub mod buffers;
+pub mod glance;
 pub mod kinds;
 pub mod ops;
 mod parts;
@@ -140,6 +141,8 @@ impl Fds {
     pub fn restore(&mut self, other: Fds) {
         let Fds { table, files, keys, knowledge, sharings, has_own, has_locks, .. } = other;
         self.windows.keep(|key| keys.get(key).is_some());
+        // What the process had of offsets was given back before it had other descriptors.
+        glance::forget_all();
         (self.table, self.files, self.keys) = (table, files, keys);
         (self.knowledge, self.sharings, self.has_own) = (knowledge, sharings, has_own);
         self.has_locks = has_locks;
@@ -213,7 +216,10 @@ impl Fds {
         });
         let keys = file.keys();
         match known.and_then(|()| self.files.add(Some(file))) {
-            Ok(index) => Ok(index),
+            Ok(index) => {
+                self.begin_offset(index);
+                Ok(index)
+            }
             Err(error) => {
                 keys.take(added).for_each(|key| _ = self.leave(key));
                 Err(error)
@@ -255,6 +261,7 @@ impl Fds {
             return None;
         }
         let file = self.files.remove(index)?;
+        Fds::end_offset(index);
         self.leave_sets(index, &file);
         for key in file.keys() {
             if self.leave(key) {
@@ -386,6 +393,7 @@ pub fn duplicate_to(io: &mut Io, old: i32, new: i32, cloexec: bool) -> Result<i3
     if new < 0 || new as u32 >= io.limits.max_files() {
         return Err(Errno::EBADF);
     }
+    glance::forget(new);
     let before = io.fds.table.put(new, Entry { file, cloexec }).map_err(|_| Errno::ENOMEM)?;
     io.fds.hold(file);
     io.fds.show(new);
@@ -398,6 +406,7 @@ pub fn duplicate_to(io: &mut Io, old: i32, new: i32, cloexec: bool) -> Result<i3
 /// Closes a descriptor.
 pub fn close(fds: &mut Fds, fd: i32) -> Result<()> {
     let entry = fds.table.remove(fd).ok_or(Errno::EBADF)?;
+    glance::forget(fd);
     if (fd as usize) < SHOWN_FDS {
         server::main_header().fds[fd as usize].store(0, Ordering::Relaxed);
     }
@@ -420,6 +429,29 @@ pub fn close_where(fds: &mut Fds, first: i32, last: i32, which: impl Fn(i32, Ent
 /// Closes what `execve` closes.
 pub fn close_on_exec(fds: &mut Fds) {
     close_where(fds, 0, i32::MAX, |_, entry| entry.cloexec);
+}
+
+/// The descriptors that a program is left, with their descriptions.
+pub fn left(fds: &Fds) -> impl Iterator<Item = (i32, u32)> + '_ {
+    fds.table.from(0).filter(|(_, entry)| !entry.cloexec).filter_map(|(fd, entry)| {
+        let file = fds.files.get(entry.file)?.as_ref()?;
+        Some((fd, file.description(Errno::EBADF).ok()?))
+    })
+}
+
+/// A descriptor that was left to the process. Those before have smaller numbers.
+pub fn install_left(io: &mut Io, fd: u32, desc: u32) -> Result<()> {
+    let index = match io.fds.with_description(desc) {
+        Some(index) => index,
+        None => {
+            let opened = server::call(op::Describe { desc })?;
+            let flags = server::call(op::GetFlags { desc })?.flags;
+            io.fds.add_file(File::opened(opened, flags)).map_err(|_| Errno::ENOMEM)?
+        }
+    };
+    io.fds.hold(index);
+    let limit = fd.checked_add(1).ok_or(Errno::EBADF)?;
+    place(&mut io.fds, Entry { file: index, cloexec: false }, fd, limit).map(|_| ())
 }
 
 /// The descriptors of the first process: 0, 1 and 2.

@@ -91,6 +91,8 @@ pub struct Contents {
     pub is_stored: bool,
     /// They are in pages of 2 MiB only.
     pub is_large: bool,
+    /// `unixd` is told who maps them to store to them.
+    pub is_sealable: bool,
 }
 
 /// What `splice` moves bytes from and to.

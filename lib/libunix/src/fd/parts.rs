@@ -4,6 +4,7 @@
 //! The Parts are in the L2CNode of the other windows ([`mod@super::place`]), in the slots from 96 on, with their Mappings 128
 //! behind. A forked child starts without any of it.
 
+use super::glance;
 use super::place::{errno, FIRST_PART};
 use crate::errno::{Errno, Result};
 use abi::layout::{LIBRARY_THREADS, LIBRARY_WINDOWS, PAGE};
@@ -77,6 +78,7 @@ impl ephemeral::Places for Places {
         self.forget(window);
     }
     fn forget(&mut self, window: usize) {
+        glance::change_windows();
         part(window).plus(MAPPINGS).discard();
         part(window).discard();
     }

@@ -4,6 +4,7 @@
 //! windows, the windows' Mappings from slot 128 on, the last-level tables of the area from slot 64 on, their Mappings
 //! from slot 192 on. What slots [`mod@super::parts`] uses is said there. A forked child starts without any of it.
 
+use super::glance;
 use crate::errno::{Errno, Result};
 use abi::layout::{LIBRARY_WINDOWS, PAGE};
 use captypes::place::L2_BYTES;
@@ -174,6 +175,7 @@ impl ephemeral::Places for Places {
         if self.frames[window] != piece.frame {
             ephemeral::Places::forget(self, window);
         }
+        glance::change_windows();
         let flags = if piece.writable { RW } else { R };
         let (frame, offset) = (Place::own(frame_slot(piece.frame)), u64::from(piece.page) * PAGE);
         let mapped = self.area.map(window, frame, offset, piece.bytes.into(), flags);
@@ -186,12 +188,14 @@ impl ephemeral::Places for Places {
     }
 
     fn hide(&mut self, window: usize) {
+        glance::change_windows();
         self.area.unmap(window);
     }
 
     fn forget(&mut self, window: usize) {
         if self.used >> window & 1 != 0 {
             self.used &= !(1 << window);
+            glance::change_windows();
             self.area.unmap(window);
             frame_slot(self.frames[window]).discard();
         }

@@ -97,6 +97,17 @@ pub fn partial(total: u64, error: Errno) -> Result<u64> {
 /// Input and output control of a terminal.
 pub fn control(task: &mut Task, desc: u32, command: u32, arg: u64) -> Result<u64> {
     let shape = tty::shape(command).ok_or(Errno::ENOTTY)?;
+    shaped(task, desc, command, arg, shape)
+}
+
+/// The same, where it is known which bytes go with it.
+pub fn shaped(
+    task: &mut Task,
+    desc: u32,
+    command: u32,
+    arg: u64,
+    shape: tty::Shape,
+) -> Result<u64> {
     if shape.output > 0 {
         user::check_writable(&mut task.mm, arg, shape.output)?;
     }

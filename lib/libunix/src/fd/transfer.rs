@@ -4,7 +4,7 @@ use super::buffers::Cursor;
 use super::kinds::regular::{move_back, FilePieces};
 use super::kinds::with_kind;
 use super::ops::{Contents, FileOps, Handle};
-use super::{alone, File};
+use super::{alone, glance, File};
 use crate::errno::{Errno, Result};
 use crate::mm::user::{self, Moved, Short};
 use crate::process::Io;
@@ -116,6 +116,7 @@ pub fn read(io: &mut Io, fd: i32, at: Option<u64>, to: &mut Cursor) -> Result<u6
         if !file.readable() {
             return Err(Errno::EBADF);
         }
+        glance::note(kind, fd, index, true);
         let kind = kind.handle();
         kind.read(io, handle, at, to)
     })

@@ -8,6 +8,7 @@
 //! What a window shows is written by other processes, and taken away when one of them truncates the file. A copy
 //! that finds it gone says so to [`lost`] and asks for it again.
 
+use super::glance;
 use super::parts::{self, Parts, Stretch};
 use super::place::{self, number, Piece, Places, Refusal, WINDOWS};
 use super::Fds;
@@ -126,6 +127,7 @@ impl Windows {
     /// Forgets everything without touching capabilities: the state of a forked child, who has the
     /// parent's memory but nothing behind it.
     pub fn abandon(&mut self) {
+        glance::change_windows();
         self.looks = None;
         self.parts = None;
     }
@@ -223,6 +225,9 @@ pub fn with<R>(
         None => match find_part(io, part, write).map_or_else(|| open(io, desc, part, write), Ok)? {
             Opening::Window(look) => look,
             Opening::Part(look) => {
+                let (first, address) = (look.piece().start, look.address() as u64);
+                let shown = (first, first + parts::PART_BYTES);
+                glance::note_piece(part.inode, part.layout, part.offset, shown, address);
                 let done = work(io, View::Bytes(rest_of_part(&look, part)));
                 io.fds.windows.all_parts().end(look);
                 return Ok(done);
@@ -230,6 +235,9 @@ pub fn with<R>(
             Opening::Hole(bytes) => return Ok(work(io, View::Hole(bytes))),
         },
     };
+    let Piece { inode, layout, start, bytes, .. } = *look.piece();
+    let shown = (start, start + u64::from(bytes));
+    glance::note_piece(inode, layout, part.offset, shown, look.address() as u64);
     let done = work(io, View::Bytes(rest(&look, part.offset)));
     io.fds.windows.all().end(look);
     Ok(done)

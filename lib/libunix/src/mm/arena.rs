@@ -5,6 +5,7 @@
 //! asks for at a time.
 
 use crate::process::frame;
+use crate::server::{self, op};
 use abi::layout::PAGE;
 use abi::slots::MEMD;
 use captypes::{CapAddr, CapType, ObjectKind, Place, Status};
@@ -23,12 +24,14 @@ pub struct Arena {
     next: u64,
     end: u64,
     pages: u64,
+    /// Memory comes in smaller pieces than it was wanted in.
+    is_low: bool,
 }
 
 impl Arena {
     /// Nothing yet.
     pub const fn new(slot: CapAddr) -> Self {
-        Arena { slot, next: 0, end: 0, pages: FIRST }
+        Arena { slot, next: 0, end: 0, pages: FIRST, is_low: false }
     }
 
     /// Where the RAM is.
@@ -68,6 +71,17 @@ impl Arena {
         (self.end - self.next) / PAGE
     }
 
+    /// Is there little memory, as far as is known from what there was?
+    #[inline(always)]
+    pub fn is_low(&self) -> bool {
+        self.is_low
+    }
+
+    /// The same, and something is done about it now.
+    pub fn take_low(&mut self) -> bool {
+        core::mem::take(&mut self.is_low)
+    }
+
     #[cold]
     #[inline(never)]
     fn refill(&mut self, bytes: u64) -> Result<(), Status> {
@@ -75,7 +89,13 @@ impl Arena {
         let most = bytes.max(self.pages * PAGE);
         // SAFETY: mapped as long as the process lives; what the kernel changes is atomic.
         let near = memd::near(unsafe { &*frame() });
-        let got = memd::alloc_between(MEMD, bytes, most, near, self.slot)?;
+        let mut got = memd::alloc_between(MEMD, bytes, most, near, self.slot);
+        // What can leave memory makes room for what cannot.
+        if got == Err(Status::NoMemory) && server::call(op::MakeMemory { bytes }).is_ok() {
+            got = memd::alloc_between(MEMD, bytes, most, near, self.slot);
+        }
+        let got = got?;
+        self.is_low |= got < most;
         self.pages = (self.pages * MORE).min(MOST);
         (self.next, self.end) = (0, got);
         Ok(())
@@ -95,7 +115,7 @@ impl Arena {
         let offset = self.take(bytes)?;
         let dst = Place::within(child, self.slot);
         self.slot.retype(CapType::Ram, offset, bytes, 1, dst)?;
-        Ok(Arena { slot: self.slot, next: 0, end: bytes, pages: FIRST })
+        Ok(Arena { slot: self.slot, next: 0, end: bytes, pages: FIRST, is_low: false })
     }
 }
 

@@ -13,6 +13,7 @@ use libos::ram::Ram;
 use libos::{invoke, Cap};
 use linuxdomain::{own, RWX};
 use tables::Sparse;
+use unixproto::files::NO_PAGE;
 use uvm::{
     Access, Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Refused, Shown, Table,
     There,
@@ -25,6 +26,8 @@ pub struct Caps {
     /// Upper tables for program memory, by [`upper_key`].
     uppers: Sparse<Table, 4>,
     pub objects: Objects,
+    /// A program has faulted, and will try again what it did.
+    pub tries_again: bool,
 }
 
 /// The key of an upper table: of `level` 2 is a page directory, of level 3 a table of those, which come
@@ -92,6 +95,7 @@ impl Caps {
             nodes: Nodes::new(),
             uppers: Sparse::new(),
             objects: Objects::new(),
+            tries_again: false,
         }
     }
 
@@ -326,6 +330,21 @@ impl Backend for Caps {
         copied.map_err(gone_or_no_memory)
     }
 
+    fn entries_used(&mut self, table: Table, first: u32, count: u32) -> u64 {
+        self.objects.entries_used(table_slot(table), first, count)
+    }
+    fn page_shared(&mut self, (node, at): (CNode, u32)) -> bool {
+        has_copies(slot(node, at))
+    }
+    fn page_aside(
+        &mut self,
+        (node, at): (CNode, u32),
+        object: ObjectId,
+        to: u64,
+    ) -> Result<(), NoMemory> {
+        self.objects.copy_page(slot(node, at), object, to)
+    }
+
     fn table_new(&mut self, region: u64) -> Result<Table, NoMemory> {
         self.make_table(region).map_err(no_memory)
     }
@@ -403,8 +422,10 @@ impl Backend for Caps {
         let mapped = table_slot(table).map(entry, count, src, offset, flags(prot), mapping);
         mapped.map_err(|status| match status {
             // The pool has none for a page that was missing.
-            Status::NoMemory if is_morsel(src) && count == 1 => self.objects.no_page(src),
-            Status::NoMemory if is_morsel(src) => {
+            Status::NoMemory | Status::Out if is_morsel(src) && count == 1 => {
+                self.objects.no_page(src, offset / PAGE)
+            }
+            Status::NoMemory | Status::Out if is_morsel(src) => {
                 self.objects.narrow();
                 ObjectError::Gone
             }
@@ -492,7 +513,7 @@ impl Backend for Caps {
         }
         made.map(|()| table).map_err(|status| match status {
             // The pool has none for the tables of this part.
-            Status::NoMemory => self.objects.no_page(Place(extent.frame)),
+            Status::NoMemory => self.objects.no_page(Place(extent.frame), NO_PAGE),
             // It is a large page.
             Status::Unsupported => ObjectError::NoPage,
             status => gone_or_no_memory(status),
@@ -543,6 +564,12 @@ impl Backend for Caps {
     fn object_pages(&self, object: ObjectId) -> u64 {
         self.objects.size(object).div_ceil(PAGE)
     }
+    fn object_page_out(&mut self, object: ObjectId, page: u64, pages: u64) {
+        self.objects.page_out(object, page, pages);
+    }
+    fn pages_can_leave(&mut self) -> bool {
+        self.objects.may_own && self.objects.can_leave()
+    }
     fn object_there(&self, object: ObjectId, page: u64, pages: u64) -> There {
         self.objects.there(object, page, pages)
     }
@@ -563,7 +590,16 @@ impl Backend for Caps {
         self.objects.punch(object, page, pages)
     }
     fn object_own(&mut self, pages: u64, large: bool) -> Option<ObjectId> {
-        self.objects.add_own(pages * PAGE, large)
+        self.objects.add_own(pages * PAGE, large, false)
+    }
+    fn object_aside(&mut self, pages: u64) -> Option<ObjectId> {
+        self.objects.add_own(pages * PAGE, false, true)
+    }
+    fn object_grow(&mut self, object: ObjectId, pages: u64) -> bool {
+        self.objects.grow_own(object, pages * PAGE)
+    }
+    fn tries_again(&self) -> bool {
+        self.tries_again
     }
     fn object_forget(&mut self, object: ObjectId, page: u64) {
         self.objects.forget_extent(&mut self.nodes, object, page);

@@ -1,6 +1,6 @@
 //! System calls about memory.
 
-use super::{errno, settle, take_limits, usage, user, Mm};
+use super::{errno, leases, settle, take_limits, usage, user, Mm};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::{pidfd, shared, with_kind};
 use crate::fd::ops::{Contents, FileOps, Mapped};
@@ -8,6 +8,7 @@ use crate::process::{Files, Io, Process};
 use crate::server::{self, op};
 use crate::sys::readwrite::vector;
 use crate::sys::{self, limits::Limits};
+use crate::thread::lock;
 use abi::layout::PAGE;
 use linuxabi::iovec::Buffer;
 use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags, OWN_LEAST};
@@ -82,25 +83,42 @@ pub fn mmap(
     }
     if flags & MAP_ANONYMOUS == 0 || shared {
         find_object(p, &mut request, flags, fd, offset)?;
-    } else if !is_large && may_be_own(&request, flags) {
+    } else if !is_large && may_be_own(&p.mm, &request, flags) {
         align(&mut request);
+    }
+    if addr != 0 && leases::are_given() {
+        // Where it is to be, or is not because of what is there.
+        leases::end(&mut p.mm, addr, len);
+        leases::end_around(&mut p.mm, addr);
     }
     enter(p, &request, flags)
 }
 
-/// May private memory become an object?
-fn may_be_own(request: &MapRequest, flags: u32) -> bool {
+/// May private memory become an object? Threads also make memory usable piece by piece which they have reserved.
+fn may_be_own(mm: &Mm, request: &MapRequest, flags: u32) -> bool {
     let is_stack = flags & (MAP_STACK | MAP_GROWSDOWN) != 0;
-    request.len >= OWN_LEAST && request.prot.has(Prot::WRITE) && !is_stack
+    let least = match request.prot.has(Prot::WRITE) {
+        true => mm.space.own_least(),
+        false if request.prot == Prot::NONE && lock::is_shared() => OWN_LEAST,
+        false => return false,
+    };
+    // What is locked is no object: such can leave, unless each is asked to stay.
+    let stays = mm.space.locks_new || request.flags.has(Flags::LOCKED);
+    request.len >= least && !is_stack && !stays && mm.caps.objects.has_room_for_own()
 }
 
 fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
     let (mm, limits) = p.memory();
     take_limits(mm, limits);
+    let locks = flags & MAP_LOCKED != 0;
+    if (locks || mm.space.locks_new) && !request.flags.has(Flags::LARGE_PAGES) {
+        may_lock_more((mm, limits), request.len, locks)?;
+    }
+    let populates = locks || flags & MAP_POPULATE != 0 || mm.space.locks_new && mm.touches_new;
     let Mm { space, caps, .. } = mm;
     let result = space.mmap(caps, request).map_err(errno);
     match (result, request.object) {
-        (Ok(start), _) if flags & (MAP_POPULATE | MAP_LOCKED) != 0 => {
+        (Ok(start), _) if populates => {
             let end = (start + request.len).div_ceil(PAGE);
             space.populate_lenient(caps, start / PAGE, end);
             usage::changed(mm);
@@ -216,15 +234,22 @@ fn find_object(
                 request.flags = request.flags.or(Flags::NEVER_WRITE);
             }
         }
-        Mapped::Contents(Contents { desc, inode, is_stored, is_large }) => {
+        Mapped::Contents(Contents { desc, inode, is_stored, is_large, is_sealable }) => {
             match is_large {
                 true => make_large(request, LARGE_PAGE, offset)?,
                 false if flags & MAP_HUGETLB != 0 => return Err(Errno::EINVAL),
                 false => {}
             }
             let index = p.fds.index(fd)?;
+            let writable = writable && !(shared && is_sealable && is_sealed(desc)?);
+            if shared && request.prot.has(Prot::WRITE) && !writable {
+                return Err(Errno::EPERM);
+            }
             let object = object_of(p, desc, index, inode, shared && writable)?;
             request.object = Some((object, offset));
+            if is_sealable {
+                p.mm.caps.objects.set_sealable(object);
+            }
             if is_large {
                 p.mm.caps.objects.advise(object, true);
             }
@@ -240,6 +265,11 @@ fn find_object(
         }
     }
     Ok(())
+}
+
+/// May a file not be mapped so that it can be stored to? Else `unixd` knows now that this process has it mapped so.
+fn is_sealed(desc: u32) -> Result<bool> {
+    Ok(server::call(op::MapSealable { desc })?.count == 0)
 }
 
 /// A large object is mapped where whole tables of it can be, if the library chooses the address.
@@ -285,11 +315,17 @@ fn shared_memory(mm: &mut Mm, len: u64) -> Result<ObjectId> {
 }
 
 pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
+    leases::end(&mut p.mm, addr, len);
     usage::shrinks_by(&mut p.mm, len);
     let Mm { space, caps, .. } = &mut p.mm;
+    let touched = space.amap().pages();
     space.munmap(caps, addr, len).map_err(errno)?;
     usage::changed(&p.mm);
     settle(p);
+    // In a vfork the memory is the parent's.
+    if lock::is_shared() && p.mm.space.amap().pages() == touched && p.parent.is_none() {
+        leases::unmapped_untouched(p, len);
+    }
     Ok(0)
 }
 
@@ -302,6 +338,22 @@ pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
     {
         return Err(Errno::EINVAL);
     }
+    if leases::are_given() {
+        return protect_after_leases(mm, addr, len, rights);
+    }
+    protect(mm, addr, len, rights)
+}
+
+/// Apart, so that nobody else has registers saved for it.
+#[cold]
+#[inline(never)]
+fn protect_after_leases(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
+    leases::end(mm, addr, len);
+    protect(mm, addr, len, rights)
+}
+
+#[inline(always)]
+fn protect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
     let Mm { space, caps, .. } = mm;
     space.mprotect(caps, addr, len, prot(rights)).map(|()| 0).map_err(errno)
 }
@@ -309,8 +361,16 @@ pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
 pub fn brk((mm, limits): Bounded, addr: u64) -> u64 {
     take_limits(mm, limits);
     usage::shrinks(mm);
+    let old = mm.space.heap().1;
+    let more = addr.saturating_sub(old);
+    if mm.space.locks_new && more > 0 && may_lock_more((mm, limits), more, false).is_err() {
+        return old;
+    }
     let Mm { space, caps, .. } = mm;
     let end = space.brk(caps, addr);
+    if space.locks_new && mm.touches_new && end > old {
+        space.populate_lenient(caps, old / PAGE, end.div_ceil(PAGE));
+    }
     usage::changed(mm);
     end
 }
@@ -350,6 +410,7 @@ pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
     // Linux may know it; the error alone does not say so.
     let refused = || sys::refused(MADVISE, Errno::EINVAL);
     let advice = Advice::from_number(advice as u64).ok_or_else(refused)?;
+    leases::end(mm, addr, len);
     usage::shrinks_by(mm, len);
     let Mm { space, caps, .. } = mm;
     let result = space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno);
@@ -443,14 +504,75 @@ pub fn mincore(mm: &mut Mm, addr: u64, len: u64, vector: u64) -> Result<u64> {
     Ok(0)
 }
 
-fn set_locked((mm, limits): Bounded, addr: u64, len: u64, on: bool) -> Result<u64> {
+fn set_locked((mm, limits): Bounded, addr: u64, len: u64, how: Lock) -> Result<u64> {
     let len = len.checked_add(addr % PAGE).ok_or(Errno::EINVAL)?;
     let start = addr - addr % PAGE;
+    let on = how != Lock::Not;
     if on {
         check_locked((mm, limits), start, len)?;
     }
+    mm.space.set_locked((start, len), on).map_err(errno)?;
+    keep(mm, (start / PAGE, (start + len).div_ceil(PAGE)), how)
+}
+
+/// How memory is locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lock {
+    Not,
+    /// All of it is there at once.
+    Now,
+    /// What is there, and what is touched (`MLOCK_ONFAULT`).
+    WhenTouched,
+}
+
+/// What is locked stays in memory, and comes there; or it may leave.
+fn keep(mm: &mut Mm, pages: (u64, u64), how: Lock) -> Result<u64> {
+    let touch = |mm: &mut Mm| {
+        let Mm { space, caps, .. } = mm;
+        space.populate_lenient(caps, pages.0, pages.1);
+    };
+    if how == Lock::Now {
+        touch(mm);
+    }
+    if wire(mm, pages, how != Lock::Not)? && how == Lock::Now {
+        // What has left before that comes in.
+        touch(mm);
+    }
+    Ok(0)
+}
+
+/// Pages of objects stay in memory, or may leave it. (All others stay anyway.) Are there any?
+fn wire(mm: &mut Mm, (first, end): (u64, u64), stays: bool) -> Result<bool> {
+    let mut any = false;
     let Mm { space, caps, .. } = mm;
-    space.set_locked(caps, (start, len), on).map(|()| 0).map_err(errno)
+    for entry in space.map().within(first, end).filter(|entry| entry.is_direct()) {
+        let Some(object) = entry.object else { continue };
+        let (from, to) = (entry.start.max(first), entry.end.min(end));
+        caps.objects.wire(object, entry.object_page(from), to - from, stays)?;
+        any = true;
+    }
+    Ok(any)
+}
+
+/// May so much be locked besides? `EAGAIN`: that is too much; `EPERM`: who asks for it may lock nothing.
+fn may_lock_more((mm, limits): (&Mm, &Limits), bytes: u64, is_asked: bool) -> Result<()> {
+    let limit = limits.max_locked();
+    if limit == 0 && is_asked {
+        return Err(Errno::EPERM);
+    }
+    if limit == u64::MAX {
+        return Ok(());
+    }
+    match locked(mm, ALL) + bytes.div_ceil(PAGE) > limit / PAGE {
+        true => Err(Errno::EAGAIN),
+        false => Ok(()),
+    }
+}
+
+/// Pages that are locked, of a range that divides no entry that is: of others, all pages count.
+fn locked(mm: &Mm, (from, to): (u64, u64)) -> u64 {
+    let entries = mm.space.map().within(from, to);
+    entries.filter(|entry| entry.flags.has(Flags::LOCKED)).map(|entry| entry.pages()).sum()
 }
 
 /// May so much be locked, with what is locked elsewhere? `EPERM`: nothing may. `ENOMEM`: too much.
@@ -460,11 +582,7 @@ fn check_locked((mm, limits): (&Mm, &Limits), start: u64, len: u64) -> Result<()
         return Ok(());
     }
     let (first, end) = (start / PAGE, start.saturating_add(len).div_ceil(PAGE));
-    let locked = |from: u64, to: u64| -> u64 {
-        let entries = mm.space.map().within(from, to);
-        entries.filter(|e| e.flags.has(Flags::LOCKED)).map(|e| e.end - e.start).sum()
-    };
-    let pages = locked(0, first) + (end - first) + locked(end, u64::MAX / PAGE);
+    let pages = locked(mm, (ALL.0, first)) + (end - first) + locked(mm, (end, ALL.1));
     match limit {
         0 => Err(Errno::EPERM),
         limit if pages > limit / PAGE => Err(Errno::ENOMEM),
@@ -473,37 +591,48 @@ fn check_locked((mm, limits): (&Mm, &Limits), start: u64, len: u64) -> Result<()
 }
 
 pub fn mlock((mm, limits): Bounded, addr: u64, len: u64) -> Result<u64> {
-    set_locked((mm, limits), addr, len, true)
+    set_locked((mm, limits), addr, len, Lock::Now)
 }
 
-/// With `MLOCK_ONFAULT` nothing is touched, but all counts.
 pub fn mlock2((mm, limits): Bounded, addr: u64, len: u64, flags: u32) -> Result<u64> {
     match flags {
-        0 => set_locked((mm, limits), addr, len, true),
-        1 => check_locked((mm, limits), addr - addr % PAGE, len.saturating_add(addr % PAGE))
-            .map(|()| 0),
+        0 => set_locked((mm, limits), addr, len, Lock::Now),
+        1 => set_locked((mm, limits), addr, len, Lock::WhenTouched),
         _ => Err(Errno::EINVAL),
     }
 }
 
 pub fn munlock((mm, limits): Bounded, addr: u64, len: u64) -> Result<u64> {
-    set_locked((mm, limits), addr, len, false)
+    set_locked((mm, limits), addr, len, Lock::Not)
 }
 
-/// Nothing is ever paged out. All that is mapped counts.
+/// All pages there can be.
+const ALL: (u64, u64) = (0, u64::MAX / PAGE);
+
 pub fn mlockall((mm, limits): Bounded, flags: u32) -> Result<u64> {
     const CURRENT: u32 = 1;
-    if flags == 0 || flags & !7 != 0 || flags == 4 {
+    const FUTURE: u32 = 2;
+    const ONFAULT: u32 = 4;
+    if flags == 0 || flags & !7 != 0 || flags == ONFAULT {
         return Err(Errno::EINVAL);
     }
     let (limit, mapped) = (limits.max_locked(), mm.space.map().pages());
     match limit {
-        0 => Err(Errno::EPERM),
-        limit if flags & CURRENT != 0 && mapped > limit / PAGE => Err(Errno::ENOMEM),
-        _ => Ok(0),
+        0 => return Err(Errno::EPERM),
+        limit if flags & CURRENT != 0 && mapped > limit / PAGE => return Err(Errno::ENOMEM),
+        _ => {}
     }
+    mm.space.locks_new = flags & FUTURE != 0;
+    mm.touches_new = flags & ONFAULT == 0;
+    if flags & CURRENT == 0 {
+        return Ok(0);
+    }
+    mm.space.set_all_locked(true);
+    keep(mm, ALL, if flags & ONFAULT == 0 { Lock::Now } else { Lock::WhenTouched })
 }
 
-pub fn munlockall(_: ()) -> u64 {
-    0
+pub fn munlockall(mm: &mut Mm) -> Result<u64> {
+    mm.space.locks_new = false;
+    mm.space.set_all_locked(false);
+    keep(mm, ALL, Lock::Not)
 }

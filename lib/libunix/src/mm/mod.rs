@@ -8,9 +8,11 @@
 pub mod arena;
 pub mod backend;
 pub mod calls;
+pub mod leases;
 pub mod library;
 pub mod nodes;
 pub mod object;
+pub mod relief;
 pub mod usage;
 pub mod user;
 
@@ -36,12 +38,16 @@ const FEW_UPPERS: usize = 6;
 pub struct Mm {
     pub space: Space,
     pub caps: Caps,
+    /// Is memory that is [locked because it is new](Space::locks_new) touched at once?
+    pub touches_new: bool,
     /// Path of the program that runs.
     pub exe: String,
     /// What was counted of it last.
     pub counted: Counted,
     /// What the program was told of the machine and itself: pairs of words, the last one (0, 0).
     pub auxiliary: Vec<(u64, u64)>,
+    /// Where the program found its environment at first, and its bytes.
+    pub environ: (u64, usize),
 }
 
 impl Mm {
@@ -51,9 +57,11 @@ impl Mm {
         Mm {
             space,
             caps: Caps::new(),
+            touches_new: true,
             exe: String::new(),
             counted: Counted::NONE,
             auxiliary: Vec::new(),
+            environ: (0, 0),
         }
     }
 
@@ -63,6 +71,7 @@ impl Mm {
     ///
     /// Some of the old one's memory may still be visible.
     pub fn clear(&mut self) -> Result<(), NoMemory> {
+        self.space.locks_new = false;
         if self.caps.upper_tables() <= FEW_UPPERS {
             return self.space.clear(&mut self.caps);
         }
@@ -77,6 +86,7 @@ impl Mm {
     /// parent's knowledge but none of its memory.
     pub fn abandon(&mut self) {
         self.space.abandon();
+        self.space.locks_new = false;
         self.caps.abandon();
         self.exe = String::new();
     }
@@ -146,6 +156,7 @@ fn path_of(desc: u32) -> String {
 
 /// The text of `/proc/self/maps`, or of `smaps`.
 pub fn maps_text(mm: &mut Mm, detail: Detail) -> Result<String, Errno> {
+    leases::end_all(mm);
     let Mm { space, caps, .. } = mm;
     let name = |id: ObjectId| match caps.objects.get(id) {
         Some(object) => ObjectName {

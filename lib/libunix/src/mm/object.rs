@@ -11,8 +11,10 @@ use crate::server::{self, op, Caps};
 use abi::layout::{LIBRARY_PEEK, PAGE};
 use alloc::string::String;
 use alloc::vec::Vec;
+use captypes::invocations::StatusBits;
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Place, Rights, Status};
+use core::cell::Cell;
 use libos::ephemeral::{Area, Windows};
 use libos::morsel::MorselCap;
 use libos::ram::Ram;
@@ -21,7 +23,7 @@ use libos::Cap;
 use linuxdomain::{own, NEAR_EXTENTS};
 use tables::{Item, Numbers, Ranges, Slab};
 use unixproto::files::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, NOT_BEHIND};
-use uvm::{Extent, NoMemory, ObjectError, ObjectId, There};
+use uvm::{Extent, NoMemory, ObjectError, ObjectId, Streams, There, REGION_PAGES};
 
 /// A mapped file.
 pub struct Object {
@@ -34,6 +36,8 @@ pub struct Object {
     pub inode: u64,
     /// It survives, if it is a Morsel.
     survives: bool,
+    /// It is a file that can be sealed.
+    is_sealable: bool,
     /// Its path, if known.
     pub path: Option<String>,
     /// Stores go to the file.
@@ -66,6 +70,8 @@ struct Seen {
 
 /// Most objects that are private memory. There are not so many of all descriptions; what is more consists of pages.
 const OWN_MAX: u32 = 64;
+/// So many pages of objects that were wanted and had no memory, or had left it, say that objects have too little.
+const MANY_WANTS: u32 = 32;
 /// Numbers that no inode has, for private memory.
 const OWN_INODES: u64 = 1 << 63;
 
@@ -110,19 +116,11 @@ impl Seen {
 /// How many pages of a Morsel are mapped that are not there: as many as were mapped just before. Who goes on page by page soon
 /// gets many at a time, and who does not at most twice what it needs.
 struct Stride {
-    /// Where the next page of the object is in the table.
-    next: u64,
-    pages: u64,
+    /// By where pages of objects are in the table.
+    streams: Streams,
     /// There was no memory for several pages: only one is asked for next. Those that are there count, too, as they are copied
     /// if they are shared.
     is_narrow: bool,
-}
-
-impl Stride {
-    fn of(&mut self, at: u64) -> u64 {
-        self.pages = if at == self.next { (2 * self.pages).min(AROUND) } else { 1 };
-        self.pages
-    }
 }
 
 /// All mapped objects.
@@ -144,6 +142,10 @@ pub struct Objects {
     pub may_own: bool,
     /// Are its pages to be small, whatever else is said (`PR_SET_THP_DISABLE`)? Programs after this one and children inherit it.
     pub only_small: bool,
+    /// How often something was wanted of objects for which there was no memory, since that was looked at.
+    wants: Cell<u32>,
+    /// Is there a disk for pages, if it is known?
+    pub pages_can_leave: Option<bool>,
     /// Files that are no longer mapped: to be released by whoever has the table of files.
     pub released: Vec<(Option<u32>, u32)>,
     /// Where pages are looked at.
@@ -170,11 +172,13 @@ impl Objects {
             extents: Ranges::new(),
             near: Numbers::new(),
             far: Spread::new(L2_SLOTS),
-            stride: Stride { next: u64::MAX, pages: 1, is_narrow: false },
+            stride: Stride { streams: Streams::new(), is_narrow: false },
             zero_page: false,
             own_count: 0,
             may_own: true,
             only_small: false,
+            wants: Cell::new(0),
+            pages_can_leave: None,
             released: Vec::new(),
             pages: Pages::new(Area::new(LIBRARY_PEEK, Place::own(own::PT), own::PEEK_MAPPING)),
         }
@@ -203,6 +207,27 @@ impl Objects {
         }
     }
 
+    /// Says that a file can be sealed.
+    pub fn set_sealable(&mut self, id: ObjectId) {
+        if let Some(object) = self.get_mut(id) {
+            object.is_sealable = true;
+        }
+    }
+
+    /// A file is not mapped any more in one of the ways in which it can be stored to.
+    #[cold]
+    fn unmapped_sealable(&self, desc: u32, inode: u64) {
+        let mut last = None;
+        while let Some(id) = self.of_inode(inode, last) {
+            if self.get(id).is_some_and(|object| object.writable) {
+                return;
+            }
+            last = Some(id);
+        }
+        // What it does not know any more it need not be told.
+        let _ = server::call(op::UnmapSealable { desc });
+    }
+
     /// How much of some pages of an object is in memory, if it is known and a Morsel.
     pub fn there(&self, id: ObjectId, page: u64, pages: u64) -> There {
         let place = self.extents.seek(at(id, page));
@@ -210,7 +235,10 @@ impl Objects {
         let Some(seen) = self.extents.get(place).filter(holds) else { return There::default() };
         // What was taken away has nothing.
         let all = seen.frame.survey_pages(page, pages);
-        all.map_or_else(|_| There::default(), |all| There { pages: all.pages, large: all.large })
+        all.map_or_else(
+            |_| There::default(),
+            |all| There { pages: all.pages, large: all.large, out: all.out },
+        )
     }
 
     /// How many pages of an object from one on are like that one, and whether they are in memory.
@@ -228,6 +256,11 @@ impl Objects {
             // It has no such page.
             _ => return (1, false),
         };
+        // What has left memory is no hole, but is not there: in such a run each is asked for.
+        if seen.frame.survey_pages(page, pages.min(REGION_PAGES)).is_ok_and(|all| all.out > 0) {
+            return (1, seen.frame.survey_pages(page, 1).is_ok_and(|one| one.pages > 0));
+        }
+        let pages = pages.min(REGION_PAGES);
         let (there, hole) = match seen.frame.next_hole(page, pages) {
             Ok(Some(hole)) if hole == page => (false, seen.frame.next_page(page, pages)),
             found => (true, found),
@@ -265,13 +298,14 @@ impl Objects {
         self.released.try_reserve(self.objects.len() + 1)?;
         let (is_morsel, has_tables) = (false, false);
         let (path, size, old, next) = (None, 0, Vec::new(), first);
-        let survives = false;
+        let (survives, is_sealable) = (false, false);
         let (is_own, heir) = (false, None);
         let object = Object {
             desc,
             file,
             inode,
             survives,
+            is_sealable,
             path,
             writable,
             size,
@@ -288,14 +322,16 @@ impl Objects {
         Ok((id, true))
     }
 
-    /// Makes an object of so many zeros that is this process's alone, if there is one to be had.
+    /// Makes an object of so many zeros that is this process's alone, if there is one to be had. `relieves`: memory is short, and it is for
+    /// what is to leave it.
     #[cold]
-    pub fn add_own(&mut self, bytes: u64, large: bool) -> Option<ObjectId> {
-        if !self.may_own || self.own_count >= OWN_MAX {
+    pub fn add_own(&mut self, bytes: u64, large: bool, relieves: bool) -> Option<ObjectId> {
+        let has_room = self.has_room_for_own() || relieves && self.may_own;
+        if !has_room {
             return None;
         }
         let large = large && !self.only_small;
-        let desc = server::call(op::OwnMemory { size: bytes, large }).ok()?.desc;
+        let desc = server::call(op::OwnMemory { size: bytes, large, relieves }).ok()?.desc;
         let Ok((id, _)) = self.add(desc, None, OWN_INODES | u64::from(desc), true) else {
             close(desc);
             return None;
@@ -305,6 +341,24 @@ impl Objects {
             self.own_count += 1;
         }
         Some(id)
+    }
+
+    /// May more of them be made?
+    pub fn has_room_for_own(&self) -> bool {
+        self.may_own && self.own_count < OWN_MAX
+    }
+
+    /// Makes one larger.
+    pub fn grow_own(&mut self, id: ObjectId, bytes: u64) -> bool {
+        if !self.may_own {
+            return false;
+        }
+        let Some(object) = self.get_mut(id).filter(|object| object.is_own) else { return false };
+        if server::call(op::OwnMore { desc: object.desc, size: bytes }).is_err() {
+            return false;
+        }
+        object.size = bytes;
+        true
     }
 
     /// Makes what the child of a fork is to have instead of what is this process's alone.
@@ -381,6 +435,9 @@ impl Objects {
         self.forget_extents(nodes, id, 0);
         object.old.into_iter().for_each(|frame| self.free_slot(nodes, frame));
         self.objects.remove(id.index() as u32);
+        if object.is_sealable && object.writable {
+            self.unmapped_sealable(object.desc, object.inode);
+        }
         self.released.push((object.file, object.desc));
     }
 
@@ -493,15 +550,15 @@ impl Objects {
         if behind <= page {
             (first, behind) = (page, if block < page { hole(page) } else { page });
         }
-        let pages = self.stride.of(at(id, page));
-        behind = behind.max(page + 1).max(end.min(page + pages));
-        self.stride.next = at(id, behind);
+        let pages = self.stride.streams.begin(at(id, page), AROUND as u32);
+        behind = behind.max(page + 1).max(end.min(page + u64::from(pages)));
+        self.stride.streams.went_to(at(id, behind));
         seen.only(first, behind - first)
     }
 
-    /// There is no memory for a page of a Morsel that was to be made. [`Gone`](ObjectError::Gone): now there may be.
+    /// There is no memory for a page of a Morsel that was to be made (or `NO_PAGE`: for a table), or it has left memory. [`Gone`](ObjectError::Gone): now there may be.
     #[cold]
-    pub fn no_page(&mut self, morsel: Place) -> ObjectError {
+    pub fn no_page(&mut self, morsel: Place, page: u64) -> ObjectError {
         let mut place = self.extents.first();
         let mut found = None;
         while let Some(seen) = self.extents.get(place) {
@@ -512,7 +569,7 @@ impl Objects {
             place = self.extents.next(place);
         }
         match found {
-            Some(id) if self.ask_for_room(id) => ObjectError::Gone,
+            Some(id) if self.ask_for_room(id, page) => ObjectError::Gone,
             _ => ObjectError::NoPage,
         }
     }
@@ -524,17 +581,98 @@ impl Objects {
         let seen = self.extents.get(place).filter(|seen| seen.start <= at(id, page)).copied();
         let has_page =
             |seen: Seen| seen.frame.morsel_info().is_ok_and(|facts| page * PAGE < facts.limit);
-        seen.is_some_and(has_page) && self.ask_for_room(id)
+        seen.is_some_and(has_page) && self.ask_for_room(id, page)
     }
 
-    fn ask_for_room(&self, id: ObjectId) -> bool {
-        self.get(id).is_some_and(|object| server::call(op::MakeRoom { desc: object.desc }).is_ok())
+    /// Which of up to 64 entries of a last-level table were used since this was asked last: bit 0 is the first. It can be
+    /// looked at as a page.
+    #[cold]
+    pub fn entries_used(&mut self, table: Place, first: u32, count: u32) -> u64 {
+        const ENTRY: usize = size_of::<u64>();
+        const ACCESSED: u8 = 1 << 5;
+        let mut entries = [0; 64 * ENTRY];
+        let entries = &mut entries[..(count as usize).min(64) * ENTRY];
+        let Ok(look) = self.pages.open(table, 0, PAGE, R) else { return 0 };
+        let progress = look.memory().skip(first as usize * ENTRY).read(entries);
+        drop(look);
+        if progress.fault.is_some() {
+            return 0;
+        }
+        let used = |(n, entry): (usize, &[u8])| u64::from(entry[0] & ACCESSED != 0) << n;
+        let used = entries.chunks_exact(ENTRY).enumerate().map(used).fold(0, |all, one| all | one);
+        // If that is refused, they count as used once more.
+        let _ = table.clear_status(first, count, StatusBits::ACCESSED);
+        used
+    }
+
+    /// Copies a page into an object that is this process's alone and of which something was asked for, at a page that it does not have yet.
+    #[cold]
+    pub fn copy_page(&mut self, frame: Place, id: ObjectId, page: u64) -> Result<(), NoMemory> {
+        /// Others may be faster to take what there is room for.
+        const TRIES: u32 = 16;
+        let place = self.extents.seek(at(id, page));
+        let seen = self.extents.get(place).filter(|seen| seen.start <= at(id, page)).copied();
+        let seen = seen.filter(Seen::is_morsel).ok_or(NoMemory)?;
+        for _ in 0..TRIES {
+            let look = self.pages.open(frame, 0, PAGE, R).map_err(|_| NoMemory)?;
+            let copied = seen.frame.write_morsel(page * PAGE, look.memory().address(), PAGE);
+            drop(look);
+            match copied {
+                Ok(copied) if copied.bytes == PAGE => return Ok(()),
+                Err(Status::NoMemory) if self.ask_for_room(id, page) => {}
+                _ => break,
+            }
+        }
+        Err(NoMemory)
+    }
+
+    /// Pages of an object may leave memory.
+    #[cold]
+    pub fn page_out(&self, id: ObjectId, first: u64, pages: u64) {
+        if let Some(object) = self.get(id) {
+            // If they do not, nothing is lost.
+            let _ = server::call(op::PageOut { desc: object.desc, first, pages });
+        }
+    }
+
+    /// Pages of an object stay in memory, or may leave it again.
+    pub fn wire(&self, id: ObjectId, first: u64, pages: u64, stays: bool) -> Result<(), Errno> {
+        let Some(object) = self.get(id) else { return Ok(()) };
+        server::call(op::Wire { desc: object.desc, first, pages, stays }).map(drop)
+    }
+
+    /// Is there a disk for pages?
+    #[cold]
+    pub fn can_leave(&mut self) -> bool {
+        if self.pages_can_leave.is_none() {
+            let answer = server::call(op::Relieve { pages: 0, tries: 0 });
+            self.pages_can_leave = Some(answer != Err(Errno::ENOSYS));
+        }
+        self.pages_can_leave == Some(true)
+    }
+
+    /// Have objects too little memory, in which small memory is?
+    #[inline(always)]
+    pub fn want_much(&self) -> bool {
+        self.wants.get() >= MANY_WANTS
+    }
+
+    /// Something is done about it.
+    pub fn want_no_more(&self) {
+        self.wants.set(0);
+    }
+
+    fn ask_for_room(&self, id: ObjectId, page: u64) -> bool {
+        self.wants.set(self.wants.get().saturating_add(1));
+        let ask = |object: &Object| server::call(op::MakeRoom { desc: object.desc, page }).is_ok();
+        self.get(id).is_some_and(ask)
     }
 
     /// There is no memory for pages of a Morsel that were to be made: the next time only one is.
     #[cold]
     pub fn narrow(&mut self) {
-        (self.stride.next, self.stride.is_narrow) = (u64::MAX, true);
+        self.stride.streams.forget();
+        self.stride.is_narrow = true;
     }
 
     /// Takes an object out of its bucket.

@@ -8,7 +8,7 @@
 //!
 //! A value is read once, and what was checked of it is what is used.
 
-use super::Mm;
+use super::{leases, relief, Mm};
 use crate::errno::{Errno, Result};
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::vec::Vec;
@@ -148,8 +148,10 @@ fn go_on(
 
 /// Makes the page at `at` usable, and what follows of the range as far as that is possible.
 fn fault_in(mm: &mut Mm, memory: Memory, at: u64, how: Access) -> Result<()> {
+    leases::end_around(mm, at);
+    leases::end(mm, memory.address(), memory.len() as u64);
+    relief::fault(mm, at, how).map_err(errno)?;
     let Mm { space, caps, .. } = mm;
-    space.fault(caps, at, how).map_err(errno)?;
     let end = memory.address() + memory.len() as u64;
     let next = (at & !(PAGE - 1)) + PAGE;
     if next < end {
@@ -256,6 +258,27 @@ pub fn copy_out<T: Plain>(mm: &mut Mm, addr: u64, value: &T) -> Result<()> {
     }
 }
 
+/// Reads a value from the program, if that is possible without making anything usable.
+#[inline]
+pub fn load<T: Plain>(addr: u64) -> Option<T> {
+    let (memory, is_whole) = range(addr, size_of::<T>());
+    is_whole.then(|| memory.load().ok())?
+}
+
+/// Fills memory of the program from a window, if that is possible without making anything usable.
+#[inline]
+pub fn fill(addr: u64, from: Memory) -> Option<()> {
+    let (memory, is_whole) = range(addr, from.len());
+    (is_whole && memory.copy_from(from).fault.is_none()).then_some(())
+}
+
+/// Writes a value to the program, if that is possible without making anything usable.
+#[inline]
+pub fn store<T: Plain>(addr: u64, value: &T) -> Option<()> {
+    let (memory, is_whole) = range(addr, size_of::<T>());
+    is_whole.then(|| memory.store(value).ok())?
+}
+
 /// Replaces the word at `addr`, a multiple of four, by `new` if it is `old`. Returns what it was.
 pub fn compare_exchange(mm: &mut Mm, addr: u64, old: u32, new: u32) -> Result<u32> {
     let mut before = old;
@@ -343,6 +366,8 @@ fn resident(mm: &mut Mm, addr: u64, len: usize, access: Access) -> Result<usize>
 #[cold]
 #[inline(never)]
 fn make_resident(mm: &mut Mm, addr: u64, len: usize, access: Access) -> Result<usize> {
+    leases::end_around(mm, addr);
+    leases::end(mm, addr, len as u64);
     let Mm { space, caps, .. } = mm;
     space.make_resident(caps, addr, len as u64, access).map(|done| done as usize).map_err(errno)
 }

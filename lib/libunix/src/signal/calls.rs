@@ -4,12 +4,13 @@ pub use super::frame::rt_sigreturn;
 
 use super::actions::{Action, KNOWN_FLAGS};
 use super::deliver::Info;
-use super::{dequeue, mask, Signals, UNBLOCKABLE};
-use crate::errno::{Errno, Result};
+use super::{dequeue, mask, Own, Signals, UNBLOCKABLE};
+use crate::errno::{to_rax, Errno, Result};
 use crate::mm::{user, Mm};
 use crate::process::Task;
 use crate::server::{self, header, main_header, op, restart_no_handler};
-use crate::thread::{lock, Me};
+use crate::sys::unlocked;
+use crate::thread::lock;
 use abi::Regs;
 use core::sync::atomic::Ordering;
 use linuxabi::sigframe::Stack;
@@ -60,20 +61,12 @@ pub fn rt_sigaction(
 }
 
 pub fn rt_sigprocmask(task: &mut Task, how: u32, new: u64, old: u64, size: u64) -> Result<u64> {
-    const BLOCK: u32 = 0;
-    const UNBLOCK: u32 = 1;
-    const SET: u32 = 2;
     check_size(size)?;
     let before = task.me.signals.blocked;
     if new != 0 {
         let set: u64 = user::copy_in(&mut task.mm, new)?;
-        task.me.signals.set_blocked(match how {
-            BLOCK => before | set,
-            UNBLOCK => before & !set,
-            SET => set,
-            _ => return Err(Errno::EINVAL),
-        });
-        retarget(&task.me, before);
+        task.me.signals.set_blocked(changed(before, how, set)?);
+        retarget(&task.me.signals, before);
     }
     if old != 0 {
         user::copy_out(&mut task.mm, old, &before)?;
@@ -81,9 +74,45 @@ pub fn rt_sigprocmask(task: &mut Task, how: u32, new: u64, old: u64, size: u64) 
     Ok(0)
 }
 
+/// What `how` and a set make of a mask.
+fn changed(before: u64, how: u32, set: u64) -> Result<u64> {
+    const BLOCK: u32 = 0;
+    const UNBLOCK: u32 = 1;
+    const SET: u32 = 2;
+    match how {
+        BLOCK => Ok(before | set),
+        UNBLOCK => Ok(before & !set),
+        SET => Ok(set),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// The same without the lock.
+pub fn own_sigprocmask(own: &mut Own, regs: &Regs) -> Option<u64> {
+    let (how, new, old) = (regs.rdi as u32, regs.rsi, regs.rdx);
+    if let Err(error) = check_size(regs.r10) {
+        return Some(to_rax(Err(error)));
+    }
+    let before = own.blocked;
+    let mut after = None;
+    if new != 0 {
+        match changed(before, how, user::load(new)?) {
+            Ok(mask) => after = Some(mask),
+            Err(error) => return Some(to_rax(Err(error))),
+        }
+    }
+    // Before anything is changed that could not be done again.
+    unlocked::put(old, || before)?;
+    if let Some(mask) = after {
+        own.set_blocked(mask);
+        retarget(own, before);
+    }
+    Some(0)
+}
+
 /// Signals of the process that this thread was to take, and now blocks, are for another one.
-fn retarget(me: &Me, before: u64) {
-    let newly = me.signals.blocked & !before;
+fn retarget(own: &Own, before: u64) {
+    let newly = own.blocked & !before;
     if lock::is_shared() && main_header().pending.set() & newly != 0 {
         // Without an answer the process has ended.
         let _ = server::call(op::Retarget {});
@@ -97,6 +126,14 @@ pub fn rt_sigpending(task: &mut Task, out: u64, size: u64) -> Result<u64> {
     let pending = super::pending() & task.me.signals.blocked;
     user::bytes_out(&mut task.mm, out, &pending.to_le_bytes()[..size as usize])?;
     Ok(0)
+}
+
+/// The same without the lock.
+pub fn own_sigpending(own: &mut Own, regs: &Regs) -> Option<u64> {
+    if regs.rsi != SET_BYTES {
+        return None;
+    }
+    user::store(regs.rdi, &(super::pending() & own.blocked)).map(|()| 0)
 }
 
 pub fn rt_sigsuspend(task: &mut Task, set: u64, size: u64) -> Result<u64> {
@@ -171,4 +208,23 @@ pub fn sigaltstack(task: &mut Task, regs: &mut Regs) -> Result<u64> {
         user::copy_out(&mut task.mm, old, &[told.sp, told.flags as u64, told.size])?;
     }
     Ok(0)
+}
+
+/// The same without the lock.
+pub fn own_sigaltstack(own: &mut Own, regs: &Regs) -> Option<u64> {
+    let (new, old) = (regs.rdi, regs.rsi);
+    let told = own.stack.told(regs.rsp);
+    let mut stack = own.stack;
+    if new != 0 {
+        let [sp, flags, size]: [u64; 3] = user::load(new)?;
+        let wanted = Stack { sp, flags: flags as u32, padding: 0, size };
+        match stack.changed(&wanted, regs.rsp) {
+            Ok(changed) => stack = changed,
+            Err(error) => return Some(to_rax(Err(error))),
+        }
+    }
+    // Before anything is changed that could not be done again.
+    unlocked::put(old, || [told.sp, told.flags as u64, told.size])?;
+    own.stack = stack;
+    Some(0)
 }

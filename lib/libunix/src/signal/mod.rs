@@ -92,6 +92,11 @@ impl Signals {
         Signals { actions: [Action::DEFAULT; 64], ignored: 0, caught: 0, touched: 0 }
     }
 
+    /// Those are ignored that the program before has ignored, of which nothing else is known.
+    pub fn inherit(&mut self, ignored: u64) {
+        (self.ignored, self.touched) = (ignored, ignored);
+    }
+
     /// execve: caught signals become default.
     pub fn exec(&mut self) {
         let mut left = core::mem::take(&mut self.touched);
@@ -126,6 +131,12 @@ impl Own {
     pub fn of_new_thread(&self) -> Self {
         let blocked = self.saved.unwrap_or(self.blocked);
         Own { blocked, vectors: self.vectors, ..Own::new() }
+    }
+
+    /// The signals that the program before has blocked.
+    pub fn inherit(&mut self, blocked: u64) {
+        self.blocked = blocked & !(bit(SIGKILL) | bit(SIGSTOP));
+        header().blocked.store(self.blocked, core::sync::atomic::Ordering::Relaxed);
     }
 
     /// execve: the alternate stack is gone, vector registers are as at the start of a program.
@@ -201,10 +212,15 @@ pub fn is_interrupted(me: &Me) -> bool {
 /// Is there anything for [`settle()`] to do?
 #[inline(always)]
 pub fn needs_attention(me: &Me, regs: &Regs) -> bool {
+    is_wanted(&me.signals) || restart_wish(me, regs).is_some()
+}
+
+/// The same after a call that is never repeated.
+#[inline(always)]
+pub fn is_wanted(signals: &Own) -> bool {
     let own = header();
-    let waiting = (main_header().pending.set() | own.own.set()) & !me.signals.blocked;
-    let wanted = waiting != 0 || me.signals.attention || trace::has_work(own);
-    wanted || restart_wish(me, regs).is_some()
+    let waiting = (main_header().pending.set() | own.own.set()) & !signals.blocked;
+    waiting != 0 || signals.attention || trace::has_work(own)
 }
 
 /// Does the system call want to be repeated, and how?

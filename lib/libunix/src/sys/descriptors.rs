@@ -76,6 +76,8 @@ pub fn fcntl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
         F_OFD_SETLKW => locks::set(io, fd, arg, lock::DESCRIPTION | lock::WAIT),
         raw::F_GETOWN | raw::F_GETSIG => Ok(0),
         raw::F_SETOWN | raw::F_SETSIG => Ok(0),
+        F_ADD_SEALS => seal(io, fd, Some(arg as u32)).map(|_| 0),
+        F_GET_SEALS => seal(io, fd, None),
         F_GETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes(0)),
         // The least that there is.
         F_SETPIPE_SZ if (arg as i32) < 0 => Err(Errno::EINVAL),
@@ -84,6 +86,21 @@ pub fn fcntl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
     }
 }
 
+/// Adds seals to a file, and answers those that it has.
+fn seal(io: &Io, fd: i32, more: Option<u32>) -> Result<u64> {
+    let file = io.fds.get(fd)?;
+    let (seals, add) = (more.unwrap_or(0), more.is_some());
+    if add && !file.writable() {
+        return Err(Errno::EPERM);
+    }
+    let desc = file.description(Errno::EINVAL)?;
+    let sealed = server::call(op::Seal { desc, seals, add });
+    // Directories have none either.
+    Ok(sealed.map_err(|error| if error == Errno::EISDIR { Errno::EINVAL } else { error })?.count)
+}
+
+const F_ADD_SEALS: u32 = 1033;
+const F_GET_SEALS: u32 = 1034;
 const F_OFD_GETLK: u32 = 36;
 const F_OFD_SETLK: u32 = 37;
 const F_OFD_SETLKW: u32 = 38;

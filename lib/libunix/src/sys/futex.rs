@@ -9,11 +9,13 @@
 
 use super::pi;
 use super::time::{monotonic, realtime};
-use crate::errno::{Errno, Result};
+use crate::errno::{to_rax, Errno, Result};
 use crate::mm::{user, Mm};
 use crate::process::Task;
 use crate::server::{self, op, restart, restart_no_handler};
-use crate::thread::park::{self, Kind};
+use crate::signal::Own;
+use crate::thread::park::{self, Arrival, Kind};
+use abi::Regs;
 use linuxabi::time::{from_timespec, TIME_BYTES};
 use unixproto::files::FOREVER;
 use uvm::{Flags, PAGE};
@@ -119,7 +121,31 @@ pub fn futex(
     }
 }
 
-fn check(addr: u64) -> Result<()> {
+/// What needs no lock: to wake where nobody waits, and to find that there is nothing to wait for.
+pub fn own_futex(_: &mut Own, regs: &Regs) -> Option<u64> {
+    let (addr, operation, fourth) = (regs.rdi, regs.rsi as u32, regs.r10);
+    if operation & PRIVATE == 0 || check(addr).is_err() {
+        return None;
+    }
+    match operation & !PRIVATE {
+        WAKE if park::is_deserted(addr) => Some(0),
+        WAIT | WAIT_BITSET if fourth != 0 => {
+            // An error in it comes first.
+            from_timespec(&user::load::<[u8; TIME_BYTES]>(fourth)?).ok()?;
+            is_changed(addr, regs)
+        }
+        WAIT | WAIT_BITSET => is_changed(addr, regs),
+        _ => None,
+    }
+}
+
+fn is_changed(addr: u64, regs: &Regs) -> Option<u64> {
+    let has_bits = regs.rsi as u32 & !PRIVATE == WAIT || regs.r9 as u32 != 0;
+    let changed = has_bits && user::load::<u32>(addr)? != regs.rdx as u32;
+    changed.then_some(to_rax(Err(Errno::EAGAIN)))
+}
+
+pub fn check(addr: u64) -> Result<()> {
     match addr {
         _ if addr & 3 != 0 => Err(Errno::EINVAL),
         _ if addr >= abi::layout::USER_END => Err(Errno::EFAULT),
@@ -145,13 +171,15 @@ fn deadline_of(mm: &mut Mm, command: u32, real: bool, addr: u64) -> Result<u64> 
     })
 }
 
-fn wait(
+pub fn wait(
     task: &mut Task,
     (addr, private): (u64, bool),
     value: u32,
     bits: u32,
     deadline: Option<u64>,
 ) -> Result<u64> {
+    // Who changes the futex from now on finds somebody there.
+    let _arrival = Arrival::at(addr);
     let place = place(&task.mm, addr, private);
     let waited = loop {
         let seen = count(place)?;
@@ -215,7 +243,7 @@ pub fn wake_at(task: &mut Task, addr: u64, count: u32) {
     }
 }
 
-fn requeue(
+pub fn requeue(
     task: &mut Task,
     addrs: [u64; 2],
     private: bool,
@@ -225,6 +253,8 @@ fn requeue(
     if (wakes as i32) < 0 || (moves as i32) < 0 {
         return Err(Errno::EINVAL);
     }
+    // Who wakes at the second one from now on finds those that are moved there.
+    let _arrival = Arrival::at(addrs[1]);
     if let Some(value) = compared {
         if user::copy_in::<u32>(&mut task.mm, addrs[0])? != value {
             return Err(Errno::EAGAIN);

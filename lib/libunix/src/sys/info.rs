@@ -1,14 +1,42 @@
 //! What the system says of itself, and calls that change nothing.
 
 use crate::errno::{Errno, Result};
+use crate::fd::Fds;
 use crate::mm::{user, Mm};
 use crate::server::{self, op};
 use linuxabi::bytes::Bytes;
 use linuxabi::uname::utsname;
 
 pub fn uname(mm: &mut Mm, out: u64) -> Result<u64> {
-    user::bytes_out(mm, out, &utsname(b"tessera"))?;
+    const NAMES: usize = 2 * 65;
+    let mut names = [0; NAMES];
+    let bytes = server::call(op::HostNames {})?.count as usize;
+    let names = &mut names[..bytes.min(NAMES)];
+    server::take(names);
+    let mut both = names.split(|&byte| byte == 0);
+    let mut next = || both.next().unwrap_or_default();
+    user::bytes_out(mm, out, &utsname(next(), next()))?;
     Ok(0)
+}
+
+/// `sethostname` and `setdomainname`.
+fn set_name(mm: &mut Mm, addr: u64, bytes: i32, domain: bool) -> Result<u64> {
+    const MOST: usize = 64;
+    // Who may set none is told so first.
+    let bytes = usize::try_from(bytes).unwrap_or(MOST + 1).min(MOST + 1);
+    let mut name = [0; MOST + 1];
+    if bytes <= MOST {
+        user::bytes_in(mm, addr, &mut name[..bytes])?;
+    }
+    server::call_a(op::SetHostName { domain }, &name[..bytes]).map(|()| 0)
+}
+
+pub fn sethostname(mm: &mut Mm, addr: u64, bytes: i32) -> Result<u64> {
+    set_name(mm, addr, bytes, false)
+}
+
+pub fn setdomainname(mm: &mut Mm, addr: u64, bytes: i32) -> Result<u64> {
+    set_name(mm, addr, bytes, true)
 }
 
 /// Bytes of `struct sysinfo`.
@@ -46,12 +74,20 @@ pub fn not_permitted(_: ()) -> Result<u64> {
     Err(Errno::EPERM)
 }
 
-/// Leaving namespaces: there is one of each kind, so only leaving none works.
+/// `unshare`: name spaces of its own.
 pub fn unshare(_: (), flags: u32) -> Result<u64> {
-    match flags {
-        0 => Ok(0),
-        _ => Err(Errno::EPERM),
-    }
+    server::call(op::Unshare { flags }).map(|()| 0)
+}
+
+/// `setns`: name spaces of others.
+pub fn setns(fds: &mut Fds, fd: i32, kinds: u32) -> Result<u64> {
+    let desc = fds.get(fd)?.description(Errno::EINVAL)?;
+    server::call(op::EnterSpace { desc, kinds }).map(|()| 0)
+}
+
+/// Numbers of calls that Linux has no more, or never had.
+pub fn never(_: ()) -> Result<u64> {
+    Err(Errno::ENOSYS)
 }
 
 /// Optional parts of a kernel that this one is configured without: programs expect this answer

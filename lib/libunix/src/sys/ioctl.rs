@@ -1,13 +1,14 @@
 //! `ioctl`.
 
 use super::descriptors;
-use crate::errno::Result;
-use crate::fd::kinds::with_kind;
+use crate::errno::{Errno, Result};
+use crate::fd::kinds::{with_kind, AnyFile};
 use crate::fd::ops::{FileOps, Handle};
 use crate::mm::user;
 use crate::process::Io;
 
 const FIONBIO: u32 = 0x5421;
+const FIOASYNC: u32 = 0x5452;
 const FIONCLEX: u32 = 0x5450;
 const FIOCLEX: u32 = 0x5451;
 
@@ -19,6 +20,15 @@ pub fn ioctl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
         FIONBIO => {
             let on = user::copy_in::<i32>(&mut io.mm, arg)? != 0;
             return descriptors::set_nonblocking(&mut io.fds, fd, on);
+        }
+        // As `O_ASYNC`, which files of these kinds can have: nobody is told by signals.
+        FIOASYNC => {
+            let can = matches!(
+                file.kind,
+                AnyFile::Socket(_) | AnyFile::Pipe(_) | AnyFile::Terminal(_) | AnyFile::Notices(_)
+            );
+            user::copy_in::<i32>(&mut io.mm, arg)?;
+            return if can { Ok(0) } else { Err(Errno::ENOTTY) };
         }
         _ => {}
     }

@@ -28,6 +28,8 @@ const NOFILE: usize = 7;
 const MEMLOCK: usize = 8;
 /// `RLIMIT_AS`.
 const AS: usize = 9;
+/// `RLIMIT_MSGQUEUE`.
+const MSGQUEUE: usize = 12;
 /// The limit on descriptors cannot be raised beyond this.
 const MAX_FILES: u64 = 4096;
 
@@ -41,6 +43,19 @@ impl Limits {
     /// Of the first process.
     pub const fn new() -> Limits {
         Limits { all: INITIAL }
+    }
+
+    /// Takes over those that the header shows, of a program before that may have said anything. `secure`: what is beyond the
+    /// usual stack does not count.
+    pub fn inherit(&mut self, secure: bool) {
+        for (shown, limit) in main_header().limits.iter().zip(&mut self.all) {
+            let [soft, hard] = shown.each_ref().map(|word| word.load(Ordering::Relaxed));
+            (limit.soft, limit.hard) = (soft.min(hard), hard);
+        }
+        self.all[NOFILE].hard = self.all[NOFILE].hard.min(MAX_FILES);
+        if secure {
+            self.all[STACK].soft = self.all[STACK].soft.min(INITIAL[STACK].soft);
+        }
     }
 
     /// Shows them in `/proc`.
@@ -78,6 +93,11 @@ impl Limits {
         }
     }
 
+    /// Bytes that the message queues of the user may need.
+    pub fn max_messages(&self) -> u64 {
+        self.all[MSGQUEUE].soft
+    }
+
     /// Bytes of address space.
     pub fn max_address_space(&self) -> u64 {
         self.all[AS].soft
@@ -96,7 +116,7 @@ const INITIAL: [Limit; LIMITS] = {
     limits[NOFILE] = Limit { soft: 1024, hard: MAX_FILES };
     limits[MEMLOCK] = Limit { soft: 8 << 20, hard: 8 << 20 };
     limits[11] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_SIGPENDING
-    limits[12] = Limit { soft: 819_200, hard: 819_200 }; // RLIMIT_MSGQUEUE
+    limits[MSGQUEUE] = Limit { soft: 819_200, hard: 819_200 };
     limits[13] = Limit { soft: 0, hard: 0 }; // RLIMIT_NICE
     limits[14] = Limit { soft: 0, hard: 0 }; // RLIMIT_RTPRIO
     limits

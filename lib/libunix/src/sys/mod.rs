@@ -1,13 +1,17 @@
 //! System calls: the table, and everything in it that is not memory, fork, exec or signals.
 
+pub mod aio;
 mod attributes;
 mod descriptors;
 pub mod futex;
+mod futex2;
 mod info;
 mod ioctl;
 pub mod limits;
 mod locks;
 pub mod mask;
+mod messages;
+mod mounts;
 mod moves;
 mod names;
 mod paths;
@@ -27,6 +31,7 @@ mod table;
 mod thread;
 pub mod time;
 mod timers;
+pub mod unlocked;
 mod xattrs;
 
 use crate::errno::{self, Errno};
@@ -37,26 +42,43 @@ use abi::Regs;
 /// What the calls of this module remember that concerns no other.
 #[derive(Clone)]
 pub struct State {
-    /// Answer of `getpriority`.
-    nice: i32,
-    /// Policy of scheduling, as it is told.
-    policy: u32,
+    /// Asynchronous input and output.
+    aio: aio::Contexts,
     /// Execution domain.
     personality: u32,
     /// `PR_SET_PDEATHSIG`.
     pub parent_death_signal: u32,
+    /// `PR_SET_TIMERSLACK`, and what 0 sets it to. Timers are as exact as they can be, whatever it is.
+    pub slack: [u64; 2],
     /// Shared memory.
     pub attached: segments::Attached,
 }
 
 impl State {
+    /// Of a child.
+    pub fn child(&mut self) {
+        self.slack[1] = self.slack[0];
+        self.aio = aio::Contexts::new();
+    }
+
+    /// What a program is left, and for one that runs as somebody else, what that may keep of it.
+    pub fn left(&self) -> u32 {
+        self.personality
+    }
+
+    /// Takes that over. What would make the memory of a privileged program predictable does not count.
+    pub fn inherit(&mut self, personality: u32, secure: bool) {
+        const CLEARED: u32 = 0x0040_0000 | 0x0020_0000 | 0x0010_0000 | 0x0004_0000;
+        self.personality = if secure { personality & !CLEARED } else { personality };
+    }
+
     /// Of a new process.
     pub const fn new() -> State {
         State {
-            nice: 0,
-            policy: 0,
+            aio: aio::Contexts::new(),
             personality: 0,
             parent_death_signal: 0,
+            slack: [50_000; 2],
             attached: segments::Attached::new(),
         }
     }

@@ -24,6 +24,7 @@ const OPEN_FLAGS: u32 = abi::O_ACCMODE
     | abi::O_CLOEXEC
     | abi::O_PATH
     | abi::O_DIRECT
+    | abi::O_NOATIME
     | abi::O_TMPFILE;
 
 /// The mode of what the process makes.
@@ -32,13 +33,27 @@ pub fn masked(mode: u32) -> u32 {
 }
 
 pub fn openat(io: &mut Io, dirfd: i32, name: u64, flags: u32, mode: u32) -> Result<u64> {
-    let flags = flags & OPEN_FLAGS;
-    let path = path(&mut io.files(), dirfd, name)?;
+    open_resolved(io, dirfd, name, (flags & OPEN_FLAGS, mode), 0)
+}
+
+fn open_resolved(
+    io: &mut Io,
+    dirfd: i32,
+    name: u64,
+    (flags, mode): (u32, u32),
+    resolve: u32,
+) -> Result<u64> {
+    let mut path = path(&mut io.files(), dirfd, name)?;
+    if resolve & abi::RESOLVE_IN_ROOT != 0 {
+        // Absolute paths begin there, too.
+        path.dir = paths::directory(&io.fds, dirfd)?;
+    }
     io.fds.check_room(0, io.limits.max_files())?;
-    if let Some(text) = own_text::named(io, &path.text, flags) {
+    if let Some(text) = own_text::named(io, &path.text, flags).filter(|_| resolve == 0) {
         return own_text::open(io, text, flags);
     }
-    let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra: 0 };
+    let extra = resolve << abi::RESOLVE_SHIFT;
+    let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra };
     // A fifo may wait for its other end.
     let a = server::put_a(&path.text);
     let opened = server::wait_filled(io, request, a).map_err(restart)?;
@@ -57,19 +72,61 @@ pub fn creat(io: &mut Io, name: u64, mode: u32) -> Result<u64> {
     openat(io, AT_FDCWD, name, abi::O_CREAT | abi::O_WRONLY | abi::O_TRUNC, mode)
 }
 
-/// `openat2` without resolve flags.
+/// Bytes of `struct open_how`.
+const HOW_BYTES: u64 = 24;
+/// `RESOLVE_*` that there are.
+const RESOLVE: u64 = (abi::RESOLVE_NO_XDEV
+    | abi::RESOLVE_NO_MAGICLINKS
+    | abi::RESOLVE_NO_SYMLINKS
+    | abi::RESOLVE_BENEATH
+    | abi::RESOLVE_IN_ROOT
+    | abi::RESOLVE_CACHED) as u64;
+
 pub fn openat2(io: &mut Io, dirfd: i32, name: u64, how: u64, size: u64) -> Result<u64> {
-    const HOW_BYTES: u64 = 24;
+    const PAGE: u64 = 4096;
     if size < HOW_BYTES {
         return Err(Errno::EINVAL);
     }
+    if size > PAGE {
+        return Err(Errno::E2BIG);
+    }
     let mut raw = [0; HOW_BYTES as usize];
     user::bytes_in(&mut io.mm, how, &mut raw)?;
+    for at in HOW_BYTES..size {
+        // What a newer kernel may know.
+        if user::copy_in::<u8>(&mut io.mm, how + at)? != 0 {
+            return Err(Errno::E2BIG);
+        }
+    }
     let (flags, mode, resolve) = (get_u64(&raw, 0), get_u64(&raw, 8), get_u64(&raw, 16));
-    if flags >> 32 != 0 || mode & !0o7777 != 0 || resolve != 0 {
+    check_how(flags, mode, resolve)?;
+    open_resolved(io, dirfd, name, (flags as u32 & OPEN_FLAGS, mode as u32), resolve as u32)
+}
+
+/// What `openat` does not mind is an error of `openat2`.
+fn check_how(flags: u64, mode: u64, resolve: u64) -> Result<()> {
+    /// `O_LARGEFILE`, `FASYNC`, `O_DSYNC`, `O_SYNC`: known, and nothing here.
+    const IGNORED: u64 = 0o100_000 | 0o20_000 | 0o10_000 | 0o4_010_000;
+    let has = |bits: u32| flags & u64::from(bits) != 0;
+    let unknown = flags & !(u64::from(OPEN_FLAGS) | IGNORED) != 0 || resolve & !RESOLVE != 0;
+    let both = u64::from(abi::RESOLVE_BENEATH | abi::RESOLVE_IN_ROOT);
+    let makes = has(abi::O_CREAT) || flags & u64::from(abi::O_TMPFILE) == u64::from(abi::O_TMPFILE);
+    let path_alone = u64::from(abi::O_DIRECTORY | abi::O_NOFOLLOW | abi::O_PATH | abi::O_CLOEXEC);
+    let bad = unknown
+        || resolve & both == both
+        || mode & !0o7777 != 0
+        || mode != 0 && !makes
+        || has(abi::O_PATH) && flags & !path_alone != 0
+        || has(abi::O_CREAT) && has(abi::O_DIRECTORY);
+    if bad {
         return Err(Errno::EINVAL);
     }
-    openat(io, dirfd, name, flags as u32, mode as u32)
+    let changes = has(abi::O_TRUNC | abi::O_CREAT)
+        || flags & u64::from(abi::O_TMPFILE) == u64::from(abi::O_TMPFILE);
+    match resolve & u64::from(abi::RESOLVE_CACHED) != 0 && changes {
+        true => Err(Errno::EAGAIN),
+        false => Ok(()),
+    }
 }
 
 pub fn mkdirat(mut files: Files, dirfd: i32, name: u64, mode: u32) -> Result<u64> {
@@ -219,13 +276,16 @@ pub fn memfd_create(io: &mut Io, name: u64, flags: u32) -> Result<u64> {
     const CLOEXEC: u32 = 1;
     const ALLOW_SEALING: u32 = 2;
     const HUGETLB: u32 = 4;
+    const NOEXEC_SEAL: u32 = 8;
+    const EXEC: u32 = 0x10;
     /// Logarithms of the sizes that Linux has on this processor, and 0 for the usual one.
     const SIZES: [u32; 3] = [0, 21, 30];
     const NAME_MAX: usize = 250;
     let size = flags >> 26;
     let large = flags & HUGETLB != 0;
-    let known = CLOEXEC | ALLOW_SEALING | if large { HUGETLB | 63 << 26 } else { 0 };
-    if flags & !known != 0 {
+    let known =
+        CLOEXEC | ALLOW_SEALING | NOEXEC_SEAL | EXEC | if large { HUGETLB | 63 << 26 } else { 0 };
+    if flags & !known != 0 || flags & (NOEXEC_SEAL | EXEC) == NOEXEC_SEAL | EXEC {
         return Err(Errno::EINVAL);
     }
     let name = user::cstr(&mut io.mm, name, NAME_MAX, Errno::EINVAL)?;
@@ -233,6 +293,8 @@ pub fn memfd_create(io: &mut Io, name: u64, flags: u32) -> Result<u64> {
     if large && !SIZES.contains(&size) {
         return Err(Errno::ENODEV);
     }
-    let opened = server::call_a(op::MemFile { size: 0, large }, &name)?;
+    let executable = flags & NOEXEC_SEAL == 0;
+    let sealable = flags & ALLOW_SEALING != 0 || !executable;
+    let opened = server::call_a(op::MemFd { large, sealable, executable }, &name)?;
     Ok(fd::install(io, File::opened(opened, abi::O_RDWR), flags & CLOEXEC != 0)? as u64)
 }

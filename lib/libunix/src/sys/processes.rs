@@ -9,11 +9,13 @@ use crate::server::{self, header, op, restart};
 use crate::thread::{end, lock};
 use crate::{trace, vfork};
 use abi::Regs;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
-use credentials::{CapSet, Capability};
+use credentials::{CapSet, Capability, Groups};
 use linuxabi::bytes::Bytes;
 use unixproto::files::{KEEP_ID, WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED};
 use unixproto::ops::Waited;
+use unixproto::session::DATA_BYTES;
 use unixproto::signals::{self, SI_TKILL, SI_USER};
 use unixproto::trace::TRAPPED;
 
@@ -40,9 +42,9 @@ pub fn getpgrp(_: ()) -> u64 {
 }
 
 /// Indices in the header's ids.
-const RUID: usize = 0;
+pub const RUID: usize = 0;
 const EUID: usize = 1;
-const RGID: usize = 3;
+pub const RGID: usize = 3;
 const EGID: usize = 4;
 
 pub fn getuid(_: ()) -> u64 {
@@ -125,6 +127,14 @@ pub fn getresgid(mm: &mut Mm, real: u64, effective: u64, saved: u64) -> Result<u
     put_triple(mm, RGID, [real, effective, saved])
 }
 
+/// The same without the lock.
+pub fn own_ids(regs: &Regs, first: usize) -> Option<u64> {
+    for (addr, id) in [regs.rdi, regs.rsi, regs.rdx].into_iter().zip(triple(first)) {
+        user::store(addr, &id)?;
+    }
+    Some(0)
+}
+
 fn put_triple(mm: &mut Mm, first: usize, addrs: [u64; 3]) -> Result<u64> {
     for (addr, id) in addrs.into_iter().zip(triple(first)) {
         user::copy_out(mm, addr, &id)?;
@@ -140,20 +150,54 @@ pub fn setfsgid(_: (), id: u32) -> Result<u64> {
     Ok(server::call(op::SetFileId { groups: true, id })?.count)
 }
 
-/// There are no supplementary groups.
-pub fn getgroups(_: (), size: i32) -> Result<u64> {
-    if size < 0 {
-        Err(Errno::EINVAL)
-    } else {
-        Ok(0)
+pub fn getgroups(mm: &mut Mm, size: i32, list: u64) -> Result<u64> {
+    let size = usize::try_from(size).map_err(|_| Errno::EINVAL)?;
+    let all = server::call(op::GetGroups { from: 0 })?.count as usize;
+    if size == 0 {
+        return Ok(all as u64);
     }
+    if all > size {
+        return Err(Errno::EINVAL);
+    }
+    let mut from = 0;
+    while from < all {
+        if from > 0 {
+            server::call(op::GetGroups { from: from as u32 })?;
+        }
+        let part = (all - from).min(GROUPS_AT_ONCE);
+        user::bytes_out(mm, list.wrapping_add(4 * from as u64), &server::taken(4 * part)?)?;
+        from += part;
+    }
+    Ok(all as u64)
 }
 
-pub fn setgroups(_: (), size: i32) -> Result<u64> {
-    match size {
-        _ if !has(Capability::Setgid) => Err(Errno::EPERM),
-        0..=65536 => Ok(0),
-        _ => Err(Errno::EINVAL),
+/// Groups that fit into the data area.
+const GROUPS_AT_ONCE: usize = DATA_BYTES / 4;
+
+pub fn setgroups(mm: &mut Mm, size: i32, list: u64) -> Result<u64> {
+    if !has(Capability::Setgid) {
+        return Err(Errno::EPERM);
+    }
+    let count = u32::try_from(size).map_err(|_| Errno::EINVAL)?;
+    if count as usize > Groups::MOST {
+        return Err(Errno::EINVAL);
+    }
+    let mut ids = Vec::new();
+    ids.try_reserve_exact(4 * count as usize).map_err(|_| Errno::ENOMEM)?;
+    ids.resize(4 * count as usize, 0);
+    user::bytes_in(mm, list, &mut ids)?;
+    if ids.as_chunks::<4>().0.contains(&KEEP_ID.to_le_bytes()) {
+        return Err(Errno::EINVAL);
+    }
+    let mut from = 0;
+    loop {
+        let part = &ids[4 * from as usize..];
+        let part = &part[..part.len().min(4 * GROUPS_AT_ONCE)];
+        server::call_a(op::SetGroups { count, from }, part)?;
+        from += part.len() as u32 / 4;
+        if from == count {
+            return Ok(0);
+        }
     }
 }
 

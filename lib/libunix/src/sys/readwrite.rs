@@ -4,7 +4,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::{FileOps, Handle};
-use crate::fd::{transfer, Fds};
+use crate::fd::{glance, transfer, Fds};
 use crate::mm::{user, Mm};
 use crate::process::{Files, Io};
 use crate::server;
@@ -130,6 +130,7 @@ pub fn lseek(fds: &mut Fds, fd: i32, offset: i64, whence: u32) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     with_kind!(&file.kind, kind => {
+        glance::note(kind, fd, index, file.readable());
         let kind = kind.handle();
         kind.seek(fds, handle, offset, whence)
     })
@@ -174,8 +175,19 @@ pub fn fsync(fds: &mut Fds, fd: i32) -> Result<u64> {
     with_kind!(&file.kind, kind => kind.sync(0, u64::MAX))
 }
 
-pub fn sync_file_range(fds: &mut Fds, fd: i32) -> Result<u64> {
-    fsync(fds, fd)
+pub fn sync_file_range(fds: &mut Fds, fd: i32, offset: i64, bytes: i64, flags: u32) -> Result<u64> {
+    const FLAGS: u32 = 7;
+    let file = fds.get_open(fd)?;
+    let end = offset.checked_add(bytes);
+    if flags & !FLAGS != 0 || offset < 0 || bytes < 0 || end.is_none() {
+        return Err(Errno::EINVAL);
+    }
+    // All behind it, if no length is named.
+    let bytes = if bytes == 0 { u64::MAX } else { bytes as u64 };
+    match with_kind!(&file.kind, kind => kind.sync(offset as u64, bytes)) {
+        Err(Errno::EINVAL) => Err(Errno::ESPIPE),
+        done => done,
+    }
 }
 
 pub fn fadvise64(fds: &mut Fds, fd: i32, _offset: i64, len: i64, advice: u32) -> Result<u64> {
@@ -195,5 +207,7 @@ pub fn readahead(fds: &mut Fds, fd: i32) -> Result<u64> {
 }
 
 pub fn sync(_: ()) -> u64 {
+    // It tells of no errors.
+    let _ = server::call(server::op::SyncDisks {});
     0
 }

@@ -26,7 +26,7 @@ pub fn get_robust_list(task: &mut Task, tid: i32, head: u64, len: u64) -> Result
     let list = match tid {
         0 => task.me.robust_list,
         tid if tid as u32 == task.me.tid => task.me.robust_list,
-        tid => task.threads.by_tid(tid as u32).ok_or(Errno::ESRCH)?.robust_list,
+        tid => *task.threads.by_tid(tid as u32).ok_or(Errno::ESRCH)?.robust_list,
     };
     user::copy_out(&mut task.mm, len, &HEAD_BYTES)?;
     user::copy_out(&mut task.mm, head, &list)?;

@@ -1,16 +1,20 @@
-//! The scheduler's interface. There is one policy, and every process has the same weight.
+//! The scheduler's interface. Policies and weights are kept by `unixd`; all processes have the same share, whatever they say.
 
 use super::processes;
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::{user, Mm};
 use crate::process::{frame, Task};
-use crate::server::{self, header, op};
-use crate::sys::State;
-use crate::thread::{area, Thread};
+use crate::server::{self, op};
+use crate::signal::Own;
+use crate::sys::unlocked;
+use crate::thread::{area, Seen};
+use abi::Regs;
 use captypes::CapAddr;
 use core::sync::atomic::Ordering;
 use credentials::Capability;
+use linuxabi::bytes::{get_u32, get_u64, Bytes};
+use unixproto::scheduling::*;
 
 pub fn sched_yield(_: ()) -> u64 {
     // It cannot fail on Linux either.
@@ -18,18 +22,7 @@ pub fn sched_yield(_: ()) -> u64 {
     0
 }
 
-/// `ESRCH` unless there is such a process.
-fn check(pid: i32) -> Result<()> {
-    if pid < 0 {
-        return Err(Errno::EINVAL);
-    }
-    if pid == 0 || pid as u32 == header().pid.load(Ordering::Relaxed) {
-        return Ok(());
-    }
-    server::call(op::GetPgid { pid: pid as u32 }).map(|_| ())
-}
-
-/// The same for a thread of any process.
+/// `ESRCH` unless there is such a thread of any process.
 fn check_thread(tid: i32) -> Result<()> {
     server::call(op::ThreadOf { tid: tid as u32 }).map(|_| ())
 }
@@ -42,9 +35,9 @@ fn all_cores() -> u64 {
 }
 
 /// The thread of this process with an id, 0 for the caller.
-fn thread(task: &mut Task, tid: i32) -> Option<&mut Thread> {
+fn thread(task: &mut Task, tid: i32) -> Option<Seen<'_>> {
     match tid as u32 {
-        0 => Some(&mut task.me),
+        0 => Some(task.me.seen()),
         tid => task.threads.by_tid(tid),
     }
 }
@@ -54,7 +47,7 @@ pub fn sched_getaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Resu
         return Err(Errno::EINVAL);
     }
     let cores = match thread(task, tid) {
-        Some(thread) => thread.affinity & all_cores(),
+        Some(thread) => *thread.affinity & all_cores(),
         None => check_thread(tid).map(|()| all_cores())?,
     };
     user::copy_out(&mut task.mm, mask, &cores)?;
@@ -74,7 +67,7 @@ pub fn sched_setaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Resu
     if cores == 0 {
         return Err(Errno::EINVAL);
     }
-    thread.affinity = cores;
+    *thread.affinity = cores;
     let index = thread.index;
     set_affinity(area::dispatcher(index), cores)?;
     Ok(0)
@@ -87,62 +80,154 @@ pub fn set_affinity(dispatcher: CapAddr, cores: u64) -> Result<()> {
     invoke(dispatcher, captypes::op::SetAffinity { mask }).map_err(|_| Errno::EINVAL)
 }
 
+/// Asks `unixd` for how a process or thread is scheduled, or changes that.
+fn schedule(what: u32, which: u32, who: i32, value: u64) -> Result<u64> {
+    Ok(server::call(op::Schedule { what, which, who: who as u32, value })?.count)
+}
+
+/// Policy, with a flag, and priority of a process.
+fn policy_of(pid: i32) -> Result<(u32, u32)> {
+    if pid < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let word = schedule(GET_POLICY, PROCESS, pid, 0)?;
+    Ok((word as u32, (word >> 32) as u32))
+}
+
+fn set_policy(pid: i32, policy: u32, priority: u32) -> Result<u64> {
+    schedule(SET_POLICY, PROCESS, pid, u64::from(policy) | u64::from(priority) << 32)
+}
+
 pub fn sched_getparam(mm: &mut Mm, pid: i32, param: u64) -> Result<u64> {
     if param == 0 {
         return Err(Errno::EINVAL);
     }
-    check(pid)?;
-    user::copy_out(mm, param, &0u32)?;
+    let (_, priority) = policy_of(pid)?;
+    user::copy_out(mm, param, &priority)?;
     Ok(0)
 }
 
 pub fn sched_setparam(mm: &mut Mm, pid: i32, param: u64) -> Result<u64> {
-    if param == 0 {
+    if param == 0 || pid < 0 {
         return Err(Errno::EINVAL);
     }
     let priority = user::copy_in::<u32>(mm, param)?;
-    check(pid)?;
-    if priority == 0 {
-        Ok(0)
-    } else {
-        Err(Errno::EINVAL)
+    let (policy, _) = policy_of(pid)?;
+    set_policy(pid, policy, priority)
+}
+
+pub fn sched_getscheduler(_: (), pid: i32) -> Result<u64> {
+    Ok(policy_of(pid)?.0.into())
+}
+
+pub fn sched_setscheduler(mm: &mut Mm, pid: i32, policy: u32, param: u64) -> Result<u64> {
+    if param == 0 || pid < 0 || (policy as i32) < 0 {
+        return Err(Errno::EINVAL);
     }
+    let priority = user::copy_in::<u32>(mm, param)?;
+    policy_of(pid)?;
+    if policy & !RESET_ON_FORK == DEADLINE {
+        // It has parameters that cannot be said here.
+        return Err(Errno::EINVAL);
+    }
+    set_policy(pid, policy, priority)
 }
 
-/// Is this the calling process?
-fn is_own(pid: i32) -> bool {
-    pid == 0 || pid as u32 == header().pid.load(Ordering::Relaxed)
-}
+/// Bytes of `struct sched_attr`, of its first version, and most that a program may say it has.
+const ATTRIBUTE_BYTES: usize = 56;
+const LEAST_BYTES: u32 = 48;
+const MOST_BYTES: u32 = 4096;
+/// `SCHED_FLAG_*`.
+const FLAG_RESET: u64 = 1;
+const FLAG_KEEP_POLICY: u64 = 8;
+const FLAG_KEEP_PARAMS: u64 = 16;
+const FLAG_CLAMPS: u64 = 0x60;
+const FLAGS: u64 = 0x7f;
 
-pub fn sched_getscheduler(state: &mut State, pid: i32) -> Result<u64> {
-    check(pid)?;
-    Ok(if is_own(pid) { state.policy.into() } else { 0 })
-}
-
-/// The policies for who can wait differ from the usual one in their names only.
-pub fn sched_setscheduler(
-    (mm, state): (&mut Mm, &mut State),
-    pid: i32,
-    policy: u32,
-    param: u64,
-) -> Result<u64> {
-    const RESET_ON_FORK: u32 = 0x4000_0000;
-    match policy & !RESET_ON_FORK {
-        0 | 3 | 5 => {
-            sched_setparam(mm, pid, param)?;
-            if is_own(pid) {
-                state.policy = policy;
-            }
-            Ok(0)
+pub fn sched_setattr(mm: &mut Mm, pid: i32, attributes: u64, flags: u32) -> Result<u64> {
+    if attributes == 0 || pid < 0 || flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let size = match user::copy_in::<u32>(mm, attributes)? {
+        0 => LEAST_BYTES,
+        size => size,
+    };
+    let mut bytes = alloc::vec![0; size.clamp(LEAST_BYTES, MOST_BYTES) as usize];
+    let is_known = (LEAST_BYTES..=MOST_BYTES).contains(&size) && {
+        user::bytes_in(mm, attributes, &mut bytes)?;
+        bytes.iter().skip(ATTRIBUTE_BYTES).all(|&byte| byte == 0)
+    };
+    if !is_known {
+        user::copy_out(mm, attributes, &(ATTRIBUTE_BYTES as u32))?;
+        return Err(Errno::E2BIG);
+    }
+    let mut policy = get_u32(&bytes, 4);
+    let wanted = get_u64(&bytes, 8);
+    let (nice, mut priority) = (get_u32(&bytes, 16) as i32, get_u32(&bytes, 20));
+    if (policy as i32) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (now, now_priority) = policy_of(pid)?;
+    if wanted & !FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if wanted & FLAG_CLAMPS != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if wanted & FLAG_KEEP_POLICY != 0 {
+        policy = now & !RESET_ON_FORK;
+    }
+    if wanted & FLAG_KEEP_PARAMS != 0 {
+        priority = now_priority;
+    }
+    if policy == DEADLINE {
+        let times = [24, 32, 40].map(|at| get_u64(&bytes, at));
+        let [runtime, deadline, period] = times;
+        let period = if period == 0 { deadline } else { period };
+        if deadline == 0 || runtime < 1024 || runtime > deadline || deadline > period {
+            return Err(Errno::EINVAL);
         }
-        1 | 2 | 6 => Err(Errno::EPERM),
-        _ => Err(Errno::EINVAL),
     }
+    let resets = if wanted & FLAG_RESET != 0 { RESET_ON_FORK } else { 0 };
+    let is_nice = matches!(policy, NORMAL | BATCH) && wanted & FLAG_KEEP_PARAMS == 0;
+    if is_nice && nice < now_nice(pid)? && !processes::has(Capability::SysNice) {
+        return Err(Errno::EPERM);
+    }
+    set_policy(pid, policy | resets, priority)?;
+    if is_nice {
+        schedule(SET_NICE, PROCESS, pid, nice as i64 as u64)?;
+    }
+    Ok(0)
+}
+
+fn now_nice(pid: i32) -> Result<i32> {
+    Ok(20 - schedule(GET_NICE, PROCESS, pid, 0)? as i32)
+}
+
+pub fn sched_getattr(mm: &mut Mm, pid: i32, to: u64, size: u32, flags: u32) -> Result<u64> {
+    let has_room = (LEAST_BYTES..=MOST_BYTES).contains(&size);
+    if to == 0 || pid < 0 || !has_room || flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (word, priority) = policy_of(pid)?;
+    let (policy, resets) = (word & !RESET_ON_FORK, word & RESET_ON_FORK != 0);
+    let is_nice = matches!(policy, NORMAL | BATCH);
+    let nice = if is_nice { now_nice(pid)? } else { 0 };
+    let told = (size as usize).min(ATTRIBUTE_BYTES);
+    let bytes: [u8; ATTRIBUTE_BYTES] = Bytes::default()
+        .u32(told as u32)
+        .u32(policy)
+        .u64(resets.into())
+        .u32(nice as u32)
+        .u32(priority)
+        .done();
+    user::bytes_out(mm, to, &bytes[..told])?;
+    Ok(0)
 }
 
 pub fn sched_get_priority_max(_: (), policy: u32) -> Result<u64> {
     match policy {
-        0 | 3 | 5 | 6 => Ok(0),
+        0 | 3 | 5..=7 => Ok(0),
         1 | 2 => Ok(99),
         _ => Err(Errno::EINVAL),
     }
@@ -150,7 +235,7 @@ pub fn sched_get_priority_max(_: (), policy: u32) -> Result<u64> {
 
 pub fn sched_get_priority_min(_: (), policy: u32) -> Result<u64> {
     match policy {
-        0 | 3 | 5 | 6 => Ok(0),
+        0 | 3 | 5..=7 => Ok(0),
         1 | 2 => Ok(1),
         _ => Err(Errno::EINVAL),
     }
@@ -158,8 +243,13 @@ pub fn sched_get_priority_min(_: (), policy: u32) -> Result<u64> {
 
 pub fn sched_rr_get_interval(mm: &mut Mm, pid: i32, out: u64) -> Result<u64> {
     const SLICE: u64 = 4_000_000;
-    check(pid)?;
-    user::copy_out(mm, out, &linuxabi::time::to_timespec(SLICE))?;
+    const TURN: u64 = 100_000_000;
+    let slice = match policy_of(pid)?.0 & !RESET_ON_FORK {
+        FIFO => 0,
+        ROUND_ROBIN => TURN,
+        _ => SLICE,
+    };
+    user::copy_out(mm, out, &linuxabi::time::to_timespec(slice))?;
     Ok(0)
 }
 
@@ -174,34 +264,33 @@ pub fn getcpu(mm: &mut Mm, cpu: u64, node: u64) -> Result<u64> {
     Ok(0)
 }
 
-const WHICH_END: u32 = 3;
+/// The same without the lock.
+pub fn own_getcpu(_: &mut Own, regs: &Regs) -> Option<u64> {
+    // SAFETY: as in `getcpu`.
+    let (core, of_node) = unsafe { (&(*frame()).core, &(*frame()).node) };
+    unlocked::put(regs.rdi, || core.load(Ordering::Relaxed) as u32)?;
+    unlocked::put(regs.rsi, || of_node.load(Ordering::Relaxed) as u32)?;
+    Some(0)
+}
 
 /// Answers 20 minus the nice value.
-pub fn getpriority(sys: &mut State, which: u32, who: i32) -> Result<u64> {
-    if which >= WHICH_END {
-        return Err(Errno::EINVAL);
-    }
-    if which == 0 {
-        check(who).map_err(|_| Errno::ESRCH)?;
-    }
-    Ok((20 - sys.nice) as u64)
+pub fn getpriority(_: (), which: u32, who: i32) -> Result<u64> {
+    schedule(GET_NICE, which, who, 0)
 }
 
-pub fn setpriority(sys: &mut State, which: u32, who: i32, nice: i32) -> Result<u64> {
-    if which >= WHICH_END {
-        return Err(Errno::EINVAL);
-    }
-    if which == 0 {
-        check(who).map_err(|_| Errno::ESRCH)?;
-    }
-    let nice = nice.clamp(-20, 19);
-    if nice < sys.nice && !processes::has(Capability::SysNice) {
-        return Err(Errno::EACCES);
-    }
-    sys.nice = nice;
-    Ok(0)
+pub fn setpriority(_: (), which: u32, who: i32, nice: i32) -> Result<u64> {
+    schedule(SET_NICE, which, who, nice as i64 as u64)
 }
 
-pub fn ioprio(_: ()) -> u64 {
-    0
+/// Whom `ioprio_get` names, as `getpriority` numbers them.
+fn io_which(which: u32) -> Result<u32> {
+    which.checked_sub(1).filter(|which| *which <= USER).ok_or(Errno::EINVAL)
+}
+
+pub fn ioprio_get(_: (), which: u32, who: i32) -> Result<u64> {
+    schedule(GET_IO, io_which(which)?, who, 0)
+}
+
+pub fn ioprio_set(_: (), which: u32, who: i32, value: u32) -> Result<u64> {
+    schedule(SET_IO, io_which(which)?, who, value.into())
 }

@@ -1,4 +1,5 @@
-//! Calls about sockets. There are local ones (`AF_UNIX`).
+//! Calls about sockets: local ones (`AF_UNIX`), and those of the internet (`AF_INET`, `AF_INET6`). Which one a descriptor is
+//! `unixd` knows, and so it looks at addresses.
 
 use super::readwrite::vector;
 use crate::errno::{Errno, Result};
@@ -17,14 +18,13 @@ use unixproto::session::DATA_BYTES;
 use unixproto::sockets as numbers;
 use unixproto::sockets::*;
 
-const AF_UNSPEC: u16 = 0;
-const AF_UNIX: u16 = 1;
 const SOL_SOCKET: u32 = 1;
+/// More levels of options than there are.
+const LEVELS: u32 = 512;
 const SCM_RIGHTS: u32 = 1;
 const SCM_CREDENTIALS: u32 = 2;
-/// Bytes of a family, and of `struct sockaddr_un`.
-const FAMILY_BYTES: usize = 2;
-const ADDRESS_MOST: usize = 110;
+/// Bytes of `struct sockaddr_storage`.
+const ADDRESS_MOST: usize = 128;
 /// Bytes of `struct cmsghdr`, of `struct msghdr`, and of `struct mmsghdr`.
 const CONTROL_HEAD: usize = 16;
 const MESSAGE_HEAD: u64 = 56;
@@ -41,17 +41,21 @@ const MSG_CTRUNC: u32 = 8;
 const MSG_TRUNC: u32 = 0x20;
 const MSG_WAITALL: u32 = 0x100;
 const MSG_OOB: u32 = 1;
+const MSG_ERRQUEUE: u32 = 0x2000;
 const MSG_WAITFORONE: u32 = 0x10000;
 const MSG_CMSG_CLOEXEC: u32 = 0x4000_0000;
 
 pub fn socket(io: &mut Io, domain: u32, kind: u32, protocol: u32) -> Result<u64> {
     let (kind, flags) = kind_of(domain, kind, protocol)?;
-    let opened = server::call(op::Socket { kind, flags })?;
+    let opened = server::call(op::Socket { domain, protocol, kind, flags })?;
     installed(io, opened.desc, flags)
 }
 
 pub fn socketpair(io: &mut Io, domain: u32, kind: u32, protocol: u32, fds: u64) -> Result<u64> {
     let (kind, flags) = kind_of(domain, kind, protocol)?;
+    if domain != AF_UNIX.into() {
+        return Err(Errno::EOPNOTSUPP);
+    }
     user::check_writable(&mut io.mm, fds, 8)?;
     let ends = server::call(op::SocketPair { kind, flags })?;
     let end = |desc| File::new(Socket { desc }, O_RDWR | flags & O_NONBLOCK);
@@ -65,12 +69,11 @@ fn kind_of(domain: u32, kind: u32, protocol: u32) -> Result<(u32, u32)> {
     if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
         return Err(Errno::EINVAL);
     }
-    if domain != AF_UNIX.into() {
-        return Err(Errno::EAFNOSUPPORT);
-    }
-    if protocol > 1 {
-        return Err(Errno::EPROTONOSUPPORT);
-    }
+    match u16::try_from(domain) {
+        Ok(AF_UNIX) if protocol > 1 => Err(Errno::EPROTONOSUPPORT),
+        Ok(AF_UNIX | AF_INET | AF_INET6 | AF_NETLINK) => Ok(()),
+        _ => Err(Errno::EAFNOSUPPORT),
+    }?;
     Ok((kind & KINDS, flags))
 }
 
@@ -88,62 +91,45 @@ fn find(io: &Io, fd: i32) -> Result<u32> {
     }
 }
 
-/// An address: the family, and what follows it.
-fn address_in(mm: &mut Mm, address: u64, len: u32) -> Result<(u16, Vec<u8>)> {
+/// An address, with its family.
+fn address_in(mm: &mut Mm, address: u64, len: u32) -> Result<Vec<u8>> {
     let len = usize::try_from(len as i32).map_err(|_| Errno::EINVAL)?;
-    if len > 128 {
+    if len > ADDRESS_MOST {
         return Err(Errno::EINVAL);
     }
-    let mut bytes = Vec::from([0; 128]);
+    let mut bytes = Vec::from([0; ADDRESS_MOST]);
     user::bytes_in(mm, address, &mut bytes[..len])?;
-    if !(FAMILY_BYTES..=ADDRESS_MOST).contains(&len) {
+    if len < FAMILY_BYTES {
         return Err(Errno::EINVAL);
     }
     bytes.truncate(len);
-    let text = bytes.split_off(FAMILY_BYTES);
-    Ok((u16::from_le_bytes([bytes[0], bytes[1]]), text))
+    Ok(bytes)
 }
 
 /// Tells a program an address, as much as it has room for.
-fn address_out(mm: &mut Mm, text: &[u8], address: u64, len: u64) -> Result<u64> {
+fn address_out(mm: &mut Mm, bytes: &[u8], address: u64, len: u64) -> Result<u64> {
     if address == 0 {
         return Ok(0);
     }
     let room: i32 = user::copy_in(mm, len)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    let bytes = family_and(text);
     user::bytes_out(mm, address, &bytes[..bytes.len().min(room)])?;
     user::copy_out(mm, len, &(bytes.len() as u32))?;
     Ok(0)
 }
 
-fn family_and(text: &[u8]) -> Vec<u8> {
-    let mut bytes = AF_UNIX.to_le_bytes().to_vec();
-    bytes.extend_from_slice(text);
-    bytes
-}
-
 pub fn bind(io: &mut Io, fd: i32, address: u64, len: u32) -> Result<u64> {
     let desc = find(io, fd)?;
-    let (family, text) = address_in(&mut io.mm, address, len)?;
-    if family != AF_UNIX {
-        return Err(Errno::EINVAL);
-    }
+    let address = address_in(&mut io.mm, address, len)?;
     let mode = super::names::masked(0o777);
-    server::call_a(op::Bind { desc, mode }, &text)?;
+    server::call_a(op::Bind { desc, mode }, &address)?;
     Ok(0)
 }
 
 pub fn connect(io: &mut Io, fd: i32, address: u64, len: u32) -> Result<u64> {
     let desc = find(io, fd)?;
-    let (family, text) = address_in(&mut io.mm, address, len)?;
-    let text = match family {
-        AF_UNIX if text.is_empty() => return Err(Errno::EINVAL),
-        AF_UNIX => text,
-        AF_UNSPEC => Vec::new(),
-        _ => return Err(Errno::EINVAL),
-    };
-    let a = server::put_a(&text);
+    let address = address_in(&mut io.mm, address, len)?;
+    let a = server::put_a(&address);
     server::wait_filled(io, op::Connect { desc }, a).map_err(restart)?;
     Ok(0)
 }
@@ -221,14 +207,18 @@ fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> R
     if flags & MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let mut total = 0;
+    let (mut total, mut is_parted) = (0, false);
     loop {
         let most = DATA_BYTES - ALONG;
         let all = from.left();
         let bytes = all.min(most as u64) as usize;
-        if all > most as u64 && is_bounded(desc)? {
+        // A long datagram is sent in parts.
+        let goes_on = all > most as u64 && is_bounded(desc)?;
+        if goes_on && (all > u16::MAX.into() || !is_partable(desc)?) {
             return Err(Errno::EMSGSIZE);
         }
+        is_parted |= goes_on;
+        let more = if goes_on { MSG_MORE } else { 0 };
         let a = from.gather_to(&mut io.mm, server::data(bytes)).some()?;
         // What goes along goes with the first bytes.
         let mut b = Vec::new();
@@ -240,14 +230,15 @@ fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> R
         let b = server::put_b(a, &b);
         let request = op::Send {
             desc,
-            flags: flags & (MSG_DONTWAIT | MSG_NOSIGNAL),
+            flags: flags & (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE) | more,
             rights: rights.len() as u32,
             tells: along.user.is_some(),
             to: along.to.is_some(),
         };
         match server::wait_both(io, request, a, b) {
             Ok(sent) => total += sent.count,
-            Err(error) if total == 0 => return Err(restart(error)),
+            // Of a datagram all is sent, or nothing.
+            Err(error) if total == 0 || is_parted => return Err(restart(error)),
             Err(_) => return Ok(total),
         }
         if a < bytes || from.left() == 0 {
@@ -259,6 +250,11 @@ fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> R
 /// Does a socket keep the bounds of its messages?
 fn is_bounded(desc: u32) -> Result<bool> {
     Ok(option_of(desc, SO_TYPE)?.0 != SOCK_STREAM.into())
+}
+
+/// Can its messages be sent in parts, and received so?
+fn is_partable(desc: u32) -> Result<bool> {
+    Ok(option_of(desc, SO_DOMAIN)?.0 != AF_UNIX.into())
 }
 
 pub fn sendto(
@@ -273,28 +269,17 @@ pub fn sendto(
     find(io, fd)?;
     let to = match address {
         0 => None,
-        _ => destination(io, fd, address, address_len)?,
+        _ => destination(io, address, address_len)?,
     };
     let buffers = [Buffer { base: buf, len }];
     send(io, fd, &mut Cursor::new(&buffers), flags, &Along { to, ..Along::default() })
 }
 
 /// Where a message is to go, if that is not where the socket is connected to.
-fn destination(io: &mut Io, fd: i32, address: u64, len: u32) -> Result<Option<Vec<u8>>> {
-    if len == 0 {
-        return Ok(None);
-    }
-    let (family, text) = address_in(&mut io.mm, address, len)?;
-    let desc = find(io, fd)?;
-    match option_of(desc, SO_TYPE)?.0 as u32 {
-        SOCK_STREAM => match name_of(desc, true) {
-            Ok(_) => Err(Errno::EISCONN),
-            Err(_) => Err(Errno::EOPNOTSUPP),
-        },
-        SOCK_DGRAM if family != AF_UNIX || text.is_empty() => Err(Errno::EINVAL),
-        SOCK_DGRAM => Ok(Some(text)),
-        // It is not looked at.
-        _ => Ok(None),
+fn destination(io: &mut Io, address: u64, len: u32) -> Result<Option<Vec<u8>>> {
+    match len {
+        0 => Ok(None),
+        len => address_in(&mut io.mm, address, len).map(Some),
     }
 }
 
@@ -326,7 +311,7 @@ pub fn sendmsg(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<u64> {
     let buffers = vector(&mut io.mm, message.vector, message.count)?;
     let mut along = Along::default();
     if message.name != 0 {
-        along.to = destination(io, fd, message.name, message.name_bytes)?;
+        along.to = destination(io, message.name, message.name_bytes)?;
     }
     if message.control_bytes > 0 {
         read_control(io, &message, &mut along)?;
@@ -389,7 +374,10 @@ fn receive_once(
     let most = DATA_BYTES - ALONG;
     let bytes = to.left().min(most as u64);
     let bytes = if bytes == 0 { 0 } else { to.writable(&mut io.mm, bytes)? } as u32;
-    let request = op::Receive { desc, bytes, flags: flags & (MSG_DONTWAIT | MSG_PEEK), rights };
+    // There is room for more than one answer brings.
+    let goes_on = if to.left() > bytes.into() && bytes > 0 { GOES_ON } else { 0 };
+    let flags = flags & (MSG_DONTWAIT | MSG_PEEK | REST) | goes_on;
+    let request = op::Receive { desc, bytes, flags, rights };
     let received = server::wait(io, request).map_err(restart)?;
     to.scatter_from(&mut io.mm, server::data(received.count as usize)).all()?;
     Ok(received)
@@ -407,21 +395,35 @@ fn receive(
     if flags & MSG_OOB != 0 {
         return Err(Errno::EINVAL);
     }
+    if flags & MSG_ERRQUEUE != 0 {
+        // Errors are told by the next operation.
+        return Err(Errno::EAGAIN);
+    }
     let mut received = receive_once(io, desc, to, flags, rights)?;
     let behind = Behind::take(&received)?;
     let goes_on = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
-    while to.left() > 0 && received.count > 0 && (goes_on || to.left() > 0 && is_long(&received)) {
-        let flags = if goes_on { flags } else { flags | MSG_DONTWAIT };
-        if received.rights > 0 || is_bounded(desc)? {
+    let mut was_long = is_long(&received);
+    while to.left() > 0 && received.count > 0 && (goes_on || was_long) {
+        let mut flags = if goes_on { flags } else { flags | MSG_DONTWAIT };
+        if received.rights > 0 {
+            break;
+        }
+        let is_message = is_bounded(desc)?;
+        if is_message {
+            if received.full <= received.count || !is_partable(desc)? {
+                break;
+            }
+            flags |= REST;
+        } else if flags & MSG_PEEK != 0 {
             break;
         }
         match receive_once(io, desc, to, flags, 0) {
             Ok(more) if more.count > 0 => {
                 received.count += more.count;
-                received.full += more.count;
-                if !goes_on && !is_long(&more) {
-                    break;
+                if !is_message {
+                    received.full += more.count;
                 }
+                was_long = is_long(&more);
             }
             // What was received counts.
             _ => break,
@@ -450,8 +452,10 @@ impl Behind {
         if rights == 0 && told == 0 {
             return Ok(Behind::default());
         }
-        let all = server::taken(count + 4 * rights + told)?;
-        let behind = all.get(count..).ok_or(Errno::EIO)?;
+        let mut behind = Vec::new();
+        let place = server::data(count + 4 * rights + told).skip(count);
+        // It is memory of this process's own: all of it is there.
+        let _ = place.append_to(&mut behind).map_err(|_| Errno::ENOMEM)?;
         let (ids, rest) = behind.split_at_checked(4 * rights).ok_or(Errno::EIO)?;
         let (user, name) =
             rest.split_at_checked(if has_user { 12 } else { 0 }).ok_or(Errno::EIO)?;
@@ -502,12 +506,11 @@ pub fn recvmsg(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<u64> {
     if is_cut || cut {
         told |= MSG_CTRUNC;
     }
-    let name_bytes = if behind.name.is_empty() { 0 } else { FAMILY_BYTES + behind.name.len() };
+    let name_bytes = behind.name.len();
     if message.name != 0 {
         if name_bytes > 0 {
-            let bytes = family_and(&behind.name);
-            let room = bytes.len().min(message.name_bytes as usize);
-            user::bytes_out(&mut io.mm, message.name, &bytes[..room])?;
+            let room = name_bytes.min(message.name_bytes as usize);
+            user::bytes_out(&mut io.mm, message.name, &behind.name[..room])?;
         }
         user::copy_out(&mut io.mm, at + 8, &(name_bytes as u32))?;
     }
@@ -605,6 +608,16 @@ fn each_message(
     Ok(done.into())
 }
 
+/// An option as requests name it.
+fn level_and(level: u32, option: u32) -> Result<u32> {
+    match level {
+        SOL_SOCKET if option < 1 << 16 => Ok(option),
+        SOL_SOCKET => Err(Errno::ENOPROTOOPT),
+        level if level < LEVELS && option < 1 << 16 => Ok(of_level(level, option)),
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
 /// An option, and its bytes.
 fn option_of(desc: u32, option: u32) -> Result<(u64, Vec<u8>)> {
     let count = server::call(op::GetSocketOption { desc, option })?.count;
@@ -617,17 +630,21 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
     let desc = find(io, fd)?;
     let room: i32 = user::copy_in(&mut io.mm, len)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    if level != SOL_SOCKET {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    let is_own = level == SOL_SOCKET;
+    let option = level_and(level, option)?;
     let (value, bytes) = option_of(desc, option)?;
     let bytes = match option {
-        SO_PEERCRED => bytes,
+        _ if bytes.len() != 8 => bytes,
         SO_RCVTIMEO | SO_SNDTIMEO => {
             let times = [value / 1_000_000_000, value % 1_000_000_000 / 1000];
             times.iter().flat_map(|word| word.to_le_bytes()).collect()
         }
-        SO_LINGER => [value as u32, 0].iter().flat_map(|word| word.to_le_bytes()).collect(),
+        SO_LINGER => [value as u32, (value >> 32) as u32]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect(),
+        // Short ones are told where there is no room for more.
+        _ if !is_own && (1..4).contains(&room) => Vec::from([value as u8]),
         _ => (value as u32).to_le_bytes().to_vec(),
     };
     let told = bytes.len().min(room);
@@ -638,10 +655,11 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
 
 pub fn setsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u32) -> Result<u64> {
     let desc = find(io, fd)?;
-    if level != SOL_SOCKET {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    let is_own = level == SOL_SOCKET;
+    let option = level_and(level, option)?;
     let least = match option {
+        // A byte does for those of IPv4.
+        _ if !is_own && level == 0 => 1,
         SO_RCVTIMEO | SO_SNDTIMEO => 16,
         SO_LINGER => 8,
         _ => 4,
@@ -662,6 +680,12 @@ pub fn setsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
                 _ => seconds.saturating_mul(1_000_000_000).saturating_add(micros * 1000),
             }
         }
+        SO_LINGER => {
+            let mut words = [0];
+            user::words_in(&mut io.mm, at, &mut words)?;
+            words[0]
+        }
+        _ if (len as i32) < 4 => u64::from(user::copy_in::<u8>(&mut io.mm, at)?),
         _ => u64::from(user::copy_in::<u32>(&mut io.mm, at)?),
     };
     match option {

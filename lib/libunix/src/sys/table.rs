@@ -3,7 +3,7 @@
 use super::*;
 use crate::errno::Result;
 use crate::exec;
-use crate::fd::kinds::{epoll, event, pidfd, pipe, signals, timer};
+use crate::fd::kinds::{epoll, event, mqueue, notices, pidfd, pipe, signals, timer};
 use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::{Needs, Process};
@@ -74,7 +74,7 @@ macro_rules! apply {
     };
 }
 
-const NUMBERS: usize = 464;
+const NUMBERS: usize = 470;
 
 macro_rules! calls {
     ($($number:literal $name:ident $f:path, ($($args:tt)*);)*) => {
@@ -114,7 +114,7 @@ calls! {
     221 fadvise64 readwrite::fadvise64, (i32, i64, i64, u32);
     275 splice moves::splice, (i32, u64, i32, u64, u64, u32);
     276 tee moves::tee, (i32, i32, u64, u32);
-    277 sync_file_range readwrite::sync_file_range, (i32);
+    277 sync_file_range readwrite::sync_file_range, (i32, i64, i64, u32);
     278 vmsplice moves::vmsplice, (i32, u64, u64, u32);
     295 preadv readwrite::preadv, (i32, u64, u64, i64);
     296 pwritev readwrite::pwritev, (i32, u64, u64, i64);
@@ -122,6 +122,14 @@ calls! {
     326 copy_file_range moves::copy_file_range, (i32, u64, i32, u64, u64, u32);
     327 preadv2 readwrite::preadv2, (i32, u64, u64, i64, u64, u32);
     328 pwritev2 readwrite::pwritev2, (i32, u64, u64, i64, u64, u32);
+
+    // Asynchronous reading and writing.
+    206 io_setup aio::io_setup, (u32, u64);
+    207 io_destroy aio::io_destroy, (u64);
+    208 io_getevents aio::io_getevents, (u64, i64, i64, u64, u64);
+    209 io_submit aio::io_submit, (u64, i64, u64);
+    210 io_cancel aio::io_cancel, (u64, u64, u64);
+    333 io_pgetevents aio::io_pgetevents, (u64, i64, i64, u64, u64, u64);
 
     // Names.
     2 open names::open, (u64, u32, u32);
@@ -187,7 +195,19 @@ calls! {
     159 adjtimex time::adjtimex, (u64);
     305 clock_adjtime time::clock_adjtime, (u32, u64);
 
+    // POSIX message queues.
+    240 mq_open mqueue::mq_open, (u64, u32, u32, u64);
+    241 mq_unlink mqueue::mq_unlink, (u64);
+    242 mq_timedsend mqueue::mq_timedsend, (i32, u64, u64, u32, u64);
+    243 mq_timedreceive mqueue::mq_timedreceive, (i32, u64, u64, u64, u64);
+    244 mq_notify mqueue::mq_notify, (i32, u64);
+    245 mq_getsetattr mqueue::mq_getsetattr, (i32, u64, u64);
+
     // Semaphores.
+    68 msgget messages::msgget, (i32, u32);
+    69 msgsnd messages::msgsnd, (u32, u64, u64, u32);
+    70 msgrcv messages::msgrcv, (u32, u64, u64, i64, u32);
+    71 msgctl messages::msgctl, (u32, u32, u64);
     64 semget semaphores::semget, (i32, u32, u32);
     65 semop semaphores::semop, (u32, u64, u64);
     66 semctl semaphores::semctl, (u32, u32, u32, u64);
@@ -228,6 +248,10 @@ calls! {
     72 fcntl descriptors::fcntl, (i32, u32, u64);
     73 flock locks::flock, (i32, u32);
     284 eventfd event::eventfd, (u32);
+    253 inotify_init notices::inotify_init, ();
+    254 inotify_add_watch notices::inotify_add_watch, (i32, u64, u32);
+    255 inotify_rm_watch notices::inotify_rm_watch, (i32, i32);
+    294 inotify_init1 notices::inotify_init1, (u32);
     282 signalfd signals::signalfd, (i32, u64, u64);
     289 signalfd4 signals::signalfd4, (i32, u64, u64, u32);
     290 eventfd2 event::eventfd2, (u32, u32);
@@ -286,8 +310,8 @@ calls! {
     112 setsid processes::setsid, ();
     113 setreuid processes::setreuid, (u32, u32);
     114 setregid processes::setregid, (u32, u32);
-    115 getgroups processes::getgroups, (i32);
-    116 setgroups processes::setgroups, (i32);
+    115 getgroups processes::getgroups, (i32, u64);
+    116 setgroups processes::setgroups, (i32, u64);
     117 setresuid processes::setresuid, (u32, u32, u32);
     118 getresuid processes::getresuid, (u64, u64, u64);
     119 setresgid processes::setresgid, (u32, u32, u32);
@@ -304,6 +328,9 @@ calls! {
     247 waitid processes::waitid, (u32, i32, u64, u32, u64);
     424 pidfd_send_signal pidfd::pidfd_send_signal, (i32, u32, u64, u32);
     434 pidfd_open pidfd::pidfd_open, (i32, u32);
+    438 pidfd_getfd pidfd::pidfd_getfd, (i32, i32, u32);
+    448 process_mrelease pidfd::process_mrelease, (i32, u32);
+    312 kcmp pidfd::kcmp, (i32, i32, u32, u64, u64);
 
     // Signals.
     13 rt_sigaction calls::rt_sigaction, (u32, u64, u64, u64);
@@ -331,14 +358,20 @@ calls! {
     146 sched_get_priority_max scheduling::sched_get_priority_max, (u32);
     147 sched_get_priority_min scheduling::sched_get_priority_min, (u32);
     148 sched_rr_get_interval scheduling::sched_rr_get_interval, (i32, u64);
+    314 sched_setattr scheduling::sched_setattr, (i32, u64, u32);
+    315 sched_getattr scheduling::sched_getattr, (i32, u64, u32, u32);
     157 prctl thread::prctl, (u32, u64, u64, u64, u64);
     158 arch_prctl thread::arch_prctl, (u32, u64);
     202 futex futex::futex, (u64, u32, u32, u64, u64, u32);
+    449 futex_waitv futex2::futex_waitv, (u64, u32, u32, u64, u32);
+    454 futex_wake futex2::futex_wake, (u64, u64, i32, u32);
+    455 futex_wait futex2::futex_wait, (u64, u64, u64, u32, u64, u32);
+    456 futex_requeue futex2::futex_requeue, (u64, u32, i32, i32);
     203 sched_setaffinity scheduling::sched_setaffinity, (i32, u32, u64);
     204 sched_getaffinity scheduling::sched_getaffinity, (i32, u32, u64);
     218 set_tid_address thread::set_tid_address, (u64);
-    251 ioprio_set scheduling::ioprio, ();
-    252 ioprio_get scheduling::ioprio, ();
+    251 ioprio_set scheduling::ioprio_set, (u32, i32, u32);
+    252 ioprio_get scheduling::ioprio_get, (u32, i32);
     273 set_robust_list robust::set_robust_list, (u64, u64);
     274 get_robust_list robust::get_robust_list, (i32, u64, u64);
     309 getcpu scheduling::getcpu, (u64, u64);
@@ -372,16 +405,36 @@ calls! {
     286 timerfd_settime timer::timerfd_settime, (i32, u32, u64, u64);
     287 timerfd_gettime timer::timerfd_gettime, (i32, u64);
 
+    // What there is not on Linux either.
+    134 uselib info::never, ();
+    156 _sysctl info::never, ();
+    174 create_module info::never, ();
+    177 get_kernel_syms info::never, ();
+    178 query_module info::never, ();
+    180 nfsservctl info::never, ();
+    181 getpmsg info::never, ();
+    182 putpmsg info::never, ();
+    183 afs_syscall info::never, ();
+    184 tuxcall info::never, ();
+    185 security info::never, ();
+    205 set_thread_area info::never, ();
+    211 get_thread_area info::never, ();
+    212 lookup_dcookie info::never, ();
+    214 epoll_ctl_old info::never, ();
+    215 epoll_wait_old info::never, ();
+    236 vserver info::never, ();
+
     // What there is not.
-    161 chroot info::not_permitted, ();
+    161 chroot mounts::chroot, (u64);
+    155 pivot_root mounts::pivot_root, (u64, u64);
     163 acct info::not_permitted, ();
-    165 mount info::not_permitted, ();
-    166 umount2 info::not_permitted, ();
+    165 mount mounts::mount, (u64, u64, u64, u64, u64);
+    166 umount2 mounts::umount, (u64, u32);
     167 swapon info::not_permitted, ();
     168 swapoff info::not_permitted, ();
     169 reboot privilege::reboot, (u32, u32);
-    170 sethostname info::not_permitted, ();
-    171 setdomainname info::not_permitted, ();
+    170 sethostname info::sethostname, (u64, i32);
+    171 setdomainname info::setdomainname, (u64, i32);
     188 setxattr xattrs::setxattr, (u64, u64, u64, u64, u32);
     189 lsetxattr xattrs::lsetxattr, (u64, u64, u64, u64, u32);
     190 fsetxattr xattrs::fsetxattr, (i32, u64, u64, u64, u32);
@@ -394,6 +447,10 @@ calls! {
     197 removexattr xattrs::removexattr, (u64, u64);
     198 lremovexattr xattrs::lremovexattr, (u64, u64);
     199 fremovexattr xattrs::fremovexattr, (i32, u64);
+    463 setxattrat xattrs::setxattrat, (i32, u64, u32, u64, u64, u64);
+    464 getxattrat xattrs::getxattrat, (i32, u64, u32, u64, u64, u64);
+    465 listxattrat xattrs::listxattrat, (i32, u64, u32, u64, u64);
+    466 removexattrat xattrs::removexattrat, (i32, u64, u32, u64);
     272 unshare info::unshare, (u32);
-    308 setns info::not_permitted, ();
+    308 setns info::setns, (i32, u32);
 }

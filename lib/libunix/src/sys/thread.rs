@@ -88,8 +88,17 @@ pub fn prctl(
             let signal = sys.parent_death_signal;
             user::copy_out(mm, a, &signal).map(|()| 0)
         }
-        raw::PR_GET_SECCOMP | raw::PR_GET_TIMERSLACK => Ok(0),
-        raw::PR_SET_TIMERSLACK | raw::PR_SET_CHILD_SUBREAPER => Ok(0),
+        raw::PR_GET_SECCOMP => Ok(0),
+        raw::PR_GET_TIMERSLACK => Ok(sys.slack[0]),
+        raw::PR_SET_TIMERSLACK => {
+            sys.slack[0] = if a == 0 { sys.slack[1] } else { a };
+            Ok(0)
+        }
+        raw::PR_SET_CHILD_SUBREAPER => privilege::prctl(option, [(a != 0).into(), 0, 0, 0]),
+        raw::PR_GET_CHILD_SUBREAPER => {
+            let reaps = privilege::prctl(option, [0; 4])? as u32;
+            user::copy_out(mm, a, &reaps).map(|()| 0)
+        }
         raw::PR_SET_THP_DISABLE if [b, c, d] == [0; 3] => {
             mm.caps.objects.only_small = a != 0;
             Ok(0)

@@ -5,8 +5,14 @@ use crate::invoke::invoke;
 use crate::mm::{user, Mm};
 use crate::process::{frame, Task};
 use crate::server::{self, op};
-use crate::thread::area;
+use crate::signal::Own;
+use crate::sys::processes::getpid;
+use crate::sys::thread::gettid;
+use crate::sys::unlocked;
+use crate::thread::{area, Threads};
 use crate::vdso::CLOCK;
+use abi::Regs;
+use captypes::CapAddr;
 use linuxabi::time::{from_timespec, scale, ticks_to_ns, to_timespec, TIME_BYTES};
 
 const REALTIME: u32 = 0;
@@ -69,14 +75,14 @@ pub fn realtime() -> u64 {
     clock().1.saturating_add(monotonic())
 }
 
-/// Processor time of this thread, in nanoseconds.
-pub fn processor() -> u64 {
-    of_thread()[0]
-}
-
 /// Processor time of this thread, and how much of that is the system's.
 pub fn of_thread() -> [u64; 2] {
-    let used = invoke(area::own_dispatcher(), captypes::op::Usage {});
+    used_by(area::own_dispatcher())
+}
+
+/// The same of the thread that has a dispatcher.
+fn used_by(dispatcher: CapAddr) -> [u64; 2] {
+    let used = invoke(dispatcher, captypes::op::Usage {});
     let ticks = used.map_or([0; 2], |used| [used.ticks, used.system]);
     ticks.map(|ticks| ticks_to_ns(ticks, facts().0))
 }
@@ -87,27 +93,106 @@ pub fn of_process() -> Result<[u64; 2]> {
     Ok([usage.cpu_ns, usage.system_ns])
 }
 
-fn read(clock: u32) -> Result<u64> {
-    match clock {
-        REALTIME | 5 | 8 | TAI => Ok(realtime()),
-        MONOTONIC | 4 | 6 | BOOTTIME | 9 => Ok(monotonic()),
-        PROCESS_CPU | THREAD_CPU => Ok(processor()),
-        // Clocks of processes: negative numbers, of which only the own one is known.
-        own if own >= 0xffff_fff8 => Ok(processor()),
-        _ => Err(Errno::EINVAL),
+fn read(threads: &mut Threads, clock: u32) -> Result<u64> {
+    match read_own(clock) {
+        Some(now) => Ok(now),
+        None if clock == PROCESS_CPU => Ok(of_process()?[0]),
+        None => CpuClock::decode(clock)?.read(threads),
     }
 }
 
-pub fn clock_gettime(mm: &mut Mm, clock: u32, out: u64) -> Result<u64> {
-    let now = read(clock)?;
-    user::copy_out(mm, out, &to_timespec(now))?;
+/// Of the clocks that are the same for all processes, and of this thread's own.
+fn read_own(clock: u32) -> Option<u64> {
+    match clock {
+        REALTIME | 5 | 8 | TAI => Some(realtime()),
+        MONOTONIC | 4 | 6 | BOOTTIME | 9 => Some(monotonic()),
+        THREAD_CPU => Some(of_thread()[0]),
+        _ => None,
+    }
+}
+
+/// What `clock_getcpuclockid` and `pthread_getcpuclockid` make of an id.
+struct CpuClock {
+    /// Of a process or a thread; 0 is the caller's.
+    id: u32,
+    is_thread: bool,
+    /// The system's share does not count.
+    is_virtual: bool,
+    /// Counts ticks of the scheduler, as for interval timers.
+    is_coarse: bool,
+}
+
+impl CpuClock {
+    /// The id inverted in the upper bits, then whether it is a thread's, and what is counted.
+    fn decode(clock: u32) -> Result<CpuClock> {
+        const VIRTUAL: u32 = 1;
+        const SCHEDULED: u32 = 2;
+        const THREAD: u32 = 4;
+        // Others are those of devices' descriptors, which there are not.
+        if clock as i32 >= 0 || clock & 3 > SCHEDULED {
+            return Err(Errno::EINVAL);
+        }
+        Ok(CpuClock {
+            id: !(clock as i32 >> 3) as u32,
+            is_thread: clock & THREAD != 0,
+            is_virtual: clock & 3 == VIRTUAL,
+            is_coarse: clock & 3 != SCHEDULED,
+        })
+    }
+
+    /// Other processes' are not read: `EINVAL`, as of one that does not exist.
+    fn read(&self, threads: &mut Threads) -> Result<u64> {
+        let [all, system] = match (self.is_thread, self.id) {
+            (true, 0) => of_thread(),
+            (true, id) if u64::from(id) == gettid(()) => of_thread(),
+            (true, id) => {
+                let thread = threads.by_tid(id).ok_or(Errno::EINVAL)?;
+                used_by(area::dispatcher(thread.index))
+            }
+            (false, 0) => of_process()?,
+            (false, id) if u64::from(id) == getpid(()) => of_process()?,
+            (false, _) => return Err(Errno::EINVAL),
+        };
+        Ok(if self.is_virtual { all.saturating_sub(system) } else { all })
+    }
+}
+
+pub fn clock_gettime(task: &mut Task, clock: u32, out: u64) -> Result<u64> {
+    let now = read(&mut task.threads, clock)?;
+    user::copy_out(&mut task.mm, out, &to_timespec(now))?;
     Ok(0)
 }
 
-pub fn clock_getres(mm: &mut Mm, clock: u32, out: u64) -> Result<u64> {
-    read(clock)?;
+/// The same without the lock, of clocks that need nothing of the process.
+pub fn own_clock_gettime(_: &mut Own, regs: &Regs) -> Option<u64> {
+    let now = read_own(regs.rdi as u32)?;
+    user::store(regs.rsi, &to_timespec(now)).map(|()| 0)
+}
+
+/// `clock_getres` without the lock, of the same clocks.
+pub fn own_clock_getres(_: &mut Own, regs: &Regs) -> Option<u64> {
+    let clock = regs.rdi as u32;
+    read_own(clock)?;
+    unlocked::put(regs.rsi, || to_timespec(resolution(clock)))?;
+    Some(0)
+}
+
+/// The time between two of a clock's, in ns.
+fn resolution(clock: u32) -> u64 {
+    /// 250 in a second.
+    const TICK: u64 = 4_000_000;
+    let is_coarse = CpuClock::decode(clock).is_ok_and(|clock| clock.is_coarse);
+    if is_coarse {
+        TICK
+    } else {
+        1
+    }
+}
+
+pub fn clock_getres(task: &mut Task, clock: u32, out: u64) -> Result<u64> {
+    read(&mut task.threads, clock)?;
     if out != 0 {
-        user::copy_out(mm, out, &to_timespec(1))?;
+        user::copy_out(&mut task.mm, out, &to_timespec(resolution(clock)))?;
     }
     Ok(0)
 }
@@ -131,8 +216,8 @@ pub fn time(mm: &mut Mm, out: u64) -> Result<u64> {
 }
 
 /// Setting clocks: nobody may.
-pub fn clock_settime(_: (), clock: u32) -> Result<u64> {
-    read(clock)?;
+pub fn clock_settime(task: &mut Task, clock: u32) -> Result<u64> {
+    read(&mut task.threads, clock)?;
     Err(Errno::EPERM)
 }
 
@@ -145,15 +230,15 @@ pub fn clock_nanosleep(
 ) -> Result<u64> {
     const ABSOLUTE: u32 = 1;
     if clock == THREAD_CPU {
-        return Err(Errno::EINVAL);
+        return Err(Errno::EOPNOTSUPP);
     }
-    read(clock)?;
+    read(&mut task.threads, clock)?;
     let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, request)?)?;
     if flags & ABSOLUTE == 0 {
         return sleep(task, ns, left);
     }
     // To the end whatever the reason of waking up early: the deadline is absolute.
-    match ns.saturating_sub(read(clock)?) {
+    match ns.saturating_sub(read(&mut task.threads, clock)?) {
         0 => Ok(0),
         ns => server::wait(task, op::Sleep { ns }).map(|()| 0).map_err(server::restart_no_handler),
     }

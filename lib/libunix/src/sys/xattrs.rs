@@ -6,6 +6,7 @@ use crate::mm::user::{self, Text};
 use crate::process::Files;
 use crate::server::{self, op, Caps};
 use alloc::vec::Vec;
+use linuxabi::bytes::{get_u32, get_u64};
 use unixproto::files::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use unixproto::session::DATA_BYTES;
 use unixproto::Request;
@@ -34,6 +35,18 @@ impl Target {
         files.fds.get_open(fd)?;
         let dir = open_file(files.fds, fd).map_err(|_| Errno::EOPNOTSUPP)?;
         Ok(Target { path: Path { dir, text: Text::EMPTY }, flags: AT_EMPTY_PATH })
+    }
+
+    /// Relative to a directory, or that itself.
+    fn at(files: &mut Files, dir: i32, name: u64, flags: u32) -> Result<Target> {
+        if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let path = paths::path_or_empty(files, dir, name, flags)?;
+        match path.text.is_empty() && dir != AT_FDCWD {
+            true => Target::open(files, dir),
+            false => Ok(Target { flags: paths::effective(flags, &path), path }),
+        }
     }
 
     /// Sends a request about it, with the path and another byte string.
@@ -230,5 +243,73 @@ pub fn lremovexattr(mut files: Files, path: u64, name: u64) -> Result<u64> {
 
 pub fn fremovexattr(mut files: Files, fd: i32, name: u64) -> Result<u64> {
     let target = Target::open(&mut files, fd)?;
+    remove(files, target, name)
+}
+
+/// Bytes of `struct xattr_args`, and most that a program may say it has.
+const ARGUMENT_BYTES: usize = 16;
+const ARGUMENT_MOST: u64 = 4096;
+
+/// Of `struct xattr_args`: where the value is, how many bytes that has, and how it is set.
+fn arguments(files: &mut Files, addr: u64, size: u64) -> Result<(u64, u64, u32)> {
+    if size < ARGUMENT_BYTES as u64 {
+        return Err(Errno::EINVAL);
+    }
+    if size > ARGUMENT_MOST {
+        return Err(Errno::E2BIG);
+    }
+    let mut bytes = alloc::vec![0; size as usize];
+    user::bytes_in(files.mm, addr, &mut bytes)?;
+    if bytes[ARGUMENT_BYTES..].iter().any(|&byte| byte != 0) {
+        return Err(Errno::E2BIG);
+    }
+    Ok((get_u64(&bytes, 0), get_u32(&bytes, 8).into(), get_u32(&bytes, 12)))
+}
+
+pub fn setxattrat(
+    mut files: Files,
+    dir: i32,
+    path: u64,
+    flags: u32,
+    name: u64,
+    args: u64,
+    size: u64,
+) -> Result<u64> {
+    let (value, bytes, how) = arguments(&mut files, args, size)?;
+    let target = Target::at(&mut files, dir, path, flags)?;
+    set(files, target, name, (value, bytes), how)
+}
+
+pub fn getxattrat(
+    mut files: Files,
+    dir: i32,
+    path: u64,
+    flags: u32,
+    name: u64,
+    args: u64,
+    size: u64,
+) -> Result<u64> {
+    let (value, bytes, how) = arguments(&mut files, args, size)?;
+    if how != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let target = Target::at(&mut files, dir, path, flags)?;
+    get(files, target, name, value, bytes)
+}
+
+pub fn listxattrat(
+    mut files: Files,
+    dir: i32,
+    path: u64,
+    flags: u32,
+    to: u64,
+    size: u64,
+) -> Result<u64> {
+    let target = Target::at(&mut files, dir, path, flags)?;
+    list(files, target, to, size)
+}
+
+pub fn removexattrat(mut files: Files, dir: i32, path: u64, flags: u32, name: u64) -> Result<u64> {
+    let target = Target::at(&mut files, dir, path, flags)?;
     remove(files, target, name)
 }

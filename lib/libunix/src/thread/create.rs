@@ -52,6 +52,7 @@ pub fn create(p: &mut Process, regs: &Regs, request: &Request) -> Result<u64> {
         return Err(Errno::EAGAIN);
     }
     lock::share();
+    p.mm.space.serve_threads(true);
     let task: &mut Task = p;
     let Task { threads, mm, .. } = task;
     let index = threads.areas.take(&mut mm.caps.arena).map_err(errno)?;

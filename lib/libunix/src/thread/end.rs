@@ -44,7 +44,7 @@ pub fn show_end(task: &mut Task) {
 pub fn release_all(task: &mut Task) {
     for index in 0..task.threads.end() {
         let Some(thread) = task.threads.find(index) else { continue };
-        let (tid, list) = (thread.tid, core::mem::take(&mut thread.robust_list));
+        let (tid, list) = (thread.tid, core::mem::take(thread.robust_list));
         robust::release(task, tid, list);
     }
 }

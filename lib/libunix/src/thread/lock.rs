@@ -1,36 +1,61 @@
 //! The lock of the library.
 //!
-//! Whoever finds it taken looks for a moment, then notes that it waits and sleeps until it is
-//! notified. Whoever gives it up wakes one that waits; that one does not own the lock by being
-//! woken, so that a thread which is not running keeps nobody from taking it.
+//! How threads wait for it is [`parking::Lock`]: they look for a moment, then sleep until they are notified.
 
 use super::{self as thread, area};
+use crate::mm::leases;
 use crate::process::Task;
 use captypes::op;
 use core::arch::asm;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use libos::invoke;
+use parking::{Crew, Lock};
 
 /// Notification bit: the lock was given up.
 const NOTE_LOCK: u64 = 0x100;
-/// How often it is looked at before sleeping.
-const LOOKS: u32 = 64;
+/// How often it is looked at before sleeping: as long as most calls have it.
+const LOOKS: u32 = 500;
 
-const FREE: u32 = 0;
-const TAKEN: u32 = 1;
-/// Taken, and somebody may be waiting.
-const WAITED: u32 = 2;
-
-const WORDS: usize = (area::AREAS as usize + 1).div_ceil(64);
+const WORDS: usize = (area::AREAS as usize + 1).div_ceil(32);
 
 /// There is or was more than one thread. Set by the only thread there is.
 static SHARED: AtomicBool = AtomicBool::new(false);
-static STATE: AtomicU32 = AtomicU32::new(FREE);
-/// Threads that wait, by area. Set before `STATE` is `WAITED`.
-static WAITING: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// Where the search for one that waits begins: behind the one woken last.
-static NEXT: AtomicU32 = AtomicU32::new(0);
+static LOCK: Lock<AtomicU32, WORDS> = Lock::new(
+    AtomicU32::new(0),
+    AtomicU32::new(0),
+    [const { AtomicU32::new(0) }; WORDS],
+    AtomicU32::new(0),
+);
+/// How often the lock was found taken, and how often somebody slept then.
+static WAITS: AtomicU64 = AtomicU64::new(0);
+static SLEEPS: AtomicU64 = AtomicU64::new(0);
+
+/// How often a thread had to wait for another, and how often it slept then.
+pub fn counters() -> (u64, u64) {
+    (WAITS.load(Ordering::Relaxed), SLEEPS.load(Ordering::Relaxed))
+}
+
+/// The threads of the process, by area.
+struct Threads;
+
+impl Crew for Threads {
+    fn own(&self) -> u32 {
+        area::own_index()
+    }
+    fn pause(&self) {
+        spin_loop();
+    }
+    fn sleep(&self) {
+        // A notification that came before is not lost: then this does not wait. Other bits that
+        // come with it are about things that are looked at on the way back to the program.
+        let _ = invoke(area::own_dispatcher(), op::Wait {});
+    }
+    fn wake(&self, thread: u32) {
+        // A thread that has ended waits for nothing.
+        let _ = invoke(area::dispatcher(thread), op::Notify { bits: NOTE_LOCK });
+    }
+}
 
 /// Is the lock in use?
 #[inline(always)]
@@ -41,7 +66,8 @@ pub fn is_shared() -> bool {
 /// From now on it is; the caller, who was alone, holds it.
 pub fn share() {
     if !is_shared() {
-        STATE.store(TAKEN, Ordering::Relaxed);
+        // Nobody else is there to have it.
+        let _ = LOCK.try_take();
         SHARED.store(true, Ordering::Release);
     }
 }
@@ -49,10 +75,7 @@ pub fn share() {
 /// There is one thread again, in a process where nobody else has ever run.
 pub fn reset() {
     SHARED.store(false, Ordering::Relaxed);
-    STATE.store(FREE, Ordering::Relaxed);
-    for word in &WAITING {
-        word.store(0, Ordering::Relaxed);
-    }
+    LOCK.reset();
     area::after_fork();
 }
 
@@ -76,63 +99,22 @@ pub fn leave() {
 
 #[inline]
 fn take() {
-    let taken = STATE.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
-    if taken.is_err() {
+    if !LOCK.try_take() {
         wait();
     }
 }
 
 #[cold]
+#[inline(never)]
 fn wait() {
-    for _ in 0..LOOKS {
-        spin_loop();
-        if STATE.load(Ordering::Relaxed) == FREE
-            && STATE.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            return;
-        }
-    }
-    let index = area::own_index();
-    let (word, bit) = (&WAITING[index as usize / 64], 1 << (index % 64));
-    loop {
-        word.fetch_or(bit, Ordering::SeqCst);
-        if STATE.swap(WAITED, Ordering::SeqCst) == FREE {
-            word.fetch_and(!bit, Ordering::SeqCst);
-            return;
-        }
-        // A notification that came before is not lost: then this does not wait. Other bits that
-        // come with it are about things that are looked at on the way back to the program.
-        let _ = invoke(area::own_dispatcher(), op::Wait {});
-    }
+    WAITS.fetch_add(1, Ordering::Relaxed);
+    let slept = LOCK.take(&Threads, LOOKS);
+    SLEEPS.fetch_add(slept.into(), Ordering::Relaxed);
 }
 
 #[inline]
 fn give() {
-    if STATE.swap(FREE, Ordering::SeqCst) == WAITED {
-        wake();
-    }
-}
-
-#[cold]
-fn wake() {
-    let start = NEXT.load(Ordering::Relaxed);
-    let limit = WORDS as u32 * 64;
-    // Word by word from where the last search ended, and around once.
-    for step in 0..=WORDS as u32 {
-        let word = (start / 64 + step) % WORDS as u32;
-        let from = if step == 0 { u64::MAX << (start % 64) } else { u64::MAX };
-        let waiting = WAITING[word as usize].load(Ordering::SeqCst) & from;
-        if waiting == 0 {
-            continue;
-        }
-        let bit = waiting.trailing_zeros();
-        WAITING[word as usize].fetch_and(!(1 << bit), Ordering::SeqCst);
-        let index = word * 64 + bit;
-        NEXT.store((index + 1) % limit, Ordering::Relaxed);
-        // A thread that has ended waits for nothing.
-        let _ = invoke(area::dispatcher(index), op::Notify { bits: NOTE_LOCK });
-        return;
-    }
+    LOCK.give(&Threads);
 }
 
 /// The lock, given up for a while: it is taken again when this is dropped, and until then nothing of the process can
@@ -162,6 +144,9 @@ impl Drop for Released<'_> {
             take();
             publish(task);
             thread::become_current(task);
+            if leases::minds(task.me.call) {
+                leases::end_all(&mut task.mm);
+            }
         }
     }
 }

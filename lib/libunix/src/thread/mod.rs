@@ -3,7 +3,8 @@
 //! Each has a kernel frame, an upcall stack and a session frame of its own ([`area`]), and its own
 //! voice with `unixd`; capabilities, page tables and everything that the library knows are the
 //! process's. Threads run in parallel, in the library one at a time: [`lock`] is taken on entry and
-//! given up on the way back to the program and around everything that waits.
+//! given up on the way back to the program and around everything that waits. Calls that need nothing but
+//! what is the thread's own do without ([`crate::sys::unlocked`]).
 //!
 //! A process with one thread pays for none of it: the lock is used from the first `clone` on
 //! ([`create`]).
@@ -18,9 +19,10 @@ use crate::process::{Task, NO_CALL};
 use crate::server::Header;
 use crate::signal;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// What the library knows about one thread.
 #[derive(Clone)]
@@ -74,10 +76,36 @@ impl Thread {
 
 struct First(UnsafeCell<Thread>);
 
-// SAFETY: reached through `Me` only, by the thread that holds the lock.
+// SAFETY: reached through `Me`, `Seen` and `with_own_signals` only.
 unsafe impl Sync for First {}
 
 static FIRST: First = First(UnsafeCell::new(Thread::first()));
+
+/// The thread of each area, null where none is. Written with the lock held; a thread reads its own without it: it was
+/// written before the thread began, and stays until it has ended.
+static BY_AREA: [AtomicPtr<Thread>; area::AREAS as usize + 1] = {
+    let mut all = [const { AtomicPtr::new(ptr::null_mut()) }; area::AREAS as usize + 1];
+    all[0] = AtomicPtr::new(FIRST.0.get());
+    all
+};
+
+/// The thread that runs here.
+#[inline(always)]
+fn own() -> *mut Thread {
+    BY_AREA[area::own_index() as usize].load(Ordering::Relaxed)
+}
+
+/// Calls `f` with the signals of the thread that runs here, whoever has the lock: nobody else ever uses them.
+///
+/// # Safety
+///
+/// The caller is outside of the lock, and no other reference to anything of its thread is used meanwhile.
+#[inline(always)]
+pub unsafe fn with_own_signals<T>(f: impl FnOnce(&mut signal::Own) -> T) -> T {
+    // SAFETY: the thread is there as long as it runs. Others reach its other fields only (`Seen`), and itself it does so
+    // with the lock, which it has not now.
+    f(unsafe { &mut (*own()).signals })
+}
 
 /// The thread that runs in the library.
 pub struct Me(*mut Thread);
@@ -107,9 +135,27 @@ impl DerefMut for Me {
     }
 }
 
+/// What others may use of a thread, with the lock held. The rest it may be using at the same time.
+pub struct Seen<'a> {
+    pub index: u32,
+    pub tid: u32,
+    pub robust_list: &'a mut u64,
+    pub affinity: &'a mut u64,
+    pub woken: &'a mut bool,
+}
+
+impl Me {
+    /// The same of the thread itself.
+    pub fn seen(&mut self) -> Seen<'_> {
+        let Thread { index, tid, robust_list, affinity, woken, .. } = &mut **self;
+        Seen { index: *index, tid: *tid, robust_list, affinity, woken }
+    }
+}
+
 /// All threads but the first, by area.
 pub struct Threads {
-    places: Vec<Option<Box<Thread>>>,
+    /// First area behind those that have ever been used.
+    end: u32,
     /// What was made of each area.
     areas: area::Areas,
     /// How many run, the first included.
@@ -121,7 +167,7 @@ pub struct Threads {
 impl Threads {
     /// The first only.
     pub const fn new() -> Threads {
-        Threads { places: Vec::new(), areas: area::Areas::new(), running: 1, first_ended: false }
+        Threads { end: 1, areas: area::Areas::new(), running: 1, first_ended: false }
     }
 
     /// Is there no other?
@@ -131,52 +177,67 @@ impl Threads {
 
     /// A new one, in the area that it names.
     fn add(&mut self, thread: Thread) {
-        let place = thread.index as usize - 1;
-        if self.places.len() <= place {
-            self.places.resize_with(place + 1, || None);
+        let index = thread.index;
+        self.end = self.end.max(index + 1);
+        self.put(index, Box::into_raw(Box::new(thread)));
+    }
+
+    /// What is at an area now.
+    fn put(&mut self, index: u32, thread: *mut Thread) {
+        let before = BY_AREA[index as usize].swap(thread, Ordering::Relaxed);
+        if !before.is_null() {
+            // SAFETY: from `add`, and nobody finds it any more; it has ended, or never begun.
+            drop(unsafe { Box::from_raw(before) });
         }
-        self.places[place] = Some(Box::new(thread));
     }
 
     /// It is gone; what it had is free.
     fn remove(&mut self, index: u32) {
-        if let Some(place) = self.places.get_mut(index as usize - 1) {
-            *place = None;
+        if index > 0 {
+            self.put(index, ptr::null_mut());
         }
         self.areas.put_back(index);
     }
 
-    fn find(&mut self, index: u32) -> Option<&mut Thread> {
-        match index {
-            // SAFETY: as in `Me`.
-            0 => Some(unsafe { &mut *FIRST.0.get() }),
-            _ => self.places.get_mut(index as usize - 1)?.as_deref_mut(),
+    fn find(&mut self, index: u32) -> Option<Seen<'_>> {
+        let thread = BY_AREA.get(index as usize)?.load(Ordering::Relaxed);
+        if thread.is_null() {
+            return None;
         }
+        // SAFETY: it is there while `self`, and so the lock, is held. Of its fields these are used with the lock only.
+        let thread = unsafe {
+            Seen {
+                index,
+                tid: (*thread).tid,
+                robust_list: &mut (*thread).robust_list,
+                affinity: &mut (*thread).affinity,
+                woken: &mut (*thread).woken,
+            }
+        };
+        Some(thread)
     }
 
     /// First area behind those of all that run.
     fn end(&self) -> u32 {
-        self.places.len() as u32 + 1
+        self.end
     }
 
     /// The thread with an id, unless it has ended.
-    pub fn by_tid(&mut self, tid: u32) -> Option<&mut Thread> {
-        // SAFETY: as in `Me`.
-        let first = unsafe { &mut *FIRST.0.get() };
-        let first = (!self.first_ended).then_some(first);
-        let others = self.places.iter_mut().flatten().map(|thread| &mut **thread);
-        first.into_iter().chain(others).find(|thread| thread.tid == tid)
+    pub fn by_tid(&mut self, tid: u32) -> Option<Seen<'_>> {
+        let first = u32::from(self.first_ended);
+        let index = (first..self.end).find(|index| {
+            let thread = BY_AREA[*index as usize].load(Ordering::Relaxed);
+            // SAFETY: as in `find`.
+            !thread.is_null() && unsafe { (*thread).tid } == tid
+        });
+        self.find(index?)
     }
 }
 
 /// Makes the thread that runs here the one that `p.me` is.
 #[inline]
 pub fn become_current(task: &mut Task) {
-    let index = area::own_index();
-    if let Some(thread) = task.threads.find(index) {
-        let thread: *mut Thread = thread;
-        task.me = Me(thread);
-    }
+    task.me = Me(own());
 }
 
 /// Calls `f` with the header of every thread.
@@ -195,6 +256,10 @@ pub fn after_fork(task: &mut Task, tid: u32) {
     unsafe { *FIRST.0.get() = me };
     task.me = Me::first();
     // What the others had was not copied: their places are empty.
+    for index in 1..task.threads.end() {
+        task.threads.put(index, ptr::null_mut());
+    }
     task.threads = Threads::new();
     task.futexes = park::Queues::new();
+    park::after_fork();
 }

@@ -14,7 +14,10 @@ use crate::sys::time;
 use crate::thread::Threads;
 use alloc::vec::Vec;
 use captypes::op;
+use core::ops::Deref;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use parking::Presence;
 
 /// Notification bit: what a thread waited for has happened.
 const NOTE_WOKEN: u64 = 0x200;
@@ -46,10 +49,64 @@ pub struct Left {
     pub kind: Kind,
 }
 
+/// Who waits for a futex, or is about to look at it: read without the lock by those that would wake somebody.
+static PRESENCE: Presence<AtomicU32, 64> = Presence::new([const { AtomicU32::new(0) }; 64]);
+
+/// Somebody may wait for a futex as long as this is there.
+pub struct Arrival(u64);
+
+impl Arrival {
+    /// From now on, before the futex is looked at.
+    pub fn at(address: u64) -> Arrival {
+        PRESENCE.arrive(address);
+        Arrival(address)
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        PRESENCE.leave(self.0);
+    }
+}
+
+/// Does nobody wait for a futex in this process? What the caller has stored in it before, others find who will.
+#[inline]
+pub fn is_deserted(address: u64) -> bool {
+    PRESENCE.is_empty(address)
+}
+
+/// A forked child: nobody waits.
+pub fn after_fork() {
+    PRESENCE.reset();
+}
+
+/// Those that wait for futexes, first come first. Each is counted where it waits.
+struct Line(Vec<Waiter>);
+
+impl Line {
+    fn push(&mut self, waiter: Waiter) {
+        PRESENCE.arrive(waiter.address);
+        self.0.push(waiter);
+    }
+
+    fn remove(&mut self, at: usize) -> Waiter {
+        let waiter = self.0.remove(at);
+        PRESENCE.leave(waiter.address);
+        waiter
+    }
+}
+
+impl Deref for Line {
+    type Target = [Waiter];
+    fn deref(&self) -> &[Waiter] {
+        &self.0
+    }
+}
+
 /// Threads that wait.
 pub struct Queues {
-    /// For futexes, first come first.
-    futexes: Vec<Waiter>,
+    /// For futexes.
+    futexes: Line,
     /// For any event of the library's own objects.
     watchers: Vec<u32>,
 }
@@ -57,7 +114,7 @@ pub struct Queues {
 impl Queues {
     /// Nobody.
     pub const fn new() -> Queues {
-        Queues { futexes: Vec::new(), watchers: Vec::new() }
+        Queues { futexes: Line(Vec::new()), watchers: Vec::new() }
     }
 }
 
@@ -96,7 +153,7 @@ pub fn park(task: &mut Task, deadline: Option<u64>) -> Result<()> {
 /// Wakes a thread that is in no queue any more.
 fn unpark(threads: &mut Threads, index: u32) {
     if let Some(thread) = threads.find(index) {
-        thread.woken = true;
+        *thread.woken = true;
         // A thread that has ended waits for nothing.
         let _ = invoke(area::dispatcher(index), op::Notify { bits: NOTE_WOKEN });
     }
@@ -122,6 +179,32 @@ pub fn wait_as(
     let queue = &mut task.futexes.futexes;
     let at = queue.iter().position(|waiter| waiter.thread == thread);
     Err(Left { why, kind: at.map_or(kind, |at| queue.remove(at).kind) })
+}
+
+/// Waits for any of several futexes. Answers which one was woken.
+pub fn wait_any(task: &mut Task, addresses: &[u64], deadline: Option<u64>) -> Result<usize> {
+    let thread = task.me.index;
+    task.me.woken = false;
+    for &address in addresses {
+        let waiter = Waiter { address, bits: u32::MAX, thread, kind: Kind::Plain };
+        task.futexes.futexes.push(waiter);
+    }
+    let result = park(task, deadline);
+    // Who wakes one takes it out; the others are in the order in which they were put.
+    let queue = &mut task.futexes.futexes;
+    let mut woken = None;
+    for (n, &address) in addresses.iter().enumerate() {
+        let is_it = |waiter: &Waiter| waiter.thread == thread && waiter.address == address;
+        match queue.iter().position(is_it) {
+            Some(at) => drop(queue.remove(at)),
+            None => woken = Some(n),
+        }
+    }
+    match (woken, result) {
+        (Some(n), _) => Ok(n),
+        (None, Err(error)) => Err(error),
+        (None, Ok(())) => Err(Errno::EINTR),
+    }
 }
 
 impl Queues {
@@ -169,19 +252,7 @@ pub fn wake_owner(task: &mut Task, address: u64) {
 
 /// Has up to `count` threads that wait for one futex wait to own another. Answers how many.
 pub fn make_owners(futexes: &mut Queues, from: u64, to: u64, count: u64) -> u64 {
-    let queue = core::mem::take(&mut futexes.futexes);
-    let (mut kept, mut moved) = (Vec::new(), Vec::new());
-    for waiter in queue {
-        if waiter.address == from && (moved.len() as u64) < count {
-            moved.push(Waiter { address: to, kind: Kind::Owner, ..waiter });
-        } else {
-            kept.push(waiter);
-        }
-    }
-    let count = moved.len() as u64;
-    kept.extend(moved);
-    futexes.futexes = kept;
-    count
+    move_all(futexes, from, count, |waiter| Waiter { address: to, kind: Kind::Owner, ..waiter })
 }
 
 /// Futexes that threads wait to own.
@@ -207,15 +278,21 @@ pub fn wake(task: &mut Task, address: u64, count: u32, bits: u32) -> u32 {
 
 /// Has up to `count` threads that wait for one futex wait for another. Answers how many.
 pub fn requeue(futexes: &mut Queues, from: u64, to: u64, count: u32) -> u32 {
-    let mut moved = Vec::new();
-    while (moved.len() as u32) < count {
-        let waits = |waiter: &Waiter| waiter.address == from;
-        let Some(at) = futexes.futexes.iter().position(waits) else { break };
-        let waiter = futexes.futexes.remove(at);
-        moved.push(Waiter { address: to, ..waiter });
+    move_all(futexes, from, count.into(), |waiter| Waiter { address: to, ..waiter }) as u32
+}
+
+/// Has up to `count` threads that wait for one futex wait as `how` says, behind all others. Answers how many.
+fn move_all(futexes: &mut Queues, from: u64, count: u64, how: impl Fn(Waiter) -> Waiter) -> u64 {
+    let queue = &mut futexes.futexes;
+    let (mut moved, mut at) = (Vec::new(), 0);
+    while at < queue.len() && (moved.len() as u64) < count {
+        match queue[at].address == from {
+            true => moved.push(queue.remove(at)),
+            false => at += 1,
+        }
     }
-    let count = moved.len() as u32;
-    futexes.futexes.extend(moved);
+    let count = moved.len() as u64;
+    moved.into_iter().map(how).for_each(|waiter| queue.push(waiter));
     count
 }
 

@@ -1,6 +1,7 @@
 //! The program's memory, for its tracer.
 
-use crate::mm::{user, Mm};
+use crate::mm::{leases, user, Mm};
+use crate::vdso;
 use abi::layout::PAGE;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,6 +11,9 @@ use uvm::{Flags, Prot};
 
 /// Reads as much as there is. `force`: also what the program itself may not read.
 pub fn read(mm: &mut Mm, address: u64, len: usize, force: bool) -> Vec<u8> {
+    if let Some(image) = vdso::rest_of_image(address) {
+        return image[..len.min(image.len())].to_vec();
+    }
     let mut bytes = vec![0; len.min(DATA_BYTES)];
     let len = bytes.len();
     let done = move_all(mm, (address, len), force.then_some(Prot::READ), |mm, at, part| {
@@ -56,6 +60,7 @@ fn with_right(
     act: impl FnOnce(&mut Mm) -> usize,
 ) -> Option<usize> {
     let page = at & !(PAGE - 1);
+    leases::end_around(mm, at);
     let entry = *mm.space.map().at(page / PAGE)?;
     let writes_shared = entry.flags.has(Flags::SHARED) && right.has(Prot::WRITE);
     if entry.prot.has(right) || writes_shared {

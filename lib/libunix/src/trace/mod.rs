@@ -12,7 +12,9 @@ mod registers;
 pub mod tracer;
 
 use crate::errno::Errno;
+use crate::fd::kinds::own_text;
 use crate::fork::bases;
+use crate::mm::relief;
 use crate::process::{frame, Process, Task, NO_CALL};
 use crate::server::{self, header, op, Header};
 use crate::signal::Info;
@@ -279,6 +281,9 @@ fn carry_out(
     let len = value as usize;
     let bytes = match what {
         command::READ => memory::read(&mut p.mm, address, len, true),
+        command::MAPS | command::SMAPS | command::AUXILIARY | command::ENVIRON => {
+            own_text::told(&mut p.mm, what, address, len)?
+        }
         command::READ_SEEN => memory::read(&mut p.mm, address, len, false),
         command::WRITE | command::WRITE_SEEN => {
             let bytes = server::taken(len)?;
@@ -300,6 +305,9 @@ fn carry_out(
         command::SET_MASK => {
             p.me.signals.set_blocked(value);
             return Ok((0, Vec::new()));
+        }
+        command::RELIEVE => {
+            return Ok((relief::give(&mut p.mm, address, true) as usize, Vec::new()))
         }
         command::GET_SYSCALL => call_info(p, regs, at),
         _ => return Err(Errno::EIO),

@@ -3,6 +3,7 @@
 use crate::effects::Effect;
 use crate::server::Unixd;
 use crate::signals::from_kernel;
+use crate::swap;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{Call, Outcome};
@@ -35,6 +36,12 @@ impl Unixd {
         match effect {
             Effect::Retry => self.run_retries(),
             Effect::Changed(source, data) => self.tell_watchers(source, data),
+            Effect::Observed => {
+                let Unixd { notify, tree, fx, .. } = self;
+                if let Some(event) = fx.next_event() {
+                    notify.tell(&event, tree, fx);
+                }
+            }
             Effect::Post => self.post_next(),
             Effect::PostGroup(group, signal) => self.post_group(group, signal),
             Effect::Nudge(tid, signals) => self.life().nudge(tid, signals),
@@ -43,16 +50,17 @@ impl Unixd {
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
             Effect::Release(pid, resident) => {
                 self.raise_peak(pid, resident);
-                let cwd = self.procs.get(pid).map(|proc| proc.cwd);
+                let standing = self.procs.get(pid).map(|proc| proc.stands);
                 let mut handles = self.handles();
                 handles.close_all(pid);
-                if let Ok(cwd) = cwd {
-                    handles.release(cwd);
+                if let Ok(standing) = standing {
+                    handles.leave(&standing);
                 }
             }
             Effect::Ended(pid) => {
                 self.counters.ended(pid, &mut self.fx);
                 self.semaphores.ended(pid, &mut self.fx);
+                swap::ended(pid);
             }
             Effect::Reaped(pid) => self.counters.reaped(pid),
             Effect::LeaderGone(session) => self.terminal.leader_gone(session, &mut self.fx),

@@ -5,20 +5,26 @@ use crate::counters;
 use crate::descs::{seek, Handles, Object};
 use crate::dirs::get_dents;
 use crate::fork::Births;
+use crate::homes::Arrival;
 use crate::inout::InOut;
 use crate::life::Life;
 use crate::locks::Locked;
+use crate::nodes::Node;
+use crate::notify::FileEvent;
 use crate::open::Opening;
 use crate::pathops::PathOps;
 use crate::pipes::pipe_of;
 use crate::poll::Polling;
+use crate::procfs::ProcNode;
 use crate::procs::Pid;
 use crate::server::Unixd;
+use crate::spaces::Spaces;
 use crate::terminal::TtyOps;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use crate::watches::{sources, Source};
+use notices::mask;
 use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
 use unixproto::{op, Any, Errno};
@@ -32,7 +38,10 @@ macro_rules! handles {
             counters: &mut $of.counters,
             sets: &mut $of.sets,
             sockets: &mut $of.sockets,
+            notify: &mut $of.notify,
             segments: &mut $of.segments,
+            seals: &mut $of.seals,
+            mqueues: &mut $of.mqueues,
             terminal: &mut $of.terminal,
             clock: &mut $of.clock,
             locks: &mut $of.locks,
@@ -45,17 +54,35 @@ macro_rules! handles {
 
 impl Unixd {
     /// Requests that come with capabilities: not tried twice.
-    pub(super) fn with_caps(&mut self, pid: Pid, call: &Call, caps: u32) -> Option<Tried> {
+    #[inline(always)]
+    pub(super) fn with_caps(
+        &mut self,
+        pid: Pid,
+        call: &Call,
+        arrival: &mut Arrival,
+    ) -> Option<Tried> {
         if let Err(error) = self.stock.check(&call.any, || self.procs.cred(pid).uid) {
             return Some(Err(error));
         }
         match call.any {
-            Any::ForkCommit(op) => Some(self.births().fork_commit(pid, op.pid, op.wait, caps)),
-            Any::Become(_) => Some(self.births().become_domain(pid, caps)),
-            Any::Replace(op) => Some(self.births().replace(pid, caps, op.linux)),
-            Any::Thread(op) => Some(self.births().new_thread(pid, caps, op.traced)),
-            Any::GrowRoot(_) => Some(self.life().grow_root(pid, caps)),
+            Any::ForkCommit(_)
+            | Any::Become(_)
+            | Any::Replace(_)
+            | Any::Thread(_)
+            | Any::GrowRoot(_) => Some(self.take_caps(pid, call, arrival)),
             _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn take_caps(&mut self, pid: Pid, call: &Call, arrival: &mut Arrival) -> Tried {
+        match call.any {
+            Any::ForkCommit(op) => self.births().fork_commit(pid, (op.pid, op.wait), arrival),
+            Any::Become(_) => self.births().become_domain(pid, arrival),
+            Any::Replace(op) => self.births().replace(pid, arrival, op.linux),
+            Any::Thread(op) => self.births().new_thread(pid, arrival, op.traced),
+            Any::GrowRoot(_) => self.life().grow_root(pid, arrival),
+            _ => Err(Errno::EINVAL),
         }
     }
 
@@ -68,10 +95,16 @@ impl Unixd {
             | Any::Replace(_)
             | Any::Thread(_)
             | Any::GrowRoot(_) => Err(Errno::EINVAL),
-            Any::Fork(op) => self.births().fork(pid, op.act, op.traced),
+            Any::Fork(op) => self.births().fork(pid, op),
             Any::ForkWait(op) => self.births().fork_wait(pid, op.pid),
             Any::ForkAbort(op) => self.births().fork_abort(pid, op.pid),
-            Any::Exec(_) => self.births().exec(pid, call),
+            Any::Bequeath(op) => self.procs.bequeath(self.caller, call, op.from),
+            Any::Succeed(op) => self.succeed(pid, call, op),
+            Any::Inherit(op) => self.inherit(op.from),
+            Any::Exec(_) => {
+                self.seals.forget(pid);
+                self.births().exec(pid, call)
+            }
             Any::Exit(op) => self.life().exit(pid, op.status),
             Any::ThreadEnd(op) => self.life().thread_end(pid, op.tid),
             Any::ThreadExit(op) => self.life().thread_exit(pid, op.status),
@@ -103,23 +136,29 @@ impl Unixd {
             Any::MemoryFile(op) => {
                 let desc = self.descs.of(pid, op.desc)?;
                 if op.write { desc.writable() } else { desc.readable() }?;
-                let (node, started) = match desc.object {
-                    Object::Memory(node, started) => (node, started),
+                let (node, memory) = match desc.object {
+                    Object::Memory(node, memory) => (node, memory),
                     _ => return Err(Errno::EBADF),
                 };
-                self.life().memory_file(call, op, (node, started))
+                self.life().memory_file(call, op, (node, memory))
             }
+            Any::Relieve(op) => self.relieve(pid, call, op),
             Any::TraceMemory(op) => self.life().trace_memory(pid, call, op),
             Any::SetPgid(op) => self.procs.set_pgid(pid, op.pid, op.pgid),
             Any::GetPgid(op) => self.procs.get_pgid(pid, op.pid),
             Any::SetSid(_) => self.procs.set_sid(pid),
             Any::GetSid(op) => self.procs.get_sid(pid, op.pid),
             Any::SetIds(op) => self.procs.set_ids(pid, op),
+            Any::SetGroups(op) => self.procs.set_groups(self.caller, call, op),
+            Any::GetGroups(op) => self.procs.get_groups(self.caller, op.from),
             Any::SetFileId(op) => self.procs.set_file_id(pid, op),
             Any::GetCaps(op) => self.procs.get_caps(pid, op.pid),
             Any::SetCaps(op) => self.procs.set_caps(pid, op),
             Any::Privilege(op) => self.procs.privilege(pid, op),
             Any::SetLimit(op) => self.life().set_limit(pid, op),
+            Any::Schedule(op) => self.procs.schedule(pid, op),
+            Any::TakeFd(op) => self.opening().take_fd(op),
+            Any::Compare(op) => self.opening().compare(op),
             Any::CpuUsage(op) => self.procs.usage(&self.clock, pid, op.who),
             Any::SetName(_) => self.procs.set_name_from(self.caller, call),
             Any::GetName(_) => self.procs.get_name(self.caller),
@@ -146,6 +185,11 @@ impl Unixd {
             Any::Mknod(op) => self.path_ops().mknod(call, op),
             Any::Unlink(op) => self.path_ops().unlink(call, op.dir, op.flags),
             Any::Rename(op) => self.path_ops().rename(call, op),
+            Any::Mount(op) => self.path_ops().mount(call, op),
+            Any::Unmount(op) => self.path_ops().unmount(call, op),
+            Any::Chroot(_) => self.path_ops().chroot(call),
+            Any::PivotRoot(_) => self.path_ops().pivot_root(call),
+            Any::SyncDisks(_) => self.path_ops().sync_disks(),
             Any::Link(op) => self.path_ops().link(call, op),
             Any::Symlink(op) => self.path_ops().symlink(call, op.dir),
             Any::ReadLink(op) => self.path_ops().read_link(call, op.dir),
@@ -164,15 +208,26 @@ impl Unixd {
             Any::GetCwd(_) => self.path_ops().get_cwd(),
             Any::StatFs(op) => self.path_ops().stat_fs(call, op.dir, op.flags),
             Any::MemFile(op) => self.opening().mem_file(op),
+            Any::OpenMessages(op) => self.opening().open_mqueue(call, op),
+            Any::UnlinkMessages(_) => self.opening().unlink_mqueue(call),
+            Any::QueueSend(op) => self.opening().send_mqueue(call, op),
+            Any::QueueReceive(op) => self.opening().receive_mqueue(call, op),
+            Any::QueueNotify(op) => self.opening().notify_mqueue(op),
+            Any::QueueAttributes(op) => self.opening().state_of_mqueue(op),
+            Any::MemFd(op) => self.opening().mem_fd(call, op),
+            Any::Seal(op) => self.opening().seal(op),
+            Any::MapSealable(op) => self.opening().map_sealable(op.desc),
+            Any::UnmapSealable(op) => self.opening().unmap_sealable(op.desc),
             Any::OwnMemory(op) => self.opening().own_memory(op),
             Any::Heir(op) => self.opening().heir(op.desc),
+            Any::OwnMore(op) => self.opening().own_more(op),
             _ => self.attempt_descs(pid, call),
         }
     }
 
     #[inline(always)]
     fn attempt_descs(&mut self, pid: Pid, call: &mut Call) -> Tried {
-        if self.tree.share().is_some() {
+        if !self.tree.is_alone() {
             if let Some(outcome) = self.attempt_shared(call) {
                 return outcome;
             }
@@ -190,6 +245,10 @@ impl Unixd {
             Any::Sync(op) => self.contents().sync(op),
             Any::Clone(op) => self.contents().clone_file(op),
             Any::MakeRoom(op) => self.contents().make_room(op),
+            Any::BringIn(op) => self.contents().bring_in(op),
+            Any::PageOut(op) => self.contents().page_out(op),
+            Any::Wire(op) => self.contents().wire(op),
+            Any::MakeMemory(op) => self.contents().make_memory(op),
             Any::MakeAtomic(op) => self.contents().make_atomic(op),
             Any::Advise(op) => self.contents().advise(op),
             Any::Splice(op) => self.splice(call, op),
@@ -197,7 +256,10 @@ impl Unixd {
             Any::Seek(op) => seek(&mut self.descs, &mut self.tree, self.caller, op),
             Any::GetDents(op) => {
                 let Unixd { descs, tree, procs, caller, .. } = self;
-                get_dents(descs, tree, procs, *caller, (op.desc, op.bytes as usize))
+                let listed = get_dents(descs, tree, procs, *caller, (op.desc, op.bytes as usize))?;
+                let desc = self.descs.of(pid, op.desc)?;
+                self.fx.observe(|| FileEvent::of_desc(mask::ACCESS, desc));
+                Ok(listed)
             }
             Any::GetFlags(op) => self.descs.get_flags(pid, op.desc),
             Any::SetFlags(op) => self.descs.set_flags(pid, op.desc, op.flags),
@@ -221,13 +283,9 @@ impl Unixd {
                 done(())
             }
             Any::OpenProcess(op) => self.opening().process(op),
-            Any::ProcessOf(op) => {
-                let number = counters::number(self.descs.of(pid, op.desc)?)?;
-                done(Process { pid: self.counters.process(number)? })
-            }
+            Any::ProcessOf(op) => done(Process { pid: self.named_process(pid, op.desc)? }),
             Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
-                let number = counters::number(self.descs.of(pid, desc)?)?;
-                let target = self.counters.process(number)? as i32;
+                let target = self.named_process(pid, desc)? as i32;
                 self.life().kill(pid, op::Kill { pid: target, signal, code, value })
             }
             Any::Event(op) => self.opening().event(op),
@@ -253,7 +311,7 @@ impl Unixd {
                 let Unixd { descs, tree, procs, locks, .. } = self;
                 locks.get(Locked { procs, descs, files: tree.files() }, pid, op)
             }
-            Any::Describe(op) => self.descs.describe(&self.tree, pid, op.desc),
+            Any::Describe(op) => self.describe(pid, op.desc),
             Any::SystemInfo(_) => self.system_info(),
             Any::RefusedCall(op) => self.system.count_refused(op.number, op.error),
             Any::Log(_) => self.log_text(call),
@@ -264,11 +322,46 @@ impl Unixd {
     /// What is about sockets, System V objects, and timers.
     #[inline(never)]
     fn attempt_objects(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        match self.attempt_object(pid, call) {
+            Err(Errno::ENOTSOCK) => self.attempt_inet(call),
+            outcome => outcome,
+        }
+    }
+
+    /// What is about sockets of the internet.
+    #[inline(never)]
+    fn attempt_inet(&mut self, call: &mut Call) -> Tried {
+        let mut opening = self.opening();
+        match call.any {
+            Any::Bind(op) => opening.bind_inet(call, op),
+            Any::Connect(op) => opening.connect_inet(call, op),
+            Any::Listen(op) => opening.listen_inet(op),
+            Any::Accept(op) => opening.accept_inet(call, op),
+            Any::Send(op) => opening.send_inet(call, op),
+            Any::Receive(op) => opening.receive_inet(call, op),
+            Any::SocketName(op) => opening.inet_name(op),
+            Any::ShutDown(op) => opening.shut_down_inet(op),
+            Any::GetSocketOption(op) => opening.inet_option(op),
+            Any::SetSocketOption(op) => opening.set_inet_option(op),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    #[inline(always)]
+    fn attempt_object(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
             Any::PipeSize(op) => {
                 let pipe = pipe_of(self.descs.of(pid, op.desc)?).map_err(|_| Errno::EBADF)?;
                 self.pipes.size(pipe, op.bytes)
             }
+            Any::Notify(op) => self.opening().notify(op),
+            Any::AddWatch(op) => self.opening().add_watch(call, op),
+            Any::RemoveWatch(op) => self.opening().remove_watch(op),
+            Any::Wrote(op) => self.contents().wrote(op.desc),
+            Any::GetQueue(op) => self.opening().get_queue(op),
+            Any::SendMessage(op) => self.opening().send_message(call, op),
+            Any::ReceiveMessage(op) => self.opening().receive_message(call, op),
+            Any::ControlQueue(op) => self.opening().control_queue(call, op),
             Any::GetSemaphores(op) => self.opening().get_semaphores(op),
             Any::SemaphoreOps(op) => self.opening().operate(call, op),
             Any::ControlSemaphores(op) => self.opening().control_semaphores(call, op),
@@ -288,6 +381,10 @@ impl Unixd {
             Any::ShutDown(op) => self.opening().shut_down(op),
             Any::GetSocketOption(op) => self.opening().socket_option(op),
             Any::SetSocketOption(op) => self.opening().set_socket_option(op),
+            Any::Unshare(op) => self.spaces().unshare(op.flags),
+            Any::EnterSpace(op) => self.spaces().enter(op),
+            Any::SetHostName(op) => self.spaces().set_host_name(call, op),
+            Any::HostNames(_) => self.spaces().host_names(),
             Any::MakeTimer(op) => self.life().make_alarm(pid, op),
             Any::SetPosixTimer(op) => self.life().set_alarm(pid, op),
             Any::GetPosixTimer(op) => self.life().get_alarm(pid, op.id),
@@ -408,6 +505,12 @@ impl Unixd {
                 counters.read(number, nonblocking, (caller, procs, bytes), clock, fx)
             }
             Object::Socket(_) => self.read_socket(call, id, bytes),
+            Object::Notices(number) => {
+                let Unixd { notify, procs, fx, .. } = self;
+                notify.read(number, nonblocking, (caller, procs), bytes, fx)
+            }
+            Object::Inet(_) => self.opening().read_inet(call, id, bytes),
+            Object::Messages(_) => self.opening().read_mqueue(id, bytes),
             _ => self.in_out().read(id, bytes),
         }
     }
@@ -432,6 +535,7 @@ impl Unixd {
                 self.counters.write(number, nonblocking, (caller, &bytes), &mut self.fx)
             }
             Object::Socket(_) => self.write_socket(call, id),
+            Object::Inet(_) => self.opening().write_inet(call, id),
             _ => self.in_out().write(call, id),
         }
     }
@@ -449,16 +553,18 @@ impl Unixd {
         Life { procs, clock, voices, fx, caller: *caller }
     }
 
-    fn births(&mut self) -> Births<'_> {
+    pub(super) fn births(&mut self) -> Births<'_> {
         let Unixd { procs, clock, voices, fx, caller, .. } = self;
         let life = Life { procs, clock, voices, fx, caller: *caller };
-        let Unixd { descs, tree, stock, system, terminal, .. } = self;
-        Births { life, descs, tree, stock, system, controls: &terminal.controls }
+        let Unixd { descs, tree, seals, stock, system, terminal, .. } = self;
+        Births { life, descs, tree, seals, stock, system, controls: &terminal.controls }
     }
 
     fn tty_ops(&mut self) -> TtyOps<'_> {
-        let Unixd { terminal, console, procs, descs, pipes, sockets, clock, fx, caller, .. } = self;
-        TtyOps { terminal, console, procs, descs, pipes, sockets, clock, fx, caller: *caller }
+        let Unixd { terminal, console, procs, descs, pipes, sockets, .. } = self;
+        let Unixd { notify, clock, fx, caller, .. } = self;
+        let caller = *caller;
+        TtyOps { terminal, console, procs, descs, pipes, sockets, notify, clock, fx, caller }
     }
 
     /// What opening and closing works on.
@@ -469,18 +575,26 @@ impl Unixd {
     fn opening(&mut self) -> Opening<'_> {
         let caller = self.caller;
         let handles = handles!(self);
-        let Unixd { procs, stock, system, load, semaphores, .. } = self;
-        Opening { handles, procs, stock, system, load, semaphores, caller }
+        let Unixd { procs, stock, system, load, messages, semaphores, .. } = self;
+        Opening { handles, procs, stock, system, load, messages, semaphores, caller }
+    }
+
+    fn spaces(&mut self) -> Spaces<'_> {
+        let caller = self.caller;
+        let handles = handles!(self);
+        let Unixd { procs, system, .. } = self;
+        Spaces { handles, procs, system, caller }
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {
-        let Unixd { tree, descs, procs, pipes, stock, clock, fx, caller, .. } = self;
-        PathOps { tree, descs, procs, pipes, stock, clock, fx, caller: *caller }
+        let Unixd { tree, descs, procs, pipes, seals, stock, clock, fx, caller, .. } = self;
+        PathOps { tree, descs, procs, pipes, seals, stock, clock, fx, caller: *caller }
     }
 
     pub(super) fn contents(&mut self) -> Contents<'_> {
-        let Unixd { tree, descs, procs, fx, caller, clock, .. } = self;
-        Contents { files: tree.files_mut(), descs, procs, fx, caller: *caller, clock }
+        let Unixd { tree, descs, procs, notify, seals, fx, caller, clock, .. } = self;
+        let files = tree.files_mut();
+        Contents { files, descs, procs, notify, seals, fx, caller: *caller, clock }
     }
 
     fn in_out(&mut self) -> InOut<'_> {
@@ -490,20 +604,37 @@ impl Unixd {
 
     fn polling(&mut self) -> Polling<'_> {
         let Unixd { descs, pipes, counters, sets, sockets, terminal, watches, procs, .. } = self;
-        let Unixd { clock, stirred, caller, .. } = self;
+        let Unixd { notify, mqueues, clock, stirred, caller, .. } = self;
         let caller = *caller;
         Polling {
+            mqueues,
             descs,
             pipes,
             counters,
             sets,
             sockets,
+            notify,
             terminal,
             watches,
             procs,
             clock,
             stirred,
             caller,
+        }
+    }
+}
+
+impl Unixd {
+    /// The process that a description names: one of a process, or a folder in `/proc`, by which signals may be sent, too.
+    fn named_process(&self, pid: Pid, desc: u32) -> Result<Pid, Errno> {
+        let desc = self.descs.of(pid, desc)?;
+        match desc.object {
+            Object::Dir(Node::Proc(ProcNode::Pid(named))) => match self.procs.get(named) {
+                Ok(_) => Ok(named),
+                Err(_) => Err(Errno::ESRCH),
+            },
+            Object::Dir(_) => Err(Errno::EBADF),
+            _ => self.counters.process(counters::number(desc)?),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Requests about files of the host: when they are tried, and what descriptions of such files do.
+//! Requests about files that others have, the host or servers of disks: when they are tried, and what descriptions of such files do.
 
 use crate::content::{refused, writer};
 use crate::descs::{Desc, Object};
 use crate::dirs::Dents;
+use crate::lower::UNREAD;
 use crate::procs::Pid;
 use crate::server::Unixd;
 use crate::share::{OpenFile, Share, Visit, UNANSWERED};
@@ -11,7 +12,7 @@ use alloc::vec::Vec;
 use files::Refusal;
 use ninep::Entries;
 use unixproto::files::*;
-use unixproto::ops::{Offset, Part};
+use unixproto::ops::{Count, Offset, Part};
 use unixproto::session::DATA_BYTES;
 use unixproto::{op, Any, Errno};
 
@@ -22,50 +23,67 @@ impl Unixd {
     /// Tries a request that has just come.
     #[inline]
     pub(super) fn first_attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
-        match self.tree.share() {
-            None => self.attempt(pid, call),
-            Some(share) => {
-                share.begin(self.caller.tid);
-                self.answered(pid, call)
-            }
+        if self.tree.is_alone() {
+            return self.looked_up(pid, call);
         }
+        self.tree.shares().for_each(|share| share.begin(self.caller.tid));
+        self.answered(pid, call)
     }
 
     /// Tries a request again.
     #[inline]
     pub(super) fn next_attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
-        match self.tree.share() {
-            None => self.attempt(pid, call),
-            Some(share) => {
-                share.rewind(self.caller.tid);
-                self.answered(pid, call)
+        if self.tree.is_alone() {
+            return self.looked_up(pid, call);
+        }
+        self.tree.shares().for_each(|share| share.rewind(self.caller.tid));
+        self.answered(pid, call)
+    }
+
+    /// Tries a request until it has found all directories read that it looks at.
+    #[inline]
+    fn looked_up(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        match self.attempt(pid, call) {
+            Err(UNREAD) => self.read_and_try(pid, call),
+            outcome => outcome,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_and_try(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        while self.tree.read_wanted()? {
+            self.tree.shares().for_each(|share| share.rewind(self.caller.tid));
+            match self.attempt(pid, call) {
+                Err(UNREAD) => {}
+                outcome => return outcome,
             }
         }
+        Err(Errno::EIO)
     }
 
     /// Tries a request, which waits if it has asked the host something.
     fn answered(&mut self, pid: Pid, call: &mut Call) -> Tried {
-        let outcome = self.attempt(pid, call);
+        let outcome = self.looked_up(pid, call);
         call.unanswered = matches!(outcome, Err(UNANSWERED));
         if call.unanswered {
             return Ok(Outcome::Block(0));
         }
-        if let Some(share) = self.tree.share() {
-            share.finish(self.caller.tid);
-        }
+        self.tree.shares().for_each(|share| share.finish(self.caller.tid));
         outcome
     }
 
     /// The host has answered.
     pub(super) fn shared_answers(&mut self) {
         let mut woken = Vec::new();
-        let Some(share) = self.tree.share() else { return };
-        share.interrupt(&mut woken);
-        for tid in woken {
-            match self.procs.blocked(tid) {
-                Some(blocked) if blocked.call.unanswered => self.fx.wake(tid),
-                // It was killed meanwhile.
-                _ => share.finish(tid),
+        for share in self.tree.shares() {
+            share.interrupt(&mut woken);
+            for tid in woken.drain(..) {
+                match self.procs.blocked(tid) {
+                    Some(blocked) if blocked.call.unanswered => self.fx.wake(tid),
+                    // It was killed meanwhile.
+                    _ => share.finish(tid),
+                }
             }
         }
     }
@@ -106,10 +124,14 @@ impl Unixd {
             }
             Any::Sync(op) => {
                 let (_, file) = self.shared_of(op.desc)?;
-                self.tree.share().ok_or(Errno::EIO).and_then(|share| {
+                self.tree.share_of(file.node).and_then(|share| {
                     self.visit(share).sync(file.fid)?;
                     done(())
                 })
+            }
+            Any::DiskSize(op) => {
+                self.shared_of(op.desc)?;
+                self.shared_disk_size(op.desc)
             }
             Any::Seek(op) => {
                 self.shared_of(op.desc)?;
@@ -150,7 +172,7 @@ impl Unixd {
         start: i64,
     ) -> Option<Result<(u32, i64), Errno>> {
         let (_, file) = self.shared_of(desc)?;
-        let share = self.tree.share()?;
+        let share = self.tree.share_of(file.node).ok()?;
         let from = |size: u64| {
             let start = start.checked_add(size as i64).ok_or(Errno::EOVERFLOW)?;
             Ok((how & ((1 << lock::WHENCE) - 1) | SEEK_SET << lock::WHENCE, start))
@@ -160,8 +182,18 @@ impl Unixd {
 
     fn shared_parts(&self, id: u32) -> Result<(&Desc, OpenFile, Visit<'_>), Errno> {
         let (desc, file) = self.shared_of(id).ok_or(Errno::EBADF)?;
-        let share = self.tree.share().ok_or(Errno::EIO)?;
+        let share = self.tree.share_of(file.node)?;
         Ok((desc, file, self.visit(share)))
+    }
+
+    /// The size of a disk.
+    fn shared_disk_size(&mut self, id: u32) -> Tried {
+        let (_, file, visit) = self.shared_parts(id)?;
+        let stat = visit.stat_open(file.fid, file.node)?;
+        match stat.mode & S_IFMT {
+            S_IFBLK => done(Count { count: stat.size as u64 }),
+            _ => Err(Errno::ENOTTY),
+        }
     }
 
     fn shared_read(&mut self, op: op::ReadAt) -> Tried {
@@ -185,7 +217,7 @@ impl Unixd {
         if op.offset == AT_OFFSET {
             self.descs.of_mut(self.caller.pid, op.desc)?.offset = offset + bytes;
         }
-        Ok(Part { inode: 0, layout: 0, offset, bytes })
+        Ok(Part { inode: 0, layout: 0, offset, bytes, tell: false })
     }
 
     fn shared_write(&mut self, call: &Call, op: op::WriteAt) -> Tried {

@@ -1,17 +1,22 @@
 //! What is said of files, and changed.
 
 use super::exchange::Answer;
-use super::Visit;
+use super::{Origin, Visit};
 use credentials::Capability;
 use memfs::{READ, WRITE};
 use ninep::{Attributes, Changes, Moment, Request, Space};
 use unixproto::files::{Stat, KEEP_ID, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, TIME_NOW, TIME_OMIT};
 use unixproto::{op, Errno};
 
-/// Device number of the folder.
-const DEVICE: u64 = 5;
+/// Device number of the folder of the host.
+pub const DEVICE: u64 = 5;
 /// Its number for `statfs`, that of the protocol on Linux.
-pub const MAGIC: u64 = 0x0102_1997;
+const MAGIC: u64 = 0x0102_1997;
+/// That of ext4.
+const EXT4: u64 = 0xef53;
+/// `ST_VALID`, `ST_RDONLY`.
+const VALID: u64 = 0x20;
+const READ_ONLY: u64 = 1;
 
 impl Visit<'_> {
     /// `struct stat` of a node.
@@ -33,14 +38,20 @@ impl Visit<'_> {
 
     fn shown(&self, attributes: &Attributes) -> Stat {
         let (uid, gid) = self.owner(attributes);
+        let (dev, rdev) = match &self.share.origin {
+            Origin::Host(_) => (DEVICE, attributes.device),
+            // The disk itself has no name among its files.
+            Origin::Disk(disk) if attributes.qid.path == 0 => (disk.device(), disk.device()),
+            Origin::Disk(disk) => (disk.device(), attributes.device),
+        };
         Stat {
-            dev: DEVICE,
+            dev,
             ino: attributes.qid.path,
             nlink: attributes.links,
             mode: attributes.mode,
             uid,
             gid,
-            rdev: attributes.device,
+            rdev,
             size: attributes.size.min(i64::MAX as u64) as i64,
             blksize: attributes.block.clamp(512, 1 << 30) as _,
             blocks: attributes.blocks.min(i64::MAX as u64) as i64,
@@ -54,7 +65,7 @@ impl Visit<'_> {
     pub fn access(&self, node: u32, wanted: u32) -> Result<(), Errno> {
         let attributes = self.attributes(node)?;
         let is_kept = matches!(attributes.mode & S_IFMT, S_IFREG | S_IFDIR | S_IFLNK);
-        if wanted & WRITE != 0 && self.share.read_only && is_kept {
+        if wanted & WRITE != 0 && self.share.is_read_only() && is_kept {
             return Err(Errno::EROFS);
         }
         self.permits(&attributes, wanted)
@@ -62,7 +73,7 @@ impl Visit<'_> {
 
     /// `EROFS` if nothing may be changed.
     pub(super) fn writes(&self) -> Result<(), Errno> {
-        match self.share.read_only {
+        match self.share.is_read_only() {
             true => Err(Errno::EROFS),
             false => Ok(()),
         }
@@ -97,7 +108,10 @@ impl Visit<'_> {
         let attributes = self.attributes(node)?;
         self.writes()?;
         let (uid, gid) = self.owner(&attributes);
-        let own = self.share.owner;
+        let own = match &self.share.origin {
+            Origin::Host(owner) => *owner,
+            Origin::Disk(_) => return self.chown_any(node, &attributes, op),
+        };
         let new = |wanted: u32, now: u32, own: u32| match wanted {
             KEEP_ID => Ok(None),
             same if same == now => Ok(None),
@@ -120,6 +134,22 @@ impl Visit<'_> {
         match changes == Changes::default() {
             true => Ok(()),
             false => self.set(node, changes),
+        }
+    }
+
+    /// The same where each user has a name.
+    fn chown_any(&self, node: u32, now: &Attributes, op: op::Chown) -> Result<(), Errno> {
+        let wanted = |id: u32| (id != KEEP_ID).then_some(id);
+        let (uid, gid) = (wanted(op.uid), wanted(op.gid));
+        let is_own = now.uid == self.cred.uid;
+        let keeps_owner = uid.is_none_or(|uid| is_own && uid == now.uid);
+        let may_group = gid.is_none_or(|gid| is_own && (gid == now.gid || gid == self.cred.gid));
+        if !(self.cred.caps.has(Capability::Chown) || keeps_owner && may_group) {
+            return Err(Errno::EPERM);
+        }
+        match (uid, gid) {
+            (None, None) => Ok(()),
+            _ => self.set(node, Changes { uid, gid, ..Changes::default() }),
         }
     }
 
@@ -180,10 +210,14 @@ impl Visit<'_> {
         };
         let Space { block, blocks, free, available, files, files_free, id, name } = space;
         let block = u64::from(block);
-        let flags = u64::from(self.share.read_only);
+        let flags = VALID | if self.share.is_read_only() { READ_ONLY } else { 0 };
         let name = u64::from(name);
+        let magic = match &self.share.origin {
+            Origin::Host(_) => MAGIC,
+            Origin::Disk(_) => EXT4,
+        };
         Ok([
-            MAGIC, block, blocks, free, available, files, files_free, id, name, block, flags, 0, 0,
+            magic, block, blocks, free, available, files, files_free, id, name, block, flags, 0, 0,
             0, 0,
         ])
     }

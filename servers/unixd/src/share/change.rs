@@ -1,7 +1,7 @@
 //! Making, naming and removing files.
 
 use super::exchange::Answer;
-use super::{Parts, Visit};
+use super::{Origin, Parts, Visit};
 use memfs::{EXEC, WRITE};
 use ninep::{Attributes, Request};
 use unixproto::files::*;
@@ -18,10 +18,11 @@ impl Visit<'_> {
         Ok(attributes)
     }
 
-    /// The group of what is made in a directory, as the host knows it.
+    /// The group of what is made in a directory, as the host or the disk knows it.
     pub(super) fn group_in(&self, dir: &Attributes) -> u32 {
-        match dir.mode & S_ISGID {
-            0 => self.share.owner.gid,
+        match (dir.mode & S_ISGID, &self.share.origin) {
+            (0, Origin::Host(owner)) => owner.gid,
+            (0, Origin::Disk(_)) => self.cred.gid,
             _ => dir.gid,
         }
     }

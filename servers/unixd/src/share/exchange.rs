@@ -8,13 +8,14 @@
 //! What must not happen twice (a file is made, removed, written) happens once, as the answer is in the log. Effects here come after the last
 //! question of a request.
 
+use super::link::{Link, MESSAGE, PLACES};
 use crate::threads::Tid;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::spin_loop;
-use drivers::share::{Share as Device, MESSAGE, PLACES};
+use ninep::serve::WHOLE_FID;
 use ninep::{Attributes, Qid, Reply, Request, Space};
 use unixproto::Errno;
 
@@ -72,6 +73,8 @@ struct Log {
 #[derive(Clone, Copy)]
 enum For {
     Nobody,
+    /// Whoever asked does not look at it.
+    Nothing,
     /// A fid that is forgotten.
     Forgotten(u32),
     Thread {
@@ -98,7 +101,7 @@ impl Fids {
 
 /// See the head of this file.
 pub struct Exchange {
-    device: Device,
+    link: Link,
     /// Of each place: who asked, and the number of the message.
     places: [(For, u8); PLACES],
     logs: BTreeMap<Tid, Log>,
@@ -113,17 +116,37 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(device: Device) -> Exchange {
+    pub fn new(link: Link) -> Exchange {
         Exchange {
-            device,
+            link,
             places: [(For::Nobody, 0); PLACES],
             logs: BTreeMap::new(),
             waiting: VecDeque::new(),
-            fids: Fids { next: super::nodes::ROOT_FID + 1, free: Vec::new() },
+            fids: Fids { next: WHOLE_FID + 1, free: Vec::new() },
             forgotten: Vec::new(),
             serial: 0,
             scratch: vec![0; MESSAGE],
         }
+    }
+
+    /// Nobody answers any more.
+    pub fn give_up(&mut self) {
+        self.link.give_up();
+        self.forgotten.clear();
+    }
+
+    /// Has it asked for nothing that is not answered?
+    pub fn is_idle(&self) -> bool {
+        self.places.iter().all(|(who, _)| matches!(who, For::Nobody))
+    }
+
+    /// Asks for something whose answer is of no interest. `false`: there is no room.
+    pub fn tell(&mut self, request: &Request) -> bool {
+        let sent = self.link.send(request, 0, |place| place);
+        if let Some(place) = sent {
+            self.places[usize::from(place)] = (For::Nothing, request.kind());
+        }
+        sent.is_some()
     }
 
     /// Asks, and waits, at the start, when there is nobody else.
@@ -135,13 +158,13 @@ impl Exchange {
     ) -> Result<R, Errno> {
         let is_first = matches!(request, Request::Version { .. });
         let tag_of = |place| if is_first { ninep::NO_TAG } else { place };
-        let place = self.device.send(|place, to| request.encode(tag_of(place), to).ok());
+        let place = self.link.send(request, 0, tag_of);
         let tag = tag_of(place.ok_or(Errno::EIO)?);
         let began = ticks();
         let mut result = Err(Errno::ETIMEDOUT);
         let mut look = Some(look);
         while ticks() - began < patience {
-            let came = self.device.answer(|_, bytes| {
+            let came = self.link.answer(|_, bytes| {
                 let reply = Reply::decode(request.kind(), tag, bytes).map_err(|_| Errno::EIO);
                 result = reply.and_then(|reply| look.take().ok_or(Errno::EIO)?(reply));
             });
@@ -155,7 +178,11 @@ impl Exchange {
 
     /// The answer to the next question of a thread's request, and its number in the log. The fid that a walk makes is chosen
     /// here.
-    pub fn ask(&mut self, tid: Tid, request: &Request) -> Result<(Answer, usize), Errno> {
+    pub fn ask(
+        &mut self,
+        (tid, user): (Tid, u32),
+        request: &Request,
+    ) -> Result<(Answer, usize), Errno> {
         let question = self.question(request)?;
         let (serial, is_new) = match self.logs.get_mut(&tid) {
             None => {
@@ -180,7 +207,7 @@ impl Exchange {
             self.logs.insert(tid, log);
         }
         self.diverge(tid);
-        self.send(tid, question, request)?;
+        self.send((tid, user), question, request)?;
         Err(UNANSWERED)
     }
 
@@ -221,12 +248,17 @@ impl Exchange {
         }
     }
 
-    fn send(&mut self, tid: Tid, question: u64, request: &Request) -> Result<(), Errno> {
+    fn send(
+        &mut self,
+        (tid, user): (Tid, u32),
+        question: u64,
+        request: &Request,
+    ) -> Result<(), Errno> {
         let Some(log) = self.logs.get_mut(&tid) else { return Ok(()) };
         if log.told.len() >= QUESTIONS {
             return Err(Errno::ENAMETOOLONG);
         }
-        if self.device.place().is_none() {
+        if self.link.place().is_none() {
             self.waiting.push_back(tid);
             return Ok(());
         }
@@ -237,7 +269,7 @@ impl Exchange {
             *new = fid;
             makes = Some(fid);
         }
-        match self.device.send(|place, to| request.encode(place, to).ok()) {
+        match self.link.send(&request, user, |place| place) {
             Some(place) => {
                 let who = For::Thread { tid, serial: log.serial, makes };
                 self.places[usize::from(place)] = (who, request.kind());
@@ -299,9 +331,7 @@ impl Exchange {
     pub fn send_forgotten(&mut self) {
         while let Some(&fid) = self.forgotten.last() {
             let request = Request::Clunk { fid };
-            let Some(place) = self.device.send(|place, to| request.encode(place, to).ok()) else {
-                break;
-            };
+            let Some(place) = self.link.send(&request, 0, |place| place) else { break };
             self.places[usize::from(place)] = (For::Forgotten(fid), request.kind());
             self.forgotten.pop();
         }
@@ -310,13 +340,13 @@ impl Exchange {
     /// Notes the answers that have come. Who is to try again.
     pub fn interrupt(&mut self, woken: &mut Vec<Tid>) {
         loop {
-            let Exchange { device, places, logs, fids, forgotten, .. } = self;
-            let came = device.answer(|place, bytes| {
+            let Exchange { link, places, logs, fids, forgotten, .. } = self;
+            let came = link.answer(|place, bytes| {
                 let (who, kind) = places[usize::from(place)];
                 places[usize::from(place)] = (For::Nobody, 0);
                 let answer = decode(kind, place, bytes);
                 match who {
-                    For::Nobody => {}
+                    For::Nobody | For::Nothing => {}
                     For::Forgotten(fid) => fids.free.push(fid),
                     For::Thread { tid, serial, makes } => {
                         woken.push(tid);

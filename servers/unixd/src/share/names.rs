@@ -2,8 +2,8 @@
 //! which is asked for one name at a time and follows none.
 
 use super::exchange::Answer;
-use super::nodes::{Known, ROOT};
-use super::{Parts, Visit, NOBODY};
+use super::nodes::Known;
+use super::{Origin, Parts, Visit, NOBODY};
 use alloc::vec::Vec;
 use credentials::Capability;
 use memfs::{Guard, Step, EXEC};
@@ -22,7 +22,8 @@ pub enum Way {
 impl Visit<'_> {
     /// Asks the host. The number of the question is for what it makes.
     pub(super) fn ask(&self, request: &Request) -> Result<(Answer, usize), Errno> {
-        self.share.parts.borrow_mut().exchange.ask(self.tid, request)
+        let who = (self.tid, self.cred.uid);
+        self.share.parts.borrow_mut().exchange.ask(who, request)
     }
 
     /// Asks for something of which the answer says nothing more.
@@ -120,7 +121,7 @@ impl Visit<'_> {
     pub fn lookup(&self, dir: u32, name: &[u8]) -> Result<Option<Way>, Errno> {
         match name {
             b"." => return Ok(Some(Way::Node(dir))),
-            b".." if dir == ROOT => return Ok(Some(Way::Out)),
+            b".." if dir == self.share.root() => return Ok(Some(Way::Out)),
             b".." => return self.known(dir, |known| Some(Way::Node(known.parent))),
             _ => {}
         }
@@ -160,7 +161,10 @@ impl Visit<'_> {
     /// Who a file belongs to here: user and group.
     pub(super) fn owner(&self, attributes: &Attributes) -> (u32, u32) {
         let Attributes { uid, gid, .. } = *attributes;
-        let owner = self.share.owner;
+        let owner = match &self.share.origin {
+            Origin::Host(owner) => *owner,
+            Origin::Disk(_) => return (uid, gid),
+        };
         let shown = |id, own| if id == own { 0 } else { NOBODY };
         (shown(uid, owner.uid), shown(gid, owner.gid))
     }
@@ -169,16 +173,13 @@ impl Visit<'_> {
     pub(super) fn permits(&self, attributes: &Attributes, wanted: u32) -> Result<(), Errno> {
         let (uid, gid) = self.owner(attributes);
         let is_dir = attributes.mode & S_IFMT == S_IFDIR;
-        Guard { uid, gid, mode: attributes.mode & 0o7777, is_dir }.permits(self.cred, wanted)
+        Guard { uid, gid, mode: attributes.mode & 0o7777, is_dir }.permits(&self.cred, wanted)
     }
 }
 
 impl super::Share {
-    /// The path of a node.
+    /// The path of a node behind that of the folder: it begins with a slash, or is empty.
     pub fn path(&self, node: u32) -> Result<Vec<u8>, Errno> {
-        let mut path = b"/".to_vec();
-        path.extend_from_slice(super::NAME);
-        path.extend(self.parts.borrow().nodes.path(node)?);
-        Ok(path)
+        self.parts.borrow().nodes.path(node)
     }
 }

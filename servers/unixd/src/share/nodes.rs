@@ -7,11 +7,12 @@ use ninep::Attributes;
 use piecewise::{Limits, Shares};
 use unixproto::Errno;
 
-/// The folder itself, which is there for good.
-pub const ROOT: u32 = 0;
+/// Numbers of nodes of one folder; those of the next one follow.
+const STRIDE: u32 = 1 << 16;
+const _: () = assert!(NODES < STRIDE as usize);
 /// Nodes that there may be in all: for each the host keeps a path.
 const NODES: usize = 32_768;
-/// Its fid.
+/// The fid of the folder itself.
 pub const ROOT_FID: u32 = 0;
 
 /// A file that a path has led to.
@@ -31,6 +32,11 @@ pub struct Known {
     user: u32,
 }
 
+/// The number of the folder that a node is in.
+pub fn folder_of(node: u32) -> usize {
+    (node / STRIDE) as usize
+}
+
 impl Known {
     /// Was it found by the request that a thread has now?
     pub fn is_fresh(&self, tid: Tid) -> bool {
@@ -40,6 +46,8 @@ impl Known {
 
 /// All of them.
 pub struct Nodes {
+    /// The folder itself, which is there for good; the first of their numbers.
+    root: u32,
     table: Vec<Option<Known>>,
     free: Vec<u32>,
     /// How many were found by each user.
@@ -47,11 +55,13 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub fn new(attributes: Attributes) -> Nodes {
+    /// Of the folder with a number, of which so much is known.
+    pub fn new(number: u32, attributes: Attributes) -> Nodes {
+        let own = number * STRIDE;
         let name = Vec::new();
         let root = Known {
             fid: ROOT_FID,
-            parent: ROOT,
+            parent: own,
             name,
             attributes,
             found_by: None,
@@ -59,15 +69,32 @@ impl Nodes {
             user: 0,
         };
         let users = Shares::new(Limits::of(NODES));
-        Nodes { table: vec![Some(root)], free: Vec::new(), users }
+        Nodes { root: own, table: vec![Some(root)], free: Vec::new(), users }
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> u32 {
+        self.root
+    }
+
+    /// Does nobody hold any node, but for the one mount that shows the root?
+    pub fn are_idle(&self) -> bool {
+        const OWN_AND_MOUNT: u32 = 2;
+        let known = self.table.iter().flatten();
+        known.clone().count() == 1 && { known }.all(|root| root.refs == OWN_AND_MOUNT)
+    }
+
+    fn index(&self, node: u32) -> usize {
+        node.wrapping_sub(self.root) as usize
     }
 
     pub fn get(&self, node: u32) -> Result<&Known, Errno> {
-        self.table.get(node as usize).and_then(Option::as_ref).ok_or(Errno::EIO)
+        self.table.get(self.index(node)).and_then(Option::as_ref).ok_or(Errno::EIO)
     }
 
     pub fn get_mut(&mut self, node: u32) -> Result<&mut Known, Errno> {
-        self.table.get_mut(node as usize).and_then(Option::as_mut).ok_or(Errno::EIO)
+        let index = self.index(node);
+        self.table.get_mut(index).and_then(Option::as_mut).ok_or(Errno::EIO)
     }
 
     /// May a user have one more?
@@ -89,12 +116,13 @@ impl Nodes {
         let known = Some(Known { fid, parent, name, attributes, found_by, refs: 1, user });
         match self.free.pop() {
             Some(node) => {
-                self.table[node as usize] = known;
+                let index = self.index(node);
+                self.table[index] = known;
                 node
             }
             None => {
                 self.table.push(known);
-                self.table.len() as u32 - 1
+                self.root + self.table.len() as u32 - 1
             }
         }
     }
@@ -114,18 +142,19 @@ impl Nodes {
 
     /// Ends a `hold`. The fids of what is gone with that are given to `forget`.
     pub fn release(&mut self, node: u32, mut forget: impl FnMut(u32)) {
-        let mut next = Some(node);
+        let (root, mut next) = (self.root, Some(node));
         while let Some(node) = next.take() {
             let Ok(known) = self.get_mut(node) else { return };
             known.refs -= 1;
-            if known.refs > 0 || node == ROOT {
+            if known.refs > 0 || node == root {
                 return;
             }
             forget(known.fid);
             next = Some(known.parent);
             let user = known.user;
             self.users.give_back(user, 1);
-            self.table[node as usize] = None;
+            let index = self.index(node);
+            self.table[index] = None;
             self.free.push(node);
         }
     }
@@ -135,7 +164,8 @@ impl Nodes {
     pub fn renamed(&mut self, (from, old): (u32, &[u8]), (to, new): (u32, &[u8])) -> Vec<u32> {
         let Ok(dir) = self.get(from).map(|known| known.attributes.qid) else { return Vec::new() };
         let mut left = Vec::new();
-        for node in (1..self.table.len() as u32).filter(|&node| node != to) {
+        let others = self.root + 1..self.root + self.table.len() as u32;
+        for node in { others }.filter(|&node| node != to) {
             let Ok(known) = self.get(node) else { continue };
             let parent = known.parent;
             let is_there = self.get(parent).is_ok_and(|parent| parent.attributes.qid == dir);
@@ -156,7 +186,7 @@ impl Nodes {
     pub fn path(&self, node: u32) -> Result<Vec<u8>, Errno> {
         let mut names = Vec::new();
         let mut at = node;
-        while at != ROOT {
+        while at != self.root {
             let known = self.get(at)?;
             names.push(&known.name[..]);
             at = known.parent;

@@ -77,7 +77,7 @@ impl Visit<'_> {
             return Err(Errno::EIO);
         };
         self.take(index);
-        Ok(OpenFile { node, fid, is_dir, number: qid.path })
+        Ok(OpenFile { node, fid, is_dir, number: self.number(qid.path) })
     }
 
     /// Makes a regular file, and opens it.
@@ -90,11 +90,16 @@ impl Visit<'_> {
         let Answer::Opened(qid) = self.ask(&request)?.0 else { return Err(Errno::EIO) };
         let node = self.find(dir, name)?;
         self.take(index);
-        Ok(OpenFile { node, fid, is_dir: false, number: qid.path })
+        Ok(OpenFile { node, fid, is_dir: false, number: self.number(qid.path) })
+    }
+
+    /// The number of a file among those of all folders.
+    fn number(&self, path: u64) -> u64 {
+        path ^ u64::from(self.share.root()) << 32
     }
 
     /// A fid of the request's log belongs to the caller.
-    fn take(&self, index: usize) {
+    pub(super) fn take(&self, index: usize) {
         self.share.parts.borrow_mut().exchange.becomes(self.tid, index, None);
     }
 

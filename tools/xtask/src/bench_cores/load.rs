@@ -54,7 +54,7 @@ pub struct Order<'a> {
 /// What it came to.
 pub struct Ran {
     /// Part and counts, the whole last.
-    parts: Vec<(String, Counts)>,
+    pub(super) parts: Vec<(String, Counts)>,
     /// What it said of its work.
     pub said: Vec<String>,
 }
@@ -73,7 +73,7 @@ impl Load {
     }
 
     /// A machine on which cores take turns.
-    fn machine(cores: u32) -> MachineOptions {
+    pub(super) fn machine(cores: u32) -> MachineOptions {
         MachineOptions { cores, turns: true, ..counting() }
     }
 
@@ -97,7 +97,8 @@ impl Load {
 }
 
 impl Ran {
-    fn read(output: &str) -> Result<Ran> {
+    /// What a program printed that begins each of its parts so.
+    pub(super) fn read(output: &str) -> Result<Ran> {
         let (mut stages, mut said) = (Vec::<(String, Counts)>::new(), Vec::new());
         let mut lines = output.lines();
         while let Some(line) = lines.next() {
@@ -147,12 +148,12 @@ impl Counts {
     }
 
     /// Of all cores together.
-    fn sum(&self, counter: &str) -> f64 {
+    pub(super) fn sum(&self, counter: &str) -> f64 {
         self.of(counter).iter().sum::<u64>() as f64
     }
 
     /// How long it took: instructions that a core could have executed meanwhile.
-    fn span(&self) -> f64 {
+    pub(super) fn span(&self) -> f64 {
         self.of("span_time").first().map_or(0.0, |&time| time as f64)
     }
 

@@ -10,12 +10,14 @@
 //! | [`visits`] | what does a dispatcher pay for operations far from home? |
 //! | [`shootdown`] | what does it cost to forget translations, by the cores that may have them? |
 //! | [`load`] | are all cores kept busy by many processes, pipes and threads? |
+//! | [`scale`] | how much more do threads of one process do on several cores? |
 //! | [`remote`] | what do capability operations cost that concern several cores? |
 //! | [`traced`] | of that, which part on which core? |
 
 pub mod load;
 mod local;
 mod remote;
+mod scale;
 mod shootdown;
 mod traced;
 mod visits;
@@ -42,6 +44,7 @@ pub const CORES: Group = Group {
         ("cores/visits", visits::measure),
         ("cores/shootdown", shootdown::measure),
         ("cores/load", load::measure),
+        ("cores/scale", scale::measure),
         ("cores/remote", remote::measure),
     ],
 };

@@ -28,7 +28,9 @@ pub fn compare(
     clocks: &[Clock],
     files: Vec<Addition>,
 ) -> Result<i32> {
-    let invocation = Invocation::new(options.program.clone(), &options.env)?;
+    let mut environment = options.env.clone();
+    environment.splice(0..0, session.base.environment());
+    let invocation = Invocation::new(options.program.clone(), &environment)?;
     let mut task = locate(session, invocation, read_stdin()?)?;
     task.additions.extend(files);
     let done = Arc::new(Mutex::new(Vec::new()));

@@ -17,6 +17,7 @@ use crate::micro::{self, Set};
 use crate::program::parse_addition;
 use crate::project::Project;
 use crate::results::{Clock, System};
+use crate::rootfs::Folder;
 use crate::testing::linux::compile as compile_c;
 use anyhow::{bail, ensure, Result};
 use session::Session;
@@ -51,6 +52,12 @@ pub struct CompareOptions {
     /// Put a file or folder of this machine into both images
     #[arg(long, value_name = "HOST[:GUEST]")]
     file: Vec<String>,
+    /// The root file system of both is a folder of this machine, as for ./x run
+    #[arg(long, value_name = "DIR", conflicts_with = "deb", requires = "program")]
+    root: Option<PathBuf>,
+    /// The root file system of both is Debian's packages, as for ./x run: Linux unpacks them to its memory before it starts
+    #[arg(long, value_name = "PACKAGE,…", value_delimiter = ',', requires = "program")]
+    deb: Vec<String>,
     /// End each boot after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
@@ -123,7 +130,8 @@ pub fn compare(project: &Project, options: &CompareOptions) -> Result<i32> {
         (true, false, false) => micro::choose(project, &options.only)?,
     };
     let timeout = Duration::from_secs(options.timeout);
-    let mut session = Session::prepare(project, &options.machine, timeout)?;
+    let root = Folder::wanted(project, options.root.as_deref(), &options.deb)?;
+    let mut session = Session::prepare(project, &options.machine, timeout, root.as_ref())?;
     // Without it there is still the other column.
     session.linux = Linux::find(project, &options.package).map_err(|error| format!("{error:#}"));
     match programs.is_empty() {

@@ -11,6 +11,7 @@ use crate::ports::Sink;
 use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::{Clock, Provenance, System};
+use crate::rootfs::Folder;
 use crate::setup;
 use crate::testing::guest::Captured;
 use anyhow::{Context, Result};
@@ -83,13 +84,17 @@ impl Session {
         project: &Project,
         machine: &MachineOptions,
         timeout: Duration,
+        root: Option<&Folder>,
     ) -> Result<Session> {
         setup::qemu()?;
         setup::c_compiler()?;
         let built = compile::build(project, Scope::System)?;
         Ok(Session {
             project: project.clone(),
-            base: Base::prepare(project, &built)?,
+            base: match root {
+                Some(folder) => Base::of_folder(project, &built, folder)?,
+                None => Base::prepare(project, &built)?,
+            },
             linux: Err("Linux was not asked for".to_owned()),
             measure: harness(project, "measure")?,
             machine: machine.clone(),
@@ -119,7 +124,8 @@ impl Session {
                     System::LinuxThp => HugePages::Always,
                     _ => HugePages::Never,
                 };
-                let (boot, file) = linux.boot(&self.project, &image, huge_pages, &machine)?;
+                let (boot, file) =
+                    linux.boot(&self.project, (&image, self.base.root()), huge_pages, &machine)?;
                 (boot, Some(file))
             }
         };
@@ -143,7 +149,9 @@ impl Session {
     }
 
     fn tessera(&self, image: &Image, machine: &MachineOptions) -> Result<Boot> {
-        let mut boot = Boot::new(&self.project, &image.file, machine)?;
+        let root_image = self.base.root().map(|root| root.file().to_owned());
+        let machine = MachineOptions { root_image, ..machine.clone() };
+        let mut boot = Boot::new(&self.project, &image.file, &machine)?;
         boot.command_line = "stdin=pipe stdout=pipe rows=24 cols=80 verbose=0".into();
         Ok(boot)
     }

@@ -10,7 +10,9 @@ mod package;
 use crate::image::Image;
 use crate::machine::{Boot, MachineOptions};
 use crate::project::Project;
+use crate::rootfs::RootImage;
 use anyhow::Result;
+use std::fs;
 use std::path::PathBuf;
 
 /// Where our first program is, out of the way of `ls /`.
@@ -39,15 +41,17 @@ impl Linux {
         Ok(Linux { kernel, init: crate::compare::harness(project, "init")? })
     }
 
-    /// A boot with the files of a Tessera image, and the file that it needs.
+    /// A boot with the files of a Tessera image and of its root, and the file that it needs.
     pub fn boot(
         &self,
         project: &Project,
-        image: &Image,
+        (image, root): (&Image, Option<&RootImage>),
         huge_pages: HugePages,
         options: &MachineOptions,
     ) -> Result<(Boot, Image)> {
-        let initramfs = initramfs::from_image(project, image, &self.init)?;
+        let initramfs = initramfs::from_image(project, image, root, &self.init)?;
+        // The archive, and what is unpacked of it.
+        options.check_memory(&initramfs.file, fs::metadata(&initramfs.file)?.len() >> 20)?;
         let mut boot = Boot::new(project, &initramfs.file, options)?;
         boot.kernel = self.kernel.clone();
         boot.command_line = command_line(huge_pages);

@@ -57,7 +57,7 @@ pub fn report(project: &Project, options: &ReportOptions) -> Result<i32> {
         write_figures(&all, folder)?;
     }
     let machine = MachineOptions { mem: MemorySize { mib: 512 }, ..MachineOptions::default() };
-    let session = Session::prepare(project, &machine, Duration::from_secs(120))?;
+    let session = Session::prepare(project, &machine, Duration::from_secs(120), None)?;
     let live = live::ask(&session)?;
     let breakdown = options.trace.as_deref().map(breakdown::read).transpose()?.unwrap_or_default();
     write(project, options, "report.html", page::page(&all, &live, &breakdown))

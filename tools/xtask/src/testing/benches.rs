@@ -24,6 +24,9 @@ pub fn cases() -> Vec<Case> {
     cases.push(measuring("bench/mdb".into(), |context| {
         bench_host::measure(&context.project, &["256"])
     }));
+    cases.push(measuring("bench/amap".into(), |context| {
+        bench_host::measure_amaps(&context.project, true)
+    }));
     cases.push(measuring("bench/caps".into(), |context| {
         bench::measure_invocations(context, TIMEOUT)
     }));

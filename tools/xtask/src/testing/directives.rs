@@ -4,6 +4,7 @@
 //!
 //! | key | value |
 //! |---|---|
+//! | `deb` | Debian's packages that a script of `debian` needs |
 //! | `build` | which of `gcc`, `pie`, `musl`, `dynamic` (default: all but the last) |
 //! | `args` | arguments, separated by spaces |
 //! | `long-args` | the same for when the test is asked for by its name; then it has an hour |
@@ -15,6 +16,7 @@
 //! | `oracle` | `linux`: NAME.out is recorded from Linux by `./x test --record` |
 //! | `mem`, `cores`, `nodes` | the machine's |
 //! | `nvdimm` | bytes of persistent memory, which was never used |
+//! | `swap` | bytes of a disk for pages that leave memory |
 //! | `timeout` | seconds (default 30) |
 //! | `kernel` | further words of the kernel's command line; `check=1` checks its invariants at the end |
 //! | `keeps` | bytes that the servers may keep after the session (default 0: all memory comes back) |
@@ -31,6 +33,7 @@ pub const DYNAMIC: &str = "dynamic";
 pub struct Directives {
     pub builds: Vec<String>,
     pub shells: Vec<String>,
+    pub packages: Vec<String>,
     pub arguments: Vec<String>,
     pub long_arguments: Option<Vec<String>>,
     pub environment: Vec<String>,
@@ -46,13 +49,18 @@ pub struct Directives {
     pub nodes: Option<u32>,
     /// Bytes of persistent memory, as on the command line.
     pub nvdimm: Option<String>,
+    /// It takes long: a run of all tests leaves it out.
+    pub when_asked: bool,
+    /// A disk for pages that leave memory, as on the command line.
+    pub swap: Option<String>,
     /// Features that the processor lacks.
     pub without: Vec<String>,
     pub command_line: String,
     pub kept: u64,
 }
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 21] = [
+    "deb",
     "build",
     "args",
     "long-args",
@@ -65,7 +73,9 @@ const KEYS: [&str; 18] = [
     "cores",
     "nodes",
     "nvdimm",
+    "swap",
     "timeout",
+    "runs",
     "shell",
     "kernel",
     "keeps",
@@ -93,6 +103,7 @@ impl Directives {
         match key {
             "build" => self.builds = list(),
             "shell" => self.shells = list(),
+            "deb" => self.packages = list(),
             "args" => self.arguments = words(value),
             "long-args" => self.long_arguments = Some(words(value)),
             "env" => self.environment.push(value.to_owned()),
@@ -103,10 +114,12 @@ impl Directives {
             "gives" if value == "requests" => self.gives_requests = true,
             "keeps" => self.kept = value.parse()?,
             "kernel" => self.command_line = value.to_owned(),
+            "runs" if value == "when its suite is asked for" => self.when_asked = true,
             "mem" => self.memory = Some(value.to_owned()),
             "cores" => self.cores = Some(value.parse()?),
             "nodes" => self.nodes = Some(value.parse()?),
             "nvdimm" => self.nvdimm = Some(value.to_owned()),
+            "swap" => self.swap = Some(value.to_owned()),
             "timeout" => self.timeout = Some(Duration::from_secs(value.parse()?)),
             "why" => {}
             _ => bail!("{key} cannot be {value:?}"),

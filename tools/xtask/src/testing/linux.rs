@@ -28,8 +28,9 @@ pub fn cases(context: &Context) -> Result<Vec<Case>> {
         let text = fs::read_to_string(&source)?;
         let directives =
             Directives::parse(&text, "//").with_context(|| format!("{}", source.display()))?;
+        let runs = !directives.when_asked || context.asks_for("linux");
         for build in BUILDS {
-            if directives.wants(build) {
+            if runs && directives.wants(build) {
                 let (source, name) = (source.clone(), name.clone());
                 let case = format!("linux/{name}.{build}");
                 cases.push(Case::single(case, move |context| run(context, &source, &name, build)));
@@ -137,7 +138,10 @@ fn guest_run(
     arguments.extend(directives.arguments.iter().cloned());
     let invocation = Invocation::new(arguments, &directives.environment)?;
     let guest = format!("/root/{name}");
-    let mut machine = directives.machine(context.cores)?;
+    let mut machine = context.machine(&directives)?;
+    if let Some(size) = &directives.swap {
+        machine.swap = Some(crate::swap::parse(size)?);
+    }
     if let Some(size) = &directives.nvdimm {
         let memory = folder.join(format!("{name}.nvdimm"));
         if memory.exists() {

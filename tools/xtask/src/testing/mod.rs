@@ -9,8 +9,10 @@ mod cli;
 mod compare;
 mod cores;
 mod crash;
+mod debian;
 mod devices;
 mod directives;
+mod disk;
 mod events;
 mod files;
 pub mod guest;
@@ -22,25 +24,30 @@ mod model;
 mod monitors;
 mod mutations;
 mod native;
+mod net;
 mod persistent;
 mod processors;
 mod protocol;
 mod qmp;
 mod report;
+mod roots;
 mod share;
 mod shell;
 mod streams;
+pub mod surveys;
 pub mod tracers;
 mod tracing;
 
 use crate::compile::{self, Built, Scope};
 use crate::image::Base;
 use crate::interrupt::OnInterrupt;
+use crate::machine::MachineOptions;
 use crate::map::MapOption;
 use crate::progress::{self, Progress};
 use crate::project::Project;
 use crate::setup;
 use anyhow::{Context as _, Result};
+use directives::Directives;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -56,7 +63,7 @@ use std::time::{Duration, Instant};
 /// next boot finds as it was), bench (each benchmark,
 /// with little work), mutations (planted bugs, each of which a test must find), cores (machines with many), monitors (and programs on many cores), model (random operations
 /// compared with a model; `caps` and `memory` run a million), devices (behind an IOMMU), linux (C programs, whose output on Linux
-/// is known), shell (scripts), programs (native programs as commands), cli (this tool), compare
+/// is known), shell (scripts), debian (programs of Debian's packages), programs (native programs as commands), cli (this tool), compare
 /// (beside Linux in the emulator), report (its page) and trace (of functions). `protocol` is the whole
 /// model check of the capability protocol, of which host has a part, and random operations of
 /// all cores in the emulator. A test is named SUITE/NAME. Its
@@ -71,12 +78,16 @@ pub struct TestOptions {
     /// Cores of the machine, where a test does not say itself
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     cores: u32,
+    /// With many cores, programs of C and of the shell get homes at random, by this seed
+    #[arg(long, hide = true, value_name = "SEED")]
+    homes: Option<u64>,
     #[command(flatten)]
     map: MapOption,
     /// Only list the tests
     #[arg(long)]
     list: bool,
-    /// Instead of testing, write anew what Linux prints for the C programs (guest/tests/linux/*.out)
+    /// Instead of testing, write anew what Linux prints for the C programs (guest/tests/linux/*.out) or, with the filter
+    /// debian/, as root, for the scripts there; survey/NAME[/PART,…] notes what became of its parts here
     #[arg(long)]
     record: bool,
     /// Show the kernel's log of failed tests
@@ -93,6 +104,8 @@ pub struct Context {
     pub verbose: bool,
     /// Cores, where a test does not say.
     pub cores: u32,
+    /// The seed of their programs' homes.
+    pub homes: Option<u64>,
     /// What the tests that were asked for have in their names.
     pub filter: String,
     /// What tests have to say though they passed.
@@ -100,6 +113,18 @@ pub struct Context {
 }
 
 impl Context {
+    /// The machine for a test that says this.
+    pub fn machine(&self, directives: &Directives) -> Result<MachineOptions> {
+        let machine = directives.machine(self.cores)?;
+        let homes = self.homes.filter(|_| machine.cores > 1);
+        Ok(MachineOptions { homes, ..machine })
+    }
+
+    /// Is it this suite that was asked for, or some of it, rather than all tests?
+    pub fn asks_for(&self, suite: &str) -> bool {
+        self.filter.starts_with(suite)
+    }
+
     /// Says more about a test than whether it passed.
     pub fn note(&self, text: &str) {
         if let Ok(mut notes) = self.notes.lock() {
@@ -126,14 +151,14 @@ pub struct TestResult {
 }
 
 /// This tool itself, to be run in `folder` on the same project.
-fn this_tool(context: &Context, folder: &Path) -> Result<Command> {
+pub fn this_tool(context: &Context, folder: &Path) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.current_dir(folder).env("TESSERA_ROOT", &context.project.root).stderr(Stdio::piped());
     Ok(command)
 }
 
 /// Runs a command to its end with `stdin` as its standard input; its standard output is kept.
-fn feed(command: &mut Command, stdin: &[u8]) -> Result<Output> {
+pub fn feed(command: &mut Command, stdin: &[u8]) -> Result<Output> {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     if let Some(mut pipe) = child.stdin.take() {
         // It need not read it.
@@ -176,9 +201,16 @@ impl Case {
 pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
     options.map.choose();
     let filter = model::full_name(options.filter.as_deref().unwrap_or(""));
+    if options.record && filter.starts_with("survey/") {
+        surveys::record(project, filter, &prepare(project, options)?)?;
+        return Ok(0);
+    }
     if options.record {
         setup::test_tools()?;
         linux::record(project, filter)?;
+        if filter.starts_with("debian") {
+            debian::record(project, filter)?;
+        }
         return Ok(0);
     }
     let selected = |case: &Case| case.name.contains(filter) || filter.starts_with(&case.name);
@@ -261,6 +293,7 @@ fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
         base,
         verbose: options.verbose,
         cores: options.cores,
+        homes: options.homes,
         filter: options.filter.clone().unwrap_or_default(),
         notes: Mutex::default(),
     })
@@ -279,17 +312,22 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(crash::cases(filter));
     cases.extend(persistent::cases());
     cases.extend(benches::cases());
-    cases.extend(mutations::cases());
+    cases.extend(mutations::cases(filter));
     cases.extend(cli::cases());
     cases.extend(streams::cases());
     cases.extend(files::cases());
+    cases.extend(roots::cases());
     cases.extend(share::cases());
+    cases.extend(disk::cases());
+    cases.extend(net::cases());
     cases.extend(bench::cases());
     cases.extend(compare::cases());
     cases.extend(tracers::cases());
     cases.extend(tracing::cases());
     cases.extend(report::cases());
     cases.extend(shell::cases(context)?);
+    cases.extend(debian::cases(context)?);
+    cases.extend(surveys::cases(context, filter)?);
     cases.extend(linux::cases(context)?);
     Ok(cases)
 }

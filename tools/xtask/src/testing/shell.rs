@@ -51,7 +51,7 @@ fn run(context: &Context, script: &Path, case: &str, shell: &str) -> Result<()> 
         invocation: Invocation::new(arguments, &directives.environment)?,
         additions: vec![Addition { host: script.to_owned(), guest: format!("/root/{name}") }],
         stdin: directives.stdin.clone(),
-        machine: directives.machine(context.cores)?,
+        machine: context.machine(&directives)?,
         timeout: directives.timeout(),
         command_line: directives.command_line,
     };

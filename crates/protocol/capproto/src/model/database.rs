@@ -462,7 +462,8 @@ impl World<'_> {
         if !alone && !self.has_pool() && self.shared.vacant.take() != Some(cap.base) {
             let ignored = self.bug.is(Mutation::DestroyOpened);
             if !ignored {
-                return Ok(Attempt::Locked);
+                // Others are asked again: they have something of it by now.
+                return Ok(Attempt::Remote { cap, need: Need::Retype { part: cap.region() } });
             }
         }
         self.db.take(slot.place);

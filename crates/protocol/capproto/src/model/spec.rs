@@ -98,7 +98,7 @@ impl Spec {
                 self.delete((core, at));
                 Ok(())
             }
-            Request::Revoke { at } => self.revoke((core, at), &cap),
+            Request::Revoke { at } => self.revoke_cap((core, at), &cap),
         }
     }
 
@@ -192,7 +192,13 @@ impl Spec {
         self.doomed.sort_unstable();
     }
 
-    fn revoke(&mut self, key: Key, cap: &WireCap) -> Verdict {
+    /// Revokes what was at `key` in another state.
+    pub fn revoke(&mut self, shape: &Shape, then: &Spec, key: Key) -> Verdict {
+        let cap = then.source(shape, key).map_err(|error| std::vec![error])?;
+        self.revoke_cap(key, &cap)
+    }
+
+    fn revoke_cap(&mut self, key: Key, cap: &WireCap) -> Verdict {
         if is_container(cap) && self.cnodes.get(&cap.base) != Some(&key.0) {
             return Err(std::vec![Status::Unsupported]);
         }

@@ -454,7 +454,10 @@ impl State {
                     (Ok(()), Some(Ok(()))) => true,
                     (Err(errors), Some(Err(error))) => errors.contains(error),
                     // Deleted by another one meanwhile: that is success, too (G18 §4.6).
-                    (Err(_), Some(Ok(()))) => op.is_delete() && op.after & done != done,
+                    (Err(_), Some(Ok(()))) if op.after & done == done => false,
+                    (Err(_), Some(Ok(()))) => {
+                        op.is_delete() || self.revokes_all_the_same(shape, op, &mut spec)
+                    }
                     _ => false,
                 };
                 if fits {
@@ -463,6 +466,13 @@ impl State {
             }
             !next.is_empty() && self.some_order(shape, next, done | 1 << n, end)
         })
+    }
+
+    /// Two Revokes may each end the CNode in which the other's capability is. Neither is before the other then: both
+    /// succeed, with what each has to delete.
+    fn revokes_all_the_same(&self, shape: &Shape, op: &Op, spec: &mut Spec) -> bool {
+        let Request::Revoke { at } = op.request else { return false };
+        spec.revoke(shape, &self.start, (op.core, at)).is_ok()
     }
 }
 

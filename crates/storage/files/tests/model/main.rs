@@ -64,7 +64,7 @@ impl Memory for Bytes {
         Ok(Frame { bytes, revoked, taken: PAGE, free: self.free.clone() })
     }
 
-    fn read_archived(&self, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
+    fn read_archived(&mut self, offset: u64, data: &mut [u8]) -> Result<(), Errno> {
         data.copy_from_slice(&self.archive[offset as usize..][..data.len()]);
         Ok(())
     }
@@ -279,18 +279,18 @@ impl World {
         let numbers = Numbers::new(objects.clone());
         let memory = Bytes { free: free.clone(), archive: archive(), objects };
         let attr = Attr { mode: 0o755, cred: Cred::ROOT, now: NOW };
-        let mut files = Files::new(Limits::of(100), attr, memory);
+        let mut files = Files::new(Limits::of(100), attr.clone(), memory);
         let root = files.names().root();
-        let kept = files.names_mut().mkdir(root, b"kept", attr).unwrap();
+        let kept = files.names_mut().mkdir(root, b"kept", attr.clone()).unwrap();
         let attributes =
             Attributes { mode: 0o755, uid: 0, gid: 0, atime: NOW, mtime: NOW, ctime: NOW };
         files.names_mut().adopt_root(kept, Kept(NonZeroU32::MAX), attributes).unwrap();
         files.names_mut().mount(Box::new(numbers));
         let places = [(PAGE, PAGE + 100), (3 * PAGE, 10)];
         let inos = [
-            files.create(root, b"new", attr).unwrap(),
-            files.create_archived(root, b"boot", places[0], attr).unwrap(),
-            files.create_archived(root, b"tiny", places[1], attr).unwrap(),
+            files.create(root, b"new", attr.clone()).unwrap(),
+            files.create_archived(root, b"boot", places[0], attr.clone()).unwrap(),
+            files.create_archived(root, b"tiny", places[1], attr.clone()).unwrap(),
             files.create(kept, b"stored", attr).unwrap(),
         ];
         let part = |(at, len): (u64, u64)| archive()[at as usize..(at + len) as usize].to_vec();
@@ -515,9 +515,9 @@ proptest! {
         // What is gone has given everything back.
         let root = world.files.names().root();
         for name in [&b"new"[..], b"boot", b"tiny"] {
-            world.files.names_mut().unlink(root, name, Cred::ROOT, NOW).unwrap();
+            world.files.names_mut().unlink(root, name, &Cred::ROOT, NOW).unwrap();
         }
-        world.files.names_mut().unlink(world.kept, b"stored", Cred::ROOT, NOW).unwrap();
+        world.files.names_mut().unlink(world.kept, b"stored", &Cred::ROOT, NOW).unwrap();
         prop_assert_eq!(world.free.get(), PLENTY);
     }
 }
@@ -638,7 +638,7 @@ fn claims_are_counted() {
 fn what_no_file_has_is_refused() {
     let mut world = World::new(u64::MAX);
     let (ino, writer) = (world.inos[0], world.writer());
-    let at = |world: &mut World, offset| world.files.begin_write(ino, offset, 1, writer);
+    let at = |world: &mut World, offset| world.files.begin_write(ino, offset, 1, writer.clone());
     assert_eq!(at(&mut world, SIZE_MAX + 1), Err(Refusal::Error(Errno::EFBIG)));
     assert_eq!(at(&mut world, 1 << 63), Err(Refusal::Error(Errno::EINVAL)));
     let root = world.files.names().root();
@@ -652,7 +652,7 @@ fn a_clone_has_what_the_other_had_and_nothing_in_common() {
     let attr = Attr { mode: 0o644, cred: Cred::ROOT, now: NOW };
     let other = world.files.create(world.kept, b"other", attr).unwrap();
     let (stored, writer) = (world.inos[STORED], world.writer());
-    let clone = |world: &mut World, from, to| world.files.clone_contents(from, to, writer);
+    let clone = |world: &mut World, from, to| world.files.clone_contents(from, to, writer.clone());
     // Of nothing.
     assert_eq!(clone(&mut world, stored, other), Ok(()));
     world.write(STORED, PAGE + 5, PAGE, 7);
@@ -677,14 +677,14 @@ fn a_clone_has_what_the_other_had_and_nothing_in_common() {
     assert_eq!(clone(&mut world, plain[0], plain[2]), Ok(()));
     world.model[2] = world.model[0].clone();
     world.check(2).unwrap();
-    let small = Writer { limit: PAGE, ..writer };
+    let small = Writer { limit: PAGE, ..writer.clone() };
     world.files.resize(other, 0, writer).unwrap();
     assert_eq!(world.files.clone_contents(stored, other, small), Err(Refusal::Limit));
-    world.files.names_mut().unlink(world.kept, b"other", Cred::ROOT, NOW).unwrap();
-    world.files.names_mut().unlink(world.kept, b"stored", Cred::ROOT, NOW).unwrap();
+    world.files.names_mut().unlink(world.kept, b"other", &Cred::ROOT, NOW).unwrap();
+    world.files.names_mut().unlink(world.kept, b"stored", &Cred::ROOT, NOW).unwrap();
     let root = world.files.names().root();
     for name in [&b"new"[..], b"boot", b"tiny"] {
-        world.files.names_mut().unlink(root, name, Cred::ROOT, NOW).unwrap();
+        world.files.names_mut().unlink(root, name, &Cred::ROOT, NOW).unwrap();
     }
     assert_eq!(world.free.get(), PLENTY);
 }

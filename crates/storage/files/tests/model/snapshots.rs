@@ -170,18 +170,18 @@ impl Part {
             }
             Op::Link(file, dir, n) => {
                 let (Some(file), dir) = (self.file(file), self.dir(dir)) else { return };
-                let _ = self.files.names_mut().link(file, dir, &name(n), cred, NOW);
+                let _ = self.files.names_mut().link(file, dir, &name(n), &cred, NOW);
             }
             Op::Remove(n) => {
                 let Some((dir, name)) = self.place(n) else { return };
                 let names = self.files.names_mut();
-                if names.unlink(dir, &name, cred, NOW) == Err(Errno::EISDIR) {
-                    let _ = names.rmdir(dir, &name, cred, NOW);
+                if names.unlink(dir, &name, &cred, NOW) == Err(Errno::EISDIR) {
+                    let _ = names.rmdir(dir, &name, &cred, NOW);
                 }
             }
             Op::Rename(n, dir, to) => {
                 let (Some((from, old)), dir) = (self.place(n), self.dir(dir)) else { return };
-                let _ = self.files.names_mut().rename(from, &old, dir, &name(to), 0, cred, NOW);
+                let _ = self.files.names_mut().rename(from, &old, dir, &name(to), 0, &cred, NOW);
             }
             Op::Write(file, offset, bytes, value) => {
                 let Some(file) = self.file(file) else { return };
@@ -196,7 +196,7 @@ impl Part {
             Op::Starved(n, pages) => self.snapshot(n, Some(pages * PAGE)),
             Op::RemoveSnapshot(n) => {
                 let removed =
-                    self.files.names_mut().remove_snapshot(self.snapshots, &name(n), cred, NOW);
+                    self.files.names_mut().remove_snapshot(self.snapshots, &name(n), &cred, NOW);
                 let was_there = self.expected.remove(&n).is_some();
                 assert_eq!(removed, if was_there { Ok(()) } else { Err(Errno::ENOENT) });
             }
@@ -218,7 +218,7 @@ impl Part {
         if let Some(memory) = memory {
             self.free.set(memory);
         }
-        let made = self.files.snapshot(self.snapshots, &name, Cred::ROOT, NOW);
+        let made = self.files.snapshot(self.snapshots, &name, &Cred::ROOT, NOW);
         if let Some(memory) = memory {
             // What it took is taken; if it was refused, that is nothing.
             assert!(made.is_ok() || self.free.get() == memory, "{made:?}");
@@ -241,7 +241,7 @@ impl Part {
             assert_eq!(self.tree(top), expected, "snapshot {n}");
             for ino in self.inodes(top, true).into_iter().chain(self.inodes(top, false)) {
                 let inode = self.files.names().get(ino).unwrap();
-                assert_eq!(inode.permits(Cred::ROOT, memfs::WRITE), Err(Errno::EROFS));
+                assert_eq!(inode.permits(&Cred::ROOT, memfs::WRITE), Err(Errno::EROFS));
                 assert_eq!(
                     inode.kept().is_some(),
                     self.files.names().get(top).unwrap().kept().is_some()
@@ -267,9 +267,9 @@ impl Part {
 
     fn empty(&mut self, dir: Ino) {
         for (name, ino) in self.below(dir) {
-            if self.files.names_mut().unlink(dir, &name, Cred::ROOT, NOW) == Err(Errno::EISDIR) {
+            if self.files.names_mut().unlink(dir, &name, &Cred::ROOT, NOW) == Err(Errno::EISDIR) {
                 self.empty(ino);
-                self.files.names_mut().rmdir(dir, &name, Cred::ROOT, NOW).unwrap();
+                self.files.names_mut().rmdir(dir, &name, &Cred::ROOT, NOW).unwrap();
             }
         }
     }

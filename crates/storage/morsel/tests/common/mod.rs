@@ -33,6 +33,8 @@ pub struct World {
     walking: Cell<bool>,
     /// Is it as a pool that does not survive, and takes more memory when it has none?
     pub grows: bool,
+    /// So many frames at the end are slots of a store, which has what is in them.
+    pub slots: usize,
     /// What went wrong inside.
     pub wrong: RefCell<Option<String>>,
 }
@@ -65,6 +67,7 @@ impl World {
             tlb: RefCell::default(),
             walking: Cell::new(false),
             grows: false,
+            slots: 0,
             wrong: RefCell::default(),
         }
     }
@@ -154,6 +157,46 @@ impl World {
         let memory = self.memory.borrow();
         Ok([memory.load(frame, 0), memory.load(frame, PAGE - 1)])
     }
+    /// Has a page leave for a free slot. `false`: it is not there.
+    pub fn page_out(&self, id: u32, page: u64) -> Result<bool, Refused> {
+        let record = self.morsels().open(id)?;
+        let first = self.used.borrow().len() - self.slots;
+        let slot = (first..first + self.slots).find(|&slot| !self.used.borrow()[slot]);
+        let slot = slot.ok_or(Refused::Exists)?;
+        self.used.borrow_mut()[slot] = true;
+        let slot = Frame(slot as u64);
+        let keep = |frame| Memory::copy(self, frame, slot);
+        let left = match self.morsels().page_out(record, page, slot, keep) {
+            // It was a part of a large one.
+            Err(Refused::Again) => self.morsels().page_out(record, page, slot, keep),
+            left => left,
+        };
+        if left != Ok(true) {
+            self.used.borrow_mut()[slot.0 as usize] = false;
+        }
+        left
+    }
+    /// Brings in a page. `false`: it was not out.
+    pub fn page_in(&self, id: u32, page: u64) -> Result<bool, Refused> {
+        let (morsels, record) = (self.morsels(), self.morsels().open(id)?);
+        let Some(slot) = morsels.slot_of(record, page)? else { return Ok(false) };
+        morsels.page_in(record, page, slot, |frame| Memory::copy(self, slot, frame))
+    }
+    /// Brings in all pages of an object.
+    pub fn all_in(&self, id: u32) -> Result<(), Refused> {
+        let (morsels, record) = (self.morsels(), self.morsels().open(id)?);
+        let mut page = 0;
+        loop {
+            let seen = match morsels.look_over(record, page, true) {
+                Err(Refused::Beyond) => return Ok(()),
+                seen => seen?,
+            };
+            for n in (0..64).filter(|n| seen.out >> n & 1 != 0) {
+                self.page_in(id, (page & !63) + n)?;
+            }
+            page = seen.next;
+        }
+    }
     pub fn unmap(&self, id: u32) {
         self.tlb.borrow_mut().retain(|&(object, _), _| object != id);
     }
@@ -226,7 +269,7 @@ impl Pages for World {
             return Err(Refused::Again);
         }
         let mut used = self.used.borrow_mut();
-        let (size, len) = (1usize << order, used.len());
+        let (size, len) = (1usize << order, used.len() - self.slots);
         let start = self.cursor.get() / size * size;
         let found = (start..len).step_by(size).chain((0..start).step_by(size)).find(|&first| {
             first + size <= len && used[first..first + size].iter().all(|used| !used)
@@ -392,7 +435,7 @@ pub fn audit(world: &World) -> Result<Contents, String> {
         return Err(wrong);
     }
     let image = world.image();
-    let mut audit = Audit::new(&image);
+    let mut audit = Audit::new(&image, world.slots);
     audit.leads.insert(HEAD, 1);
     let mut records = BTreeMap::new();
     audit.tree(HEAD, LINE, &mut |page, frame| {
@@ -481,7 +524,7 @@ pub fn there_and_large(world: &World, id: u32) -> (BTreeSet<u64>, BTreeSet<u64>)
     let (mut pages, mut frames) = (BTreeSet::new(), Vec::new());
     let table =
         Table { frame: anchor.root().0, level: anchor.order(), first: 0, own: true, seen: false };
-    let mut audit = Audit::new(&image);
+    let mut audit = Audit::new(&image, world.slots);
     let read = audit.table(table, &mut |page, frame| {
         pages.insert(page);
         frames.push((page, frame));
@@ -494,6 +537,7 @@ pub fn there_and_large(world: &World, id: u32) -> (BTreeSet<u64>, BTreeSet<u64>)
 
 struct Audit<'a> {
     image: &'a Image,
+    slots: usize,
     /// How many entries and records lead to a frame.
     leads: BTreeMap<u64, u64>,
     /// How many entries lead to all of 2 MiB.
@@ -515,8 +559,8 @@ struct Table {
 }
 
 impl<'a> Audit<'a> {
-    fn new(image: &'a Image) -> Self {
-        Audit { image, leads: BTreeMap::new(), wholes: BTreeMap::new(), own: Vec::new() }
+    fn new(image: &'a Image, slots: usize) -> Self {
+        Audit { image, slots, leads: BTreeMap::new(), wholes: BTreeMap::new(), own: Vec::new() }
     }
     fn lead(&mut self, frame: u64, is_whole: bool) -> bool {
         let all = if is_whole { &mut self.wholes } else { &mut self.leads };
@@ -551,6 +595,18 @@ impl<'a> Audit<'a> {
             let link = Link(self.image.load(frame, index));
             let first = table.first + index as u64 * (1 << (9 * (level - 1)));
             if link.is_hole() {
+                continue;
+            }
+            if link.is_out() {
+                let slot = link.frame().0;
+                let is_slot = slot as usize >= self.image.pages() - self.slots;
+                if level != 1 || link.0 & 7 != 0 || !is_slot {
+                    return Err(format!("frame {frame} entry {index}: {link:?}"));
+                }
+                if !table.seen {
+                    self.lead(slot, false);
+                }
+                visit(first, slot);
                 continue;
             }
             if link.is_claim() || link.0 & 5 != 5 {

@@ -53,7 +53,11 @@ fn what_is_read_behind_written_pages_of_a_small_region_is_writable_at_once() {
         assert!(touch(0, Access::Write) && touch(7, Access::Write));
         read.iter().map(|&n| touch(n, Access::Read)).collect::<Vec<bool>>()
     };
-    assert_eq!(is_own(16, &[1, 2, 4]), [true, false, false], "one page behind, and no more");
+    assert_eq!(
+        is_own(16, &[1, 2, 4]),
+        [true, true, false],
+        "the second page in a row, and one more"
+    );
     assert_eq!(is_own(16, &[8]), [false], "not where writing in order goes on");
     assert_eq!(is_own(32, &[1]), [false], "a large region");
 }
@@ -459,7 +463,8 @@ fn nothing_cuts_a_large_page() {
         assert_eq!(real.munmap(b, from, bytes), Err(Error::Invalid));
         assert_eq!(real.mprotect(b, from, bytes, Prot::READ), Err(Error::Invalid));
         assert_eq!(real.madvise(b, from, bytes, crate::Advice::Fork(false)), Err(Error::Invalid));
-        assert_eq!(real.set_locked(b, (from, bytes), true), Ok(()));
+        assert_eq!(real.set_locked((from, bytes), true), Ok(()));
+        real.populate_lenient(b, from / PAGE, (from + bytes).div_ceil(PAGE));
         let fixed = MapRequest {
             addr: from,
             placement: Placement::Fixed,
@@ -520,4 +525,191 @@ fn memory_that_grows_stays_one_mapping() {
         }
         world.finish();
     }
+}
+
+/// Memory of threads that ends inside a region is shown there by one entry, as long as nothing else can be seen by that.
+#[test]
+fn memory_of_threads_is_mapped_by_one_entry_as_far_as_it_goes() {
+    let at = |page: u64| page * PAGE;
+    let aligned = |pages, prot| MapRequest {
+        placement: Placement::HintAligned,
+        ..MapRequest::anonymous(pages * PAGE, prot)
+    };
+    let mut world = World::with_own_of(true);
+    let Both { real, backend: b, .. } = &mut world.processes[0];
+    // Reserved, and made usable piece by piece.
+    let start = real.mmap(b, &aligned(700, Prot::NONE)).unwrap() / PAGE;
+    assert_eq!(start % 512, 0);
+    let region = start..start + 512;
+    for end in [40, 80, 512] {
+        real.mprotect(b, at(start), at(end), RW).unwrap();
+        for page in [start, start + end - 1] {
+            // Who sees the object by the entry has no fault.
+            if b.look_up(page, Access::Write).is_none() {
+                real.fault(b, at(page), Access::Write).unwrap();
+            }
+            assert!(b.look_up(page, Access::Write).is_some(), "{page}");
+        }
+        assert_eq!(b.wholes(), core::slice::from_ref(&region), "still the same one");
+        assert_eq!(real.map().entries().filter(|entry| entry.prot == RW).count(), 1);
+        assert_eq!(b.look_up(start + end, Access::Read), None);
+        assert_eq!(real.fault(b, at(start + end), Access::Read), Err(FaultError::NoAccess));
+    }
+    // Its end goes: the object has pages there.
+    real.munmap(b, at(start + 100), at(600)).unwrap();
+    assert!(b.wholes().is_empty());
+    real.fault(b, at(start), Access::Write).unwrap();
+    assert!(b.wholes().is_empty() && b.look_up(start + 100, Access::Read).is_none());
+    real.munmap(b, at(start), at(100)).unwrap();
+    // Something is entered behind it.
+    let start = real.mmap(b, &aligned(40, RW)).unwrap() / PAGE;
+    real.fault(b, at(start), Access::Write).unwrap();
+    let region = start..start + 512;
+    assert_eq!(b.wholes(), core::slice::from_ref(&region));
+    let beside = MapRequest {
+        addr: at(start + 40),
+        placement: Placement::FixedNoReplace,
+        ..MapRequest::anonymous(PAGE, RW)
+    };
+    assert_eq!(real.mmap(b, &beside), Ok(at(start + 40)));
+    assert!(b.wholes().is_empty());
+    real.munmap(b, at(start), at(41)).unwrap();
+    world.finish();
+}
+
+/// Small memory that makes room: what is used stays as long as there is something else, and nothing is lost.
+#[test]
+fn what_is_used_goes_aside_last() {
+    use crate::aside::PIECE;
+    let mut world = World::with_own();
+    let start = REGION_PAGES;
+    let both = &mut world.processes[0];
+    both.backend.hot = Some(0);
+    let request = MapRequest {
+        addr: start * PAGE,
+        placement: Placement::Fixed,
+        ..MapRequest::anonymous(3 * PIECE * PAGE, RW)
+    };
+    both.real.mmap(&mut both.backend, &request).unwrap();
+    both.model.enter(start, 3 * PIECE, Prot(3), Flags(0), None);
+    for page in start..start + 3 * PIECE {
+        world.touch(0, page, Access::Write).unwrap();
+    }
+    let is_aside = |world: &World, piece: u64| {
+        let entry = world.processes[0].real.map().at(start + piece * PIECE).unwrap();
+        entry.flags.has(Flags::OWN)
+    };
+    for expected in [[false, true, false], [false, true, true], [true, true, true]] {
+        let both = &mut world.processes[0];
+        assert_eq!(both.real.relieve(&mut both.backend, PIECE, false), PIECE);
+        assert_eq!([0, 1, 2].map(|piece| is_aside(&world, piece)), expected);
+        world.check();
+        for page in start..start + 3 * PIECE {
+            world.touch(0, page, Access::Read).unwrap();
+        }
+    }
+    let both = &mut world.processes[0];
+    assert_eq!(both.real.map().count(), 1, "what is aside is one entry");
+    assert_eq!(both.real.relieve(&mut both.backend, PIECE, true), 0);
+    world.finish();
+}
+
+/// What was moved away after it had gone aside is still in its pages of the object: what goes aside later where it was goes elsewhere, or
+/// stays.
+#[test]
+fn what_was_moved_keeps_its_pages() {
+    use crate::aside::PIECE;
+    use crate::RemapFlags;
+    let mut world = World::with_own();
+    let (start, to) = (REGION_PAGES, 3 * REGION_PAGES);
+    let enter = |world: &mut World| {
+        let both = &mut world.processes[0];
+        let request = MapRequest {
+            addr: start * PAGE,
+            placement: Placement::Fixed,
+            ..MapRequest::anonymous(PIECE * PAGE, RW)
+        };
+        both.real.mmap(&mut both.backend, &request).unwrap();
+        both.model.enter(start, PIECE, RW, Flags(0), None);
+        for page in start..start + PIECE {
+            world.touch(0, page, Access::Write).unwrap();
+        }
+        let both = &mut world.processes[0];
+        both.backend.hot = Some(1);
+        both.real.relieve(&mut both.backend, PIECE, false)
+    };
+    assert_eq!(enter(&mut world), PIECE);
+    let both = &mut world.processes[0];
+    let flags = RemapFlags { may_move: true, fixed: Some(to * PAGE), dont_unmap: false };
+    let (addr, bytes) = (start * PAGE, PIECE * PAGE);
+    both.real.mremap(&mut both.backend, addr, bytes, bytes, flags).unwrap();
+    for page in 0..PIECE {
+        let moved = both.model.pages.remove(&(start + page)).unwrap();
+        both.model.pages.insert(to + page, moved);
+    }
+    enter(&mut world);
+    for page in (start..start + PIECE).chain(to..to + PIECE) {
+        world.touch(0, page, Access::Read).unwrap();
+    }
+    world.check();
+    world.finish();
+}
+
+/// What a child has, too, goes aside only when nothing else is left, and the child keeps what it has.
+#[test]
+fn what_a_relative_has_goes_aside_last() {
+    let mut world = World::with_own();
+    let both = &mut world.processes[0];
+    let request = MapRequest {
+        addr: REGION_PAGES * PAGE,
+        placement: Placement::Fixed,
+        ..MapRequest::anonymous(3 * PAGE, RW)
+    };
+    both.real.mmap(&mut both.backend, &request).unwrap();
+    both.model.enter(REGION_PAGES, 3, RW, Flags(0), None);
+    for page in REGION_PAGES..REGION_PAGES + 3 {
+        world.touch(0, page, Access::Write).unwrap();
+    }
+    world.fork(0);
+    let both = &mut world.processes[0];
+    both.backend.hot = Some(1);
+    assert_eq!(both.real.relieve(&mut both.backend, 3, false), 0);
+    assert_eq!(both.real.relieve(&mut both.backend, 3, true), 3);
+    both.own_what_is_own();
+    world.check();
+    for which in [1, 0] {
+        for page in REGION_PAGES..REGION_PAGES + 3 {
+            world.touch(which, page, Access::Write).unwrap();
+        }
+    }
+    world.check();
+    world.finish();
+}
+
+/// An object that went with all that was aside is not asked for again, whatever has its number.
+#[test]
+fn what_goes_aside_anew_has_another_object() {
+    use crate::aside::PIECE;
+    let mut world = World::with_own();
+    for _ in 0..2 {
+        let both = &mut world.processes[0];
+        both.backend.hot = Some(1);
+        let request = MapRequest {
+            addr: REGION_PAGES * PAGE,
+            placement: Placement::Fixed,
+            ..MapRequest::anonymous(PIECE * PAGE, RW)
+        };
+        both.real.mmap(&mut both.backend, &request).unwrap();
+        both.model.enter(REGION_PAGES, PIECE, RW, Flags(0), None);
+        for page in REGION_PAGES..REGION_PAGES + PIECE {
+            world.touch(0, page, Access::Write).unwrap();
+        }
+        let both = &mut world.processes[0];
+        assert_eq!(both.real.relieve(&mut both.backend, PIECE, false), PIECE);
+        let (addr, bytes) = (REGION_PAGES * PAGE, PIECE * PAGE);
+        both.real.munmap(&mut both.backend, addr, bytes).unwrap();
+        both.model.unmap(REGION_PAGES, REGION_PAGES + PIECE);
+        world.check();
+    }
+    world.finish();
 }

@@ -252,6 +252,10 @@ pub struct Process {
     pub has_own: bool,
     /// How often it has asked for one.
     own_wishes: u32,
+    /// Which entries were used last.
+    used: u64,
+    /// The first entry of those that are used all the time, if it is known.
+    pub hot: Option<u32>,
     table_names: HashMap<u32, u32>,
     /// CNodes for the child of a fork that is going on.
     for_child: HashMap<u32, u32>,
@@ -281,6 +285,8 @@ impl Process {
             own: BTreeMap::new(),
             has_own: false,
             own_wishes: 0,
+            used: 0,
+            hot: None,
             table_names: HashMap::new(),
             for_child: HashMap::new(),
             released: Vec::new(),
@@ -391,6 +397,8 @@ impl Process {
             own: own_objects.collect(),
             has_own: self.has_own,
             own_wishes: self.own_wishes,
+            used: self.used,
+            hot: self.hot,
             kernel: self.kernel.clone(),
             names,
             next_name: self.next_name,
@@ -451,7 +459,11 @@ impl Process {
     /// Where giants are.
     pub fn giants(&self) -> Vec<Range<u64>> {
         let is_giant = |pages: &Range<u64>| pages.end - pages.start > REGION_PAGES;
-        self.wholes.values().map(|whole| whole.pages.clone()).filter(is_giant).collect()
+        self.wholes().into_iter().filter(is_giant).collect()
+    }
+    /// Where regions and giants are that one entry maps.
+    pub fn wholes(&self) -> Vec<Range<u64>> {
+        self.wholes.values().map(|whole| whole.pages.clone()).collect()
     }
     /// What a page of an object holds.
     pub fn value_of(&self, object: ObjectId, page: u64) -> u64 {
@@ -888,6 +900,47 @@ impl Backend for Process {
         }
         Ok(())
     }
+    /// Every fourth entry, others each time.
+    fn entries_used(&mut self, table: Table, first: u32, count: u32) -> u64 {
+        self.own_table(table);
+        if let Some(hot) = self.hot {
+            return if first == hot { u64::MAX >> (64 - count) } else { 0 };
+        }
+        self.used = self.used.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(first.into());
+        match self.used >> 33 & 3 {
+            0 => u64::MAX >> (64 - count),
+            _ => 0,
+        }
+    }
+    fn page_shared(&mut self, (node, slot): (CNode, u32)) -> bool {
+        let kernel = self.kernel.borrow();
+        match kernel.nodes[&self.node(node)].slots.get(&slot) {
+            Some(Cap::Page(page)) => !kernel.is_alone(*page),
+            _ => true,
+        }
+    }
+    fn page_aside(
+        &mut self,
+        (node, slot): (CNode, u32),
+        object: ObjectId,
+        to: u64,
+    ) -> Result<(), NoMemory> {
+        self.spend()?;
+        let own = self.own[&(object.index() as u32)];
+        let mut kernel = self.kernel.borrow_mut();
+        let Some(&Cap::Page(page)) = kernel.nodes[&self.node(node)].slots.get(&slot) else {
+            assert!(self.has_lost, "no page to move");
+            return Err(NoMemory);
+        };
+        let writable = kernel.mappings.values().any(|m| {
+            let entry = kernel.tables[&m.table].entries[&m.first];
+            entry.target == Target::Anon(page) && self.table_names.values().any(|t| *t == m.table)
+        });
+        assert!(!writable, "a page is copied that the program can use");
+        let value = kernel.pages[&page].1;
+        kernel.objects.get_mut(&own).unwrap()[to as usize] = value;
+        Ok(())
+    }
     fn whole_new(
         &mut self,
         shown: Shown,
@@ -995,6 +1048,15 @@ impl Backend for Process {
         self.released.retain(|released| *released != ObjectId::new(name));
         Some(ObjectId::new(name))
     }
+    fn object_grow(&mut self, object: ObjectId, pages: u64) -> bool {
+        let Some(own) = self.own.get(&(object.index() as u32)).copied() else { return false };
+        if self.spend().is_err() {
+            return false;
+        }
+        let mut kernel = self.kernel.borrow_mut();
+        kernel.objects.get_mut(&own).unwrap().resize(pages as usize, 0);
+        true
+    }
     fn object_punch(&mut self, object: ObjectId, page: u64, pages: u64) -> bool {
         let Some(own) = self.own.get(&(object.index() as u32)).copied() else { return false };
         if self.ask().is_err() {
@@ -1009,7 +1071,7 @@ impl Backend for Process {
         let end = self.object_pages(object).min(page + pages);
         let (first, last) =
             (page.next_multiple_of(REGION_PAGES), end / REGION_PAGES * REGION_PAGES);
-        There { pages: end.saturating_sub(page), large: last.saturating_sub(first) }
+        There { pages: end.saturating_sub(page), large: last.saturating_sub(first), out: 0 }
     }
     fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool) {
         match self.object_pages(object) {

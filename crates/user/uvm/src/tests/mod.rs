@@ -8,7 +8,7 @@ mod refused;
 mod sparse;
 
 use crate::backend::Backend;
-use crate::types::{Access, Error, FaultError, PAGE};
+use crate::types::{Access, Error, FaultError, PAGE, REGION_PAGES};
 use crate::{Flags, Space};
 use kernel::{Held, Kernel, Process, Remains, Target};
 use model::Model;
@@ -27,6 +27,8 @@ pub struct Both {
     pub real: Space,
     pub backend: Process,
     pub model: Model,
+    /// What is lent: the first page, and how many; and what is mapped of them.
+    pub lent: Option<(u64, u64, u64, u64)>,
 }
 
 impl Both {
@@ -40,13 +42,14 @@ impl Both {
         }
     }
 
-    /// Tells the model where giants are.
+    /// Tells the model where regions and giants are that one entry maps.
     pub fn note_giants(&mut self) {
-        self.model.giants = self.backend.giants();
+        self.model.giants = self.backend.wholes();
+        self.model.table_least = REGION_PAGES.min(self.real.own_least() / PAGE);
     }
 
-    /// In a child: the contents of objects of its own are its own, whoever copies them when.
-    fn own_what_is_own(&mut self) {
+    /// In a child, or when pages have gone aside: the contents of objects of its own are its own, whoever copies them when.
+    pub fn own_what_is_own(&mut self) {
         for entry in self.real.map().entries().filter(|entry| entry.flags.has(Flags::OWN)) {
             for (_, page) in self.model.pages.range_mut(entry.start..entry.end) {
                 page.anon = page.anon.take().map(|anon| Rc::new(Cell::new(anon.get())));
@@ -180,7 +183,7 @@ impl World {
         real.limits.stack = 64 * PAGE;
         let model = Model { low: LOW, high: HIGH, top: TOP, stack_pages: 64, ..Model::default() };
         let backend = Process::new(kernel.clone());
-        let processes = vec![Both { real, backend, model }];
+        let processes = vec![Both { real, backend, model, lent: None }];
         World { kernel, processes, remains: Vec::new(), copies: 0, clock: 1 << 40, exact: true }
     }
 
@@ -188,6 +191,13 @@ impl World {
     pub fn with_own() -> World {
         let mut world = World::new();
         world.processes[0].backend.has_own = true;
+        world
+    }
+
+    /// The same of a process with threads, for which less memory is such an object.
+    pub fn with_own_of(threads: bool) -> World {
+        let mut world = World::with_own();
+        world.processes[0].real.serve_threads(threads);
         world
     }
 
@@ -201,8 +211,12 @@ impl World {
             return parent.backend.fork_failed();
         }
         let backend = parent.backend.fork(parent.real.pmap());
-        let mut child =
-            Both { real: parent.real.duplicate(), backend, model: parent.model.inherited() };
+        let mut child = Both {
+            real: parent.real.duplicate(),
+            backend,
+            model: parent.model.inherited(),
+            lent: None,
+        };
         parent.real.forked();
         child.own_what_is_own();
         // What the child gives up at once was shared for a moment.

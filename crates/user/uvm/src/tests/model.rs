@@ -22,8 +22,10 @@ pub struct Model {
     pub low: u64,
     pub high: u64,
     pub top: u64,
-    /// Where giants are, or would be in the way: nothing goes there if there is another place.
+    /// Where what one entry maps is, or would be in the way: nothing goes there if there is another place.
     pub giants: Vec<Range<u64>>,
+    /// The fewest pages that are placed where one entry may map them.
+    pub table_least: u64,
     pub stack_pages: u64,
 }
 
@@ -57,8 +59,8 @@ impl Model {
     /// Where pages from `offset` on of an object go that is mapped by as few entries as possible.
     pub fn find_aligned(&self, pages: u64, offset: u64) -> Option<u64> {
         for size in [GIANT_REGIONS * REGION_PAGES, REGION_PAGES] {
-            if pages < REGION_PAGES {
-                break;
+            if pages < if size > REGION_PAGES { REGION_PAGES } else { self.table_least } {
+                continue;
             }
             let all = pages.next_multiple_of(size) + size - 1;
             if let Some(found) = self.find_space(all) {

@@ -2,11 +2,12 @@
 
 use super::kernel::WHOLE;
 use super::*;
-use crate::map::Flags;
+use crate::map::{Flags, GUARD_PAGES};
 use crate::mmap::{MapRequest, Placement};
 use crate::types::{Error, Prot, REGION_PAGES};
 use crate::{Advice, ObjectId, RemapFlags};
 use proptest::prelude::*;
+use std::rc::Rc;
 
 #[derive(Clone, Debug)]
 pub enum Op {
@@ -65,9 +66,45 @@ pub enum Op {
     Lengthen {
         pages: u64,
     },
+    /// Addresses are lent to a thread, which maps some of them; another operation there ends it.
+    Lend {
+        pages: u64,
+        first: u64,
+        mapped: u64,
+    },
+    /// Memory is short: pages go aside.
+    Relieve {
+        pages: u64,
+        shared: bool,
+    },
     Fork,
     Exit,
     Kill,
+}
+
+/// Ends what is lent: what the thread has mapped is there from now on.
+fn end_lending(both: &mut Both) {
+    let Some((start, pages, first, mapped)) = both.lent.take() else { return };
+    both.real.end_lending(start, (first, mapped));
+    both.model.unmap(start, start + pages);
+    both.model.enter(first, mapped, Prot(3), Flags(0), None);
+}
+
+/// Does an operation leave alone what is lent, and what decides whether a stack grows there?
+fn is_beside_lent(both: &Both, op: &Op) -> bool {
+    let Some((start, pages, ..)) = both.lent else { return true };
+    let is_beside = |addr: u64, n: u64| addr + n <= start || start + pages + GUARD_PAGES <= addr;
+    match *op {
+        Op::Map { place, .. } => matches!(place, 0 | 1 | 5 | 6),
+        Op::Unmap { addr, pages }
+        | Op::Protect { addr, pages, .. }
+        | Op::Stripe { addr, pages, .. }
+        | Op::Discard { addr, pages }
+        | Op::TouchRun { addr, pages, .. } => is_beside(addr, pages),
+        Op::Touch { addr, .. } => is_beside(addr, 1),
+        Op::TakeAway { .. } | Op::Lengthen { .. } => true,
+        _ => false,
+    }
 }
 
 fn page() -> impl Strategy<Value = u64> {
@@ -105,8 +142,13 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
             shared,
         },
     );
+    let lend = (1u64..300, 0u64..300, 0u64..300).prop_map(|(pages, first, mapped)| {
+        let first = first % pages;
+        Op::Lend { pages, first, mapped: mapped % (pages - first + 1) }
+    });
     let op = prop_oneof![
         4 => map,
+        2 => lend,
         2 => (page(), pages()).prop_map(|(addr, pages)| Op::Unmap { addr, pages }),
         3 => (page(), pages(), prot()).prop_map(|(addr, pages, prot)| Op::Protect { addr, pages, prot }),
         1 => (page(), pages(), prot()).prop_map(|(addr, pages, prot)| Op::Stripe { addr, pages, prot }),
@@ -117,6 +159,7 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
         6 => (page(), 1u64..80, 0u8..2).prop_map(|(addr, pages, access)| Op::TouchRun { addr, pages, access }),
         2 => (0u32..3).prop_map(|object| Op::TakeAway { object }),
         1 => (1u64..200).prop_map(|pages| Op::Lengthen { pages }),
+        2 => (1u64..300, any::<bool>()).prop_map(|(pages, shared)| Op::Relieve { pages, shared }),
         2 => Just(Op::Fork),
         1 => Just(Op::Exit),
         1 => Just(Op::Kill),
@@ -181,25 +224,23 @@ pub fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
     let entry = entries[pick % entries.len()];
     both.note_giants();
     let (start, mut end) = (entry.start, entry.end);
-    // Memory of which some has become the process's own object is one mapping, if only one part has not.
+    // Memory of which some has become the process's own object is one mapping.
     let kind = |entry: &crate::map::Entry| (entry.prot, entry.flags.without(Flags::OWN));
-    let mut others = usize::from(!entry.flags.has(Flags::OWN));
     for next in entries.iter().filter(|next| next.start >= entry.end) {
-        others += usize::from(!next.flags.has(Flags::OWN));
         let is_alike = entry.is_private_anonymous() && next.is_private_anonymous();
-        if end >= start + old
-            || next.start != end
-            || !is_alike
-            || others > 1
-            || kind(next) != kind(&entry)
-        {
+        if end >= start + old || next.start != end || !is_alike || kind(next) != kind(&entry) {
             break;
         }
         end = next.end;
     }
+    // More than one part that is none goes aside before, if there is room for it.
+    let parts = entries.iter().filter(|part| start <= part.start && part.start < start + old);
+    let others = parts.filter(|part| !part.flags.has(Flags::OWN)).count();
+    let many = old > entry.end - start && old <= end - start && others > 1;
     let flags = RemapFlags { may_move: true, ..RemapFlags::default() };
     let got = both.real.mremap(&mut both.backend, start * PAGE, old * PAGE, new * PAGE, flags);
-    let too_little = both.backend.left.is_some() || both.has_lost_anon(start, start + old);
+    both.own_what_is_own();
+    let too_little = many || both.backend.left.is_some() || both.has_lost_anon(start, start + old);
     if both.was_refused(got) || got == Err(Error::NoMemory) && too_little {
         return;
     }
@@ -232,7 +273,7 @@ pub fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
         false if is_own => model.find_aligned(new, entry.object_page(start)),
         false => None,
     };
-    let aligned = aligned.filter(|_| new >= REGION_PAGES);
+    let aligned = aligned.filter(|_| new >= model.table_least);
     let Some(to) = aligned.or_else(|| model.find_space(new)) else {
         return assert_eq!(got, Err(Error::NoMemory));
     };
@@ -259,7 +300,23 @@ pub fn step(world: &mut World, which: usize, op: &Op) {
 fn make_step(world: &mut World, which: usize, op: &Op) {
     let forked = world.processes.len() > 1;
     let both = &mut world.processes[which];
+    if !is_beside_lent(both, op) {
+        end_lending(both);
+    }
     match *op {
+        Op::Lend { pages, first, mapped } => {
+            both.note_giants();
+            let got = both.real.lend(&mut both.backend, pages).map_err(Error::from);
+            if both.was_refused(got) {
+                return;
+            }
+            let start = both.model.find_space(pages);
+            assert_eq!(got, Ok(start));
+            if let Some(start) = start {
+                both.model.enter(start, pages, Prot::NONE, Flags::LENT, None);
+                both.lent = Some((start, pages, start + first, mapped));
+            }
+        }
         Op::Map { place, .. } => {
             world.exact &= !(forked && place == 3);
             map(world, which, op);
@@ -321,6 +378,22 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
         Op::TakeAway { object } => {
             world.processes.iter_mut().for_each(|both| both.backend.object_revoke(object));
         }
+        Op::Relieve { pages, shared } => {
+            let before = both.real.amap().pages();
+            let gone = both.real.relieve(&mut both.backend, pages, shared);
+            if !both.backend.refused {
+                assert_eq!(both.real.amap().pages() + gone, before);
+            }
+            if !shared {
+                // What another process has, too, has stayed.
+                for (&page, at) in &both.model.pages {
+                    let is_shared = at.anon.as_ref().is_some_and(|anon| Rc::strong_count(anon) > 1);
+                    let entry = both.real.map().at(page).unwrap();
+                    assert!(!is_shared || !entry.flags.has(Flags::OWN), "{page} is another's, too");
+                }
+            }
+            both.own_what_is_own();
+        }
         Op::Lengthen { pages } => world.kernel.borrow_mut().lengthen(pages),
         Op::Fork if world.processes.len() < 4 => world.fork(which),
         Op::Exit if forked => world.exit(which),
@@ -332,8 +405,11 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn agrees_with_the_naive_model(ops in proptest::collection::vec(op(), 1..60)) {
-        let mut world = World::with_own();
+    fn agrees_with_the_naive_model(
+        threads in any::<bool>(),
+        ops in proptest::collection::vec(op(), 1..60),
+    ) {
+        let mut world = World::with_own_of(threads);
         for (which, op, left) in &ops {
             let process = *which % world.processes.len();
             world.processes[process].backend.left = *left;

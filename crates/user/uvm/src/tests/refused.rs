@@ -68,8 +68,11 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_is_refused(ops in proptest::collection::vec((op(), refusals()), 1..60)) {
-        let mut world = World::with_own();
+    fn whatever_is_refused(
+        threads in any::<bool>(),
+        ops in proptest::collection::vec((op(), refusals()), 1..60),
+    ) {
+        let mut world = World::with_own_of(threads);
         for ((which, op, _), refusals) in &ops {
             let process = *which % world.processes.len();
             world.refuse(process, *refusals, |world| step(world, *which, op));

@@ -13,12 +13,14 @@
 //! | [`SharedFrame`] | one Frame that other domains see, until it is revoked | at once |
 //! | [`SharedTable`] | pages below a table that other domains see | as the owner puts them in |
 //! | [`ForeignTable`] | another domain's table | as its owner puts them in |
+//! | [`Served`] | Frames that another domain, the pager, answers faults with | at the fault |
 //! | [`Paged`] | a pool of pages that show the contents of a [`Store`] | at the fault |
 
 mod anonymous;
 mod frames;
 mod paged;
 mod pieces;
+mod served;
 mod shared;
 mod single;
 mod store;
@@ -27,6 +29,7 @@ pub use anonymous::Anonymous;
 pub use frames::FrameTable;
 pub use paged::{Paged, PagedStats};
 pub use pieces::{Append, Numa};
+pub use served::{pager, Served};
 pub use shared::{ForeignTable, SharedFrame, SharedTable};
 pub use single::{Fixed, LazyFrame, OneFrame, OneMap, Reserved};
 pub use store::{RamDisk, Store};

@@ -8,6 +8,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{Contents, FileOps, Handle, Mapped, Server};
 use crate::fd::transfer::Source;
+use crate::fd::glance::Start;
 use crate::fd::{alone, Fds};
 use crate::mm::user;
 use crate::process::Io;
@@ -49,7 +50,7 @@ impl FileOps for Disk {
             return Ok(0);
         }
         self.check_direct(io, file, at, to.left())?;
-        let kept = if at.is_none() { io.fds.kept_offset(file.index) } else { None };
+        let kept = if at.is_none() { io.fds.kept_offset(file.index).map(Start::offset) } else { None };
         let offset = at.or(kept).unwrap_or(AT_OFFSET);
         let done = match regular::read(io, self.desc, self.inode, offset, to) {
             Err(Errno::EFAULT) if self.is_at_end(io, file, at)? => 0,
@@ -88,30 +89,13 @@ impl FileOps for Disk {
         Ok(new)
     }
     fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        match command {
-            raw::BLKGETSIZE => user::copy_out(&mut io.mm, arg, &(self.size()? / SECTOR))?,
-            raw::BLKGETSIZE64 => user::copy_out(&mut io.mm, arg, &self.size()?)?,
-            raw::BLKSSZGET => user::copy_out(&mut io.mm, arg, &(SECTOR as u32))?,
-            raw::BLKPBSZGET | raw::BLKBSZGET | raw::BLKIOMIN => {
-                user::copy_out(&mut io.mm, arg, &(BLOCK as u32))?
-            }
-            // It can be written; nothing is lost by an unaligned start, or said of what is best.
-            raw::BLKROGET | raw::BLKALIGNOFF | raw::BLKIOOPT | raw::BLKDISCARDZEROES => {
-                user::copy_out(&mut io.mm, arg, &0u32)?
-            }
-            raw::BLKROTATIONAL => user::copy_out(&mut io.mm, arg, &0u16)?,
-            raw::BLKFLSBUF if processes::has(Capability::SysAdmin) => {}
-            raw::BLKFLSBUF => return Err(Errno::EACCES),
-            raw::BLKDISCARD | raw::BLKSECDISCARD => return Err(Errno::EOPNOTSUPP),
-            _ => return Err(Errno::ENOTTY),
-        }
-        Ok(0)
+        ioctl(io, self.desc, command, arg)
     }
     fn map(&self) -> Result<Mapped> {
         self.source().map(Mapped::Contents)
     }
     fn source(&self) -> Result<Contents> {
-        Ok(Contents { desc: self.desc, inode: self.inode, is_stored: false, is_large: false })
+        Ok(Contents { desc: self.desc, inode: self.inode, is_stored: false, is_large: false, is_sealable: false })
     }
     /// It can be punched and zeroed on Linux, and nothing else.
     fn allocate(&self, mode: u32, offset: u64, bytes: u64) -> Result<u64> {
@@ -134,10 +118,37 @@ impl FileOps for Disk {
     }
 }
 
+/// What is asked of a disk by its description, whoever has it.
+pub fn ioctl(io: &mut Io, desc: u32, command: u32, arg: u64) -> Result<u64> {
+    match command {
+        raw::BLKGETSIZE => user::copy_out(&mut io.mm, arg, &(size(desc)? / SECTOR))?,
+        raw::BLKGETSIZE64 => user::copy_out(&mut io.mm, arg, &size(desc)?)?,
+        raw::BLKSSZGET => user::copy_out(&mut io.mm, arg, &(SECTOR as u32))?,
+        raw::BLKPBSZGET | raw::BLKBSZGET | raw::BLKIOMIN => {
+            user::copy_out(&mut io.mm, arg, &(BLOCK as u32))?
+        }
+        // It can be written; nothing is lost by an unaligned start, or said of what is best.
+        raw::BLKROGET | raw::BLKALIGNOFF | raw::BLKIOOPT | raw::BLKDISCARDZEROES => {
+            user::copy_out(&mut io.mm, arg, &0u32)?
+        }
+        raw::BLKROTATIONAL => user::copy_out(&mut io.mm, arg, &0u16)?,
+        raw::BLKFLSBUF if processes::has(Capability::SysAdmin) => {}
+        raw::BLKFLSBUF => return Err(Errno::EACCES),
+        raw::BLKDISCARD | raw::BLKSECDISCARD => return Err(Errno::EOPNOTSUPP),
+        _ => return Err(Errno::ENOTTY),
+    }
+    Ok(0)
+}
+
+/// Bytes of a disk. `ENOTTY`: it is none.
+pub fn size(desc: u32) -> Result<u64> {
+    Ok(server::call(op::DiskSize { desc })?.count)
+}
+
 impl Disk {
     /// Bytes that it has.
     fn size(&self) -> Result<u64> {
-        Ok(server::call(op::DiskSize { desc: self.desc })?.count)
+        size(self.desc)
     }
 
     /// Where is read or written next.

@@ -143,6 +143,10 @@ pub fn epoll_ctl(io: &mut Io, epfd: i32, operation: u32, fd: i32, event: u64) ->
         return Err(Errno::EINVAL);
     }
     let (events, data) = (get_u32(&raw, 0), get_u64(&raw, 4));
+    if matches!(operation, ADD | MOD) {
+        let is_any_set = with_kind!(&named.kind, kind => is_any_set(kind));
+        interest::check_events(events, operation == ADD, is_any_set)?;
+    }
     if let desc @ 1.. = shared.get() {
         if !matches!(operation, ADD | DEL | MOD) {
             return Err(Errno::EINVAL);
@@ -182,6 +186,11 @@ fn is_set<K: FileOps>(kind: &K) -> Result<bool> {
         true => Ok(kind.set().is_some()),
         false => Err(Errno::EPERM),
     }
+}
+
+/// The same, also for one that processes share.
+fn is_any_set<K: FileOps>(_: &K) -> bool {
+    K::SERVED == Some(Kind::Set)
 }
 
 /// What a look at a set has found.

@@ -159,6 +159,27 @@ impl FileOps for Event {
     }
 }
 
+/// Is `fd` a counter? `EBADF`, `EINVAL`.
+pub fn check(fds: &Fds, fd: i32) -> Result<()> {
+    fds.get_open(fd)?;
+    fds.of_kind::<Event>(fd).map(|_| ())
+}
+
+/// Adds to the counter that `fd` names, as far as there is room.
+pub fn add(io: &mut Io, fd: i32, value: u64) -> Result<()> {
+    let index = io.fds.index(fd)?;
+    let Event(counter) = io.fds.of_kind(fd)?;
+    match counter.shared.get() {
+        0 => {
+            counter.count.set(counter.count.get().saturating_add(value).min(MAX));
+            io.fds.came(index, READABLE);
+            tell_watchers(io);
+            Ok(())
+        }
+        desc => stream::write_value(io, desc, value).map(|_| ()),
+    }
+}
+
 pub fn eventfd2(io: &mut Io, count: u32, flags: u32) -> Result<u64> {
     const SEMAPHORE: u32 = 1;
     if flags & !(SEMAPHORE | O_CLOEXEC | O_NONBLOCK) != 0 {

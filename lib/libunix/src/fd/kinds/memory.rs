@@ -61,6 +61,14 @@ impl Memory {
     }
 }
 
+/// `None`: the process has ended, or its memory is another program's by now.
+fn none_of_gone(done: Result<u64>) -> Result<Option<u64>> {
+    match done {
+        Err(Errno::ESRCH) => Ok(None),
+        done => done.map(Some),
+    }
+}
+
 impl FileOps for Memory {
     const SERVED: Option<Kind> = Some(Kind::Memory);
     const POSITIONED: bool = true;
@@ -78,10 +86,11 @@ impl FileOps for Memory {
             let bytes = self.read_piece(io, start.wrapping_add(done), len)?;
             let stored = to.scatter(&mut io.mm, &bytes).bytes;
             Ok((stored as u64, stored < len))
-        })?;
-        match done {
-            0 if to.left() > 0 => Err(Errno::EIO),
-            done => self.moved(at, start, done),
+        });
+        match none_of_gone(done)? {
+            None => Ok(0),
+            Some(0) if to.left() > 0 => Err(Errno::EIO),
+            Some(done) => self.moved(at, start, done),
         }
     }
     fn write(
@@ -98,10 +107,11 @@ impl FileOps for Memory {
             let len = from.gather(io, &mut bytes).some()?;
             let written = self.write_piece(io, start.wrapping_add(done), &bytes[..len])?;
             Ok((written as u64, written < len))
-        })?;
-        match done {
-            0 if wanted > 0 => Err(Errno::EIO),
-            done => self.moved(at, start, done),
+        });
+        match none_of_gone(done)? {
+            None => Ok(0),
+            Some(0) if wanted > 0 => Err(Errno::EIO),
+            Some(done) => self.moved(at, start, done),
         }
     }
     fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {

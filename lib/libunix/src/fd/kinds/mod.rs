@@ -72,6 +72,8 @@ pub trait OfKind: FileOps {
 kinds! { $
     /// Regular files: contents that the library copies by itself.
     regular::Regular;
+    /// Regular files that can be sealed.
+    sealable::Sealable;
     /// Files of the host, of which nothing is kept.
     shared::Shared;
     /// Memory disks: block devices.
@@ -82,6 +84,10 @@ kinds! { $
     pipe::Pipe;
     /// Local sockets.
     socket::Socket;
+    /// `inotify`.
+    notices::Notices;
+    /// POSIX message queues.
+    mqueue::MQueue;
     /// The terminal.
     terminal::Terminal;
     /// The console as a stream of bytes.
@@ -90,6 +96,8 @@ kinds! { $
     text::Text;
     /// `/proc/PID/mem`.
     memory::Memory;
+    /// `/proc/PID/maps` of another process, and the like.
+    told::Told;
     /// A place in the tree (`O_PATH`).
     location::Location;
     /// `/dev/null`.

@@ -5,15 +5,18 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server};
 use crate::fd::{install, Fds, File};
-use crate::mm::{self, usage};
+use crate::mm::{self, usage, Mm};
 use crate::process::Io;
 use crate::server::header;
+use crate::thread::lock;
+use crate::trace::memory;
 use ::ephemeral::Counters;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::{O_ACCMODE, O_CLOEXEC, O_DIRECTORY, O_PATH, O_RDONLY, SEEK_CUR, SEEK_SET};
+use unixproto::trace::command;
 use uvm::Detail;
 
 /// An open file.
@@ -34,6 +37,8 @@ pub enum Text {
     Auxiliary,
     /// What the windows on files were good for.
     Ephemeral,
+    /// How often threads waited for each other in the library.
+    Lock,
 }
 
 /// The text that a path names, if it is one of this process, by either name, and to be read. If it is one
@@ -52,6 +57,7 @@ pub fn named(io: &mut Io, path: &[u8], flags: u32) -> Option<Text> {
         b"smaps_rollup" => Text::Maps(Detail::Sum),
         b"auxv" => Text::Auxiliary,
         b"ephemeral" => Text::Ephemeral,
+        b"lock" => Text::Lock,
         b"status" | b"stat" | b"statm" => {
             usage::count_all(&mut io.mm);
             return None;
@@ -70,10 +76,37 @@ pub fn open(io: &mut Io, text: Text, flags: u32) -> Result<u64> {
             let Counters { hits, misses, local, .. } = io.fds.windows.counters();
             alloc::format!("hits {hits}\nmisses {misses}\ninvalidations {local}\n").into_bytes()
         }
+        Text::Lock => {
+            let (waits, sleeps) = lock::counters();
+            alloc::format!("lock_waits {waits}\nlock_sleeps {sleeps}\n").into_bytes()
+        }
     };
     let snapshot = Snapshot { text, offset: Cell::new(0) };
     let file = File::new(OwnText(Rc::new(snapshot)), O_RDONLY);
     Ok(install(io, file, flags & O_CLOEXEC != 0)? as u64)
+}
+
+/// At most `len` bytes, from byte `from`, of a text that others ask for by the number of a command.
+pub fn told(mm: &mut Mm, what: u32, from: u64, len: usize) -> Result<Vec<u8>> {
+    let start = usize::try_from(from).unwrap_or(usize::MAX);
+    let text = match what {
+        command::MAPS => mm::maps_text(mm, Detail::Lines)?.into_bytes(),
+        command::SMAPS => mm::maps_text(mm, Detail::Each)?.into_bytes(),
+        command::AUXILIARY => auxiliary(&mm.auxiliary)?,
+        command::ENVIRON => {
+            // As the program has left it.
+            let (at, bytes) = mm.environ;
+            let left = bytes.saturating_sub(start).min(len);
+            return Ok(memory::read(mm, at.saturating_add(from), left, false));
+        }
+        _ => return Err(Errno::EIO),
+    };
+    let rest = text.get(start..).unwrap_or_default();
+    let mut piece = Vec::new();
+    let bytes = rest.len().min(len);
+    piece.try_reserve_exact(bytes).map_err(|_| Errno::ENOMEM)?;
+    piece.extend_from_slice(&rest[..bytes]);
+    Ok(piece)
 }
 
 fn auxiliary(pairs: &[(u64, u64)]) -> Result<Vec<u8>> {

@@ -2,15 +2,17 @@
 //! for it, however long it is kept.
 
 use crate::errno::{Errno, Result};
+use crate::fd::kinds::directory::Directory;
 use crate::fd::ops::{unnamed_stat, FileOps, Server};
 use crate::fd::watch::Look;
-use crate::fd::{install, Fds, File};
+use crate::fd::{install, install_given, Fds, File};
 use crate::mm::user;
 use crate::process::{Files, Io};
 use crate::server::{self, op};
 use crate::sys::processes::sent_info;
+use core::cmp::Ordering;
 use core::sync::atomic::Ordering::Relaxed;
-use unixproto::files::{Kind, O_NONBLOCK, O_RDWR};
+use unixproto::files::{kcmp, Kind, O_NONBLOCK, O_RDWR};
 use unixproto::ops::Opened;
 use unixproto::signals::SI_USER;
 
@@ -58,7 +60,7 @@ pub fn pidfd_send_signal(files: Files, fd: i32, signal: u32, info: u64, flags: u
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let desc = find(files.fds, fd)?;
+    let desc = find_or_folder(files.fds, fd)?;
     let mut code_and_value = (SI_USER, 0);
     if info != 0 {
         let pid = server::call(op::ProcessOf { desc })?.pid;
@@ -70,6 +72,53 @@ pub fn pidfd_send_signal(files: Files, fd: i32, signal: u32, info: u64, flags: u
     }
     let (code, value) = code_and_value;
     server::call(op::KillOpened { desc, signal, code, value }).map(|()| 0)
+}
+
+pub fn pidfd_getfd(io: &mut Io, fd: i32, theirs: i32, flags: u32) -> Result<u64> {
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let desc = find(&io.fds, fd)?;
+    let theirs = u32::try_from(theirs).map_err(|_| Errno::EBADF)?;
+    io.fds.check_room(0, io.limits.max_files())?;
+    let taken = server::call(op::TakeFd { desc, fd: theirs })?.count;
+    Ok(install_given(io, taken as u32, true)? as u64)
+}
+
+/// Memory of a process that ends is given back without being asked for: it has none any more as soon as it is seen to have ended.
+pub fn process_mrelease(fds: &mut Fds, fd: i32, flags: u32) -> Result<u64> {
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let pid = server::call(op::ProcessOf { desc: find(fds, fd)? })?.pid;
+    match server::call(op::Compare { first: pid, second: pid, what: kcmp::VM, fds: 0 }) {
+        Err(Errno::ESRCH) => Err(Errno::ESRCH),
+        // It goes on.
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn kcmp(
+    fds: &mut Fds,
+    first: i32,
+    second: i32,
+    what: u32,
+    one: u64,
+    other: u64,
+) -> Result<u64> {
+    let own = own_id();
+    if what == kcmp::FILE && [first, second] == [own as i32; 2] {
+        // Of some files only this process knows.
+        let (one, other) = (fds.index(one as i32)?, fds.index(other as i32)?);
+        return Ok(match one.cmp(&other) {
+            Ordering::Equal => 0,
+            Ordering::Less => 1,
+            Ordering::Greater => 2,
+        });
+    }
+    let (first, second) = (first as u32, second as u32);
+    let fds = one & u64::from(u32::MAX) | other << 32;
+    Ok(server::call(op::Compare { first, second, what, fds })?.count)
 }
 
 /// The id of the process that `fd` names, and whether who waits for it is not to wait: for `waitid`.
@@ -96,6 +145,15 @@ pub fn id(fds: &Fds, fd: i32) -> Result<u32> {
 /// The id of the caller's process.
 pub fn own_id() -> u32 {
     server::header().pid.load(Relaxed)
+}
+
+/// The description of a process, or of a folder, which may be one of `/proc`.
+fn find_or_folder(fds: &Fds, fd: i32) -> Result<u32> {
+    let file = fds.get_open(fd)?;
+    match fds.of_kind::<Directory>(fd) {
+        Ok(_) => file.description(Errno::EBADF),
+        Err(_) => find(fds, fd),
+    }
 }
 
 /// Its description; `EBADF`: it is something else.

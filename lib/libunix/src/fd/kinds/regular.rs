@@ -12,6 +12,7 @@ use crate::mm::user::{self, Moved, Short};
 use crate::mm::{self, Mm};
 use crate::process::Io;
 use crate::server::{self, op};
+use abi::layout::PAGE;
 use libos::guarded::{Memory, Progress};
 use unixproto::files::{FICLONE, MORSEL_ATOMIC};
 use unixproto::files::{Kind, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_WRONLY, SEEK_CUR, SEEK_SET};
@@ -46,12 +47,21 @@ impl FileOps for Regular {
         if to.left() == 0 {
             return Ok(0);
         }
-        let kept = if at.is_none() { io.fds.kept_offset(file.index) } else { None };
-        let done = read(io, self.desc, self.inode, at.or(kept).unwrap_or(AT_OFFSET), to)?;
-        if let Some(offset) = kept {
-            io.fds.keep_offset(file.index, offset + done);
+        if at.is_some() {
+            return read(io, self.desc, self.inode, at.unwrap_or(AT_OFFSET), to);
         }
-        Ok(done)
+        loop {
+            let Some(start) = io.fds.kept_offset(file.index) else {
+                return read(io, self.desc, self.inode, AT_OFFSET, to);
+            };
+            let mut cursor = to.clone();
+            let done = read(io, self.desc, self.inode, start.offset(), &mut cursor)?;
+            // Another thread that reads without the lock may have been faster.
+            if io.fds.move_offset(file.index, start, start.offset() + done) {
+                *to = cursor;
+                return Ok(done);
+            }
+        }
     }
     fn write(
         &self,
@@ -89,7 +99,7 @@ impl FileOps for Regular {
     }
     fn contents(&self) -> Result<Contents> {
         let &Regular { desc, inode, is_stored, is_large } = self;
-        Ok(Contents { desc, inode, is_stored, is_large })
+        Ok(Contents { desc, inode, is_stored, is_large, is_sealable: false })
     }
     fn truncate(&self, mm: &mut Mm, size: u64) -> Result<u64> {
         let file = server::call(op::Truncate { dir: self.desc, size, flags: AT_EMPTY_PATH })?;
@@ -181,6 +191,13 @@ impl FilePieces {
         }
     }
 
+    /// A view is gone at the next byte: perhaps it has left memory.
+    #[cold]
+    fn bring_in(&self) -> bool {
+        let page = self.part.offset / PAGE;
+        server::call(op::BringIn { desc: self.desc, page }).is_ok()
+    }
+
     fn advance(&mut self, bytes: usize) {
         self.part.offset += bytes as u64;
         self.part.bytes -= bytes as u64;
@@ -208,6 +225,9 @@ impl FilePieces {
             done += moved.bytes;
             match moved.short {
                 None => {}
+                Some(Short::Window) if tries > 0 && self.bring_in() => {
+                    tries = if moved.bytes > 0 { TRIES } else { tries - 1 };
+                }
                 Some(Short::Window) if tries > 0 => {
                     windows::lost(&mut io.fds, self.part.inode);
                     tries = if moved.bytes > 0 { TRIES } else { tries - 1 };
@@ -311,7 +331,7 @@ fn shown(inode: u64, offset: u64, bytes: u64) -> Option<Part> {
         return None;
     }
     let (layout, size) = server::shown_files().file(inode).get(inode)?;
-    Some(Part { inode, layout, offset, bytes: bytes.min(size.saturating_sub(offset)) })
+    Some(Part { inode, layout, offset, bytes: bytes.min(size.saturating_sub(offset)), tell: false })
 }
 
 /// The same for a few bytes, which `unixd` copies.
@@ -409,6 +429,10 @@ fn write_piece(io: &mut Io, to: Target, offset: u64, from: &mut impl Source) -> 
     if done < part.bytes && offset == AT_OFFSET {
         move_back(desc, part.offset + done);
     }
+    // Somebody waits for that, who would find nothing there before.
+    if part.tell && !to.write_only {
+        let _ = server::call(op::Wrote { desc });
+    }
     match short {
         // Others have truncated the file meanwhile; what is written goes behind its end.
         Some(Short::Window) => Ok(Written { done, is_last: false }),
@@ -431,6 +455,10 @@ fn store(io: &mut Io, to: Target, place: &mut Part, from: &mut impl Source) -> O
     };
     advance(place, moved.bytes as u64);
     if moved.short == Some(Short::Window) {
+        let page = place.offset / PAGE;
+        if server::call(op::BringIn { desc: to.desc, page }).is_ok() {
+            return None;
+        }
         windows::lost(&mut io.fds, to.inode);
     }
     if moved.bytes == 0 && moved.short.is_none() {

@@ -1,10 +1,11 @@
-//! Files of the host. Nothing of them is kept here or in `unixd`: each read and write is the host's, through the data area.
+//! Files of the host, and of disks. Nothing of them is kept here or in `unixd`: each read and write is the host's, through the data area.
 //!
 //! What is mapped of one is a copy of the whole file, of the time when it was mapped: a memory file without a name. As nothing
 //! that is stored there could come to the host, a file that can be written cannot be mapped shared.
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
+use crate::fd::kinds::disk;
 use crate::fd::ops::{size_of, Contents, FileOps, Handle, Mapped, Server};
 use crate::fd::stream::in_pieces;
 use crate::fd::transfer::Source;
@@ -46,6 +47,11 @@ impl FileOps for Shared {
     }
     fn seek(&self, _: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
         Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
+    }
+    fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        // Only of a disk.
+        disk::size(self.desc)?;
+        disk::ioctl(io, self.desc, command, arg)
     }
     fn map(&self) -> Result<Mapped> {
         Ok(Mapped::Copy(self.desc))
@@ -114,7 +120,7 @@ pub fn copied(desc: u32) -> Result<Contents> {
         }
     };
     match copied {
-        Ok(()) => Ok(Contents { desc: to.desc, inode: to.inode, is_stored: false, is_large: false }),
+        Ok(()) => Ok(Contents { desc: to.desc, inode: to.inode, is_stored: false, is_large: false, is_sealable: false }),
         Err(error) => {
             server::close(to.desc);
             Err(error)

@@ -1,4 +1,4 @@
-//! Local sockets.
+//! Sockets.
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
@@ -7,8 +7,11 @@ use crate::fd::stream;
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
 use crate::process::Io;
+use crate::mm::user;
+use crate::server::{self, op};
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
+use unixproto::sockets::{device_shape, DEVICE_BYTES, SIOCGIFCONF};
 
 /// A socket, by its description.
 #[derive(Clone, Copy)]
@@ -39,7 +42,13 @@ impl FileOps for Socket {
         stream::write(io, self.desc, from)
     }
     fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
-        stream::available(io, self.desc, command, arg)
+        if command == SIOCGIFCONF {
+            return all_devices(io, self.desc, arg);
+        }
+        match device_shape(command) {
+            Some(shape) => stream::shaped(io, self.desc, command, arg, shape),
+            None => stream::available(io, self.desc, command, arg),
+        }
     }
     fn flow(&self) -> Flow {
         Flow::Socket(self.desc)
@@ -56,4 +65,25 @@ impl FileOps for Socket {
     fn is_watched(&self) -> bool {
         true
     }
+}
+
+/// Tells all interfaces that have an address (`SIOCGIFCONF`): as many as there is room for, or how much room there has to be.
+fn all_devices(io: &mut Io, desc: u32, arg: u64) -> Result<u64> {
+    // `struct ifconf`: bytes, and where.
+    let mut words = [0; 2];
+    user::words_in(&mut io.mm, arg, &mut words)?;
+    let [room, at] = words;
+    let count = server::call(op::Ioctl { desc, command: SIOCGIFCONF, value: 0 })?.count as usize;
+    let told = match at {
+        0 => count,
+        _ => {
+            let room = usize::try_from(room as i32).map_err(|_| Errno::EINVAL)?;
+            let told = count.min(room - room % DEVICE_BYTES);
+            let all = server::taken(count)?;
+            user::bytes_out(&mut io.mm, at, &all[..told])?;
+            told
+        }
+    };
+    user::copy_out(&mut io.mm, arg, &(told as u32))?;
+    Ok(0)
 }

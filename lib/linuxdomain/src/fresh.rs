@@ -1,7 +1,8 @@
-//! The domain of the first process, which no process makes.
+//! A domain that no process makes: the first one's, and those that were never anybody's.
 
-use crate::domains::Domain;
-use crate::procs::FIRST;
+use crate::{
+    at, configure, first_frame, make_spaces, map_library, map_piece, own, Image, FIRST_ROOT_SLOTS,
+};
 use abi::layout::PAGE;
 use abi::slots;
 use abi::DispatcherFrame;
@@ -10,18 +11,18 @@ use core::mem::offset_of;
 use libos::ephemeral::Window;
 use libos::vspace::RW;
 use libos::{domain, Cap, CapAddr, Place, Rights, Status};
-use linuxdomain::{
-    at, configure, first_frame, make_spaces, map_library, map_piece, own, Image, FIRST_ROOT_SLOTS,
-};
 
-/// Makes the domain of the first process, whose library is looked at through `window`.
-pub fn make_first(
+/// Badge of its process at the memory server, as of those that it makes.
+const CLIENT: u32 = 2;
+
+/// Makes a domain in the empty slots `dispatcher` and `root`, of memory of which nobody else has anything. Endpoint and session frame are
+/// those of its process. Its library, which is in `LIBUNIX_ELF`, is looked at through `window`.
+pub fn make_fresh(
     window: &mut Window,
-    domain: &Domain,
+    (dispatcher, root): (CapAddr, CapAddr),
     (endpoint, session): (CapAddr, CapAddr),
     library_bytes: u64,
 ) -> Result<(), Status> {
-    let (root, dispatcher) = (domain.cspace(), domain.dispatcher());
     let mut header = [0; 4096];
     let first = library_bytes.min(PAGE) as usize;
     let elf = Place::own(slots::LIBUNIX_ELF);
@@ -32,7 +33,10 @@ pub fn make_first(
         make_spaces(&mut domain.arena, root, FIRST_ROOT_SLOTS, dispatcher)?;
         domain.arena.make(libos::CapType::Frame, PAGE, 1, at(root, slots::FRAME))
     })?;
-    slots::MEMD.mint_badged(at(root, slots::MEMD), Rights::SEND, FIRST)?;
+    // On other cores it has a badge already: that of a part.
+    slots::MEMD
+        .mint_badged(at(root, slots::MEMD), Rights::SEND, CLIENT)
+        .or_else(|_| slots::MEMD.mint(at(root, slots::MEMD), Rights::SEND))?;
     endpoint.mint(at(root, slots::UNIXD), Rights::SEND)?;
     session.mint(at(root, slots::SESSION), Rights::READ.or(Rights::WRITE))?;
     let run = Rights::READ.or(Rights::EXEC);
@@ -47,7 +51,7 @@ pub fn make_first(
 /// The library's data from its file, the rest zeros.
 fn fill_private(
     window: &mut Window,
-    root: libos::CapAddr,
+    root: CapAddr,
     image: &Image,
     bytes: u64,
 ) -> Result<(), Status> {
@@ -68,7 +72,7 @@ fn fill_private(
     Ok(())
 }
 
-fn write_frame(window: &mut Window, root: libos::CapAddr, entry: u64) -> Result<(), Status> {
+fn write_frame(window: &mut Window, root: CapAddr, entry: u64) -> Result<(), Status> {
     let regs = first_frame(entry);
     let mut view = window.open(at(root, slots::FRAME), 0, PAGE, RW)?;
     // SAFETY: registers are words without padding.

@@ -1,0 +1,102 @@
+//! What `unixd` and `netd` tell each other.
+//!
+//! `unixd` has the sockets of programs; `netd` has what goes over a wire. Each puts messages into a ring that the other reads
+//! ([`Ring`]), and waits for nobody: [`Command`]s one way, [`Event`]s the other. Neither believes the other: messages are copied
+//! before they are looked at, and one that cannot be is an error of who reads.
+//!
+//! A connection has a number, of `unixd`'s for those that it makes, with [`INCOMING`] for those that come. Who sends bytes
+//! of a connection has been told before how much room there is ([`Event::Sent`], [`Command::Read`]), so no ring is the
+//! place where they wait.
+#![no_std]
+
+extern crate alloc;
+
+mod code;
+mod ring;
+
+pub use ring::{Broken, Ring};
+
+use core::net::SocketAddr;
+
+/// A bit of the numbers of connections that came.
+pub const INCOMING: u32 = 1 << 31;
+/// Bytes of a connection that `netd` may send without being told that some were read.
+pub const WINDOW: u32 = 64 * 1024;
+/// Longest message.
+pub const LONGEST: usize = 66_000;
+/// Most bytes of a stream in a message.
+pub const PIECE: usize = 16 * 1024;
+
+/// Bytes of a ring: of commands first, of events behind it.
+pub const EACH: usize = 512 * 1024;
+/// Of both.
+pub const BOTH: usize = 2 * EACH;
+
+/// What a port is one of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Protocol {
+    /// Datagrams to a port.
+    Udp,
+    /// Answers to echo requests, by their identifier.
+    Echo,
+}
+
+/// `unixd` wants something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command<'a> {
+    /// Connect, for a user.
+    Connect { id: u32, user: u32, local: SocketAddr, remote: SocketAddr },
+    /// Accept connections: those that come have numbers of their own.
+    Listen { id: u32, user: u32, local: SocketAddr, backlog: u32 },
+    /// Accept no more, where this number listens.
+    Deafen { id: u32 },
+    /// Send bytes of a connection.
+    Send { id: u32, bytes: &'a [u8] },
+    /// So many bytes were read.
+    Read { id: u32, bytes: u32 },
+    /// Nothing more will be sent.
+    Shut { id: u32 },
+    /// The connection ends when all was sent; nobody wants to hear of it.
+    Close { id: u32 },
+    /// It ends at once.
+    Abort { id: u32 },
+    /// How it is treated: bytes are not gathered; seconds between signs of life, 0 for none; hops.
+    Tune { id: u32, no_delay: bool, alive_s: u32, hops: u8 },
+    /// Datagrams to this port are wanted.
+    Open { protocol: Protocol, port: u16 },
+    /// They are not any more.
+    Shun { protocol: Protocol, port: u16 },
+    /// Send a datagram, or an echo request, whose identifier is the local port.
+    Datagram {
+        protocol: Protocol,
+        local: SocketAddr,
+        remote: SocketAddr,
+        hops: u8,
+        bytes: &'a [u8],
+    },
+    /// Say [`Event::Idle`] when everything was sent, and forget all connections.
+    Finish,
+}
+
+/// Something has happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event<'a> {
+    /// There is a network, and this is the machine's place there.
+    Up { mac: [u8; 6], address: [u8; 4], prefix: u8, gateway: [u8; 4], mtu: u16 },
+    /// There is a connection now that was wanted, with room for so many bytes.
+    Connected { id: u32, room: u32 },
+    /// A connection has come.
+    Incoming { listener: u32, id: u32, local: SocketAddr, remote: SocketAddr, room: u32 },
+    /// Bytes have come.
+    Data { id: u32, bytes: &'a [u8] },
+    /// There is room for so many more.
+    Sent { id: u32, bytes: u32 },
+    /// Nothing more will come.
+    Finished { id: u32 },
+    /// There is no connection any more, for this reason (an error number; 0: it is over).
+    Gone { id: u32, error: u16 },
+    /// A datagram, or the answer to an echo request, has come.
+    Datagram { protocol: Protocol, local: SocketAddr, remote: SocketAddr, bytes: &'a [u8] },
+    /// After [`Command::Finish`]: there is no connection, and nothing to be sent.
+    Idle,
+}

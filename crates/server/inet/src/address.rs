@@ -1,0 +1,78 @@
+//! Addresses as programs write them (`struct sockaddr_in`, `sockaddr_in6`).
+
+use crate::socket::Family;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use unixproto::Errno;
+
+pub(crate) const AF_UNSPEC: u16 = 0;
+pub(crate) const AF_INET: u16 = 2;
+pub(crate) const AF_INET6: u16 = 10;
+const V4_BYTES: usize = 16;
+/// Without the scope, as old programs have it.
+const V6_LEAST: usize = 24;
+/// Bytes of the longest.
+pub const ADDRESS_MOST: usize = 28;
+
+/// The address that a program means, for a socket of a family; `None`: it has said `AF_UNSPEC`.
+///
+/// # Errors
+/// `EINVAL`: too short; `EAFNOSUPPORT`: of another family.
+pub fn decode(bytes: &[u8], family: Family) -> Result<Option<SocketAddr>, Errno> {
+    let (&kind, rest) = bytes.split_first_chunk::<2>().ok_or(Errno::EINVAL)?;
+    let kind = u16::from_ne_bytes(kind);
+    if kind == AF_UNSPEC {
+        return Ok(None);
+    }
+    let port = rest.first_chunk().map(|port| u16::from_be_bytes(*port)).ok_or(Errno::EINVAL)?;
+    let ip = match (family, kind) {
+        (_, AF_INET) if bytes.len() < V4_BYTES => return Err(Errno::EINVAL),
+        (_, AF_INET) => IpAddr::from(*rest[2..].first_chunk::<4>().ok_or(Errno::EINVAL)?),
+        (Family::V6, AF_INET6) if bytes.len() < V6_LEAST => return Err(Errno::EINVAL),
+        (Family::V6, AF_INET6) => {
+            IpAddr::from(*rest[6..].first_chunk::<16>().ok_or(Errno::EINVAL)?)
+        }
+        _ => return Err(Errno::EAFNOSUPPORT),
+    };
+    Ok(Some(SocketAddr::new(ip, port)))
+}
+
+/// An address as programs of a family read it.
+pub fn encode(address: SocketAddr, family: Family) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let port = address.port().to_be_bytes();
+    match (family, address.ip()) {
+        (Family::V4, ip) => {
+            let IpAddr::V4(ip) = ip.to_canonical() else { return bytes };
+            bytes.extend_from_slice(&AF_INET.to_ne_bytes());
+            bytes.extend_from_slice(&port);
+            bytes.extend_from_slice(&ip.octets());
+            bytes.resize(V4_BYTES, 0);
+        }
+        (Family::V6, ip) => {
+            let ip = match ip {
+                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                IpAddr::V6(ip) => ip,
+            };
+            bytes.extend_from_slice(&AF_INET6.to_ne_bytes());
+            bytes.extend_from_slice(&port);
+            bytes.extend_from_slice(&[0; 4]);
+            bytes.extend_from_slice(&ip.octets());
+            bytes.resize(ADDRESS_MOST, 0);
+        }
+    }
+    bytes
+}
+
+/// No address in particular.
+pub(crate) fn any(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The same address of a socket that speaks both, as IPv4 if it is one of IPv4.
+pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

@@ -1,0 +1,323 @@
+//! Datagrams, and echo requests.
+
+use crate::address::{any, plain};
+use crate::ports::is_for_many;
+use crate::raw::answer_to;
+use crate::socket::{protocol, Changes, Inet, Kind, Number, Packet};
+use crate::stream::Received;
+use crate::{DATAGRAM_MOST, OVERHEAD};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use netproto::Command;
+use unixproto::Errno;
+
+/// Types of ICMP messages (version 4, version 6).
+pub(crate) const ECHO_REQUEST: [u8; 2] = [8, 128];
+pub(crate) const ECHO_ANSWER: [u8; 2] = [0, 129];
+/// Bytes of the head of an echo request: type, code, checksum, identifier, sequence number.
+pub(crate) const ECHO_HEAD: usize = 8;
+/// Hops of a packet, unless a program says otherwise.
+const HOPS: u8 = 64;
+/// The option with them: `IP_TTL`.
+const IP_TTL: u32 = 1 << 16 | 2;
+
+impl Inet {
+    /// A socket of datagrams sends to somebody if it does not say where to, and hears of nobody else.
+    pub(crate) fn follow(
+        &mut self,
+        number: Number,
+        to: SocketAddr,
+        changes: &mut Changes,
+    ) -> Result<(), Errno> {
+        let many = is_for_many(to.ip(), self.interface.as_ref());
+        let socket = self.get(number)?;
+        if many && !socket.options.broadcast && !to.ip().is_multicast() {
+            return Err(Errno::EACCES);
+        }
+        let (to, source) = self.route(number, to)?;
+        self.have_port(number)?;
+        let socket = self.get_mut(number)?;
+        if socket.local.ip().is_unspecified() {
+            let ip = match (socket.family, source) {
+                (crate::Family::V6, core::net::IpAddr::V4(ip)) => ip.to_ipv6_mapped().into(),
+                (_, ip) => ip,
+            };
+            socket.local.set_ip(ip);
+        }
+        socket.remote = Some(to);
+        socket.error = None;
+        changes.push((number, false));
+        Ok(())
+    }
+
+    /// It sends to nobody in particular any more.
+    pub(crate) fn unfollow(&mut self, number: Number, changes: &mut Changes) -> Result<(), Errno> {
+        let socket = self.get_mut(number)?;
+        socket.remote = None;
+        let (chose_ip, chose_port) = socket.chose;
+        let family = socket.family;
+        if !chose_port {
+            self.release_port(number);
+        }
+        if !chose_ip {
+            self.get_mut(number)?.local.set_ip(any(family));
+        }
+        changes.push((number, false));
+        Ok(())
+    }
+
+    fn have_port(&mut self, number: Number) -> Result<(), Errno> {
+        let socket = self.get(number)?;
+        match socket.is_bound() || socket.kind == Kind::Raw {
+            true => Ok(()),
+            false => self.settle(number, socket.local).map_err(|_| Errno::EAGAIN),
+        }
+    }
+
+    /// A part of a datagram, by a thread: the others come. Answers how many bytes.
+    ///
+    /// # Errors
+    /// `EMSGSIZE`: it is too long; `ENOBUFS`.
+    pub fn send_part(&mut self, number: Number, tid: u32, bytes: &[u8]) -> Result<usize, Errno> {
+        let socket = self.get_mut(number)?;
+        let uid = socket.uid;
+        let mut parts = socket.parts.take().unwrap_or((tid, Vec::new()));
+        self.shares.give_back(uid, parts.1.len());
+        if parts.0 != tid {
+            parts = (tid, Vec::new());
+        }
+        let all = parts.1.len() + bytes.len();
+        if all > DATAGRAM_MOST {
+            return Err(Errno::EMSGSIZE);
+        }
+        if !self.shares.has_room(uid, all) || parts.1.try_reserve(bytes.len()).is_err() {
+            return Err(Errno::ENOBUFS);
+        }
+        self.shares.take(uid, all);
+        parts.1.extend_from_slice(bytes);
+        self.get_mut(number)?.parts = Some(parts);
+        Ok(bytes.len())
+    }
+
+    /// Sends a datagram, behind the parts that the thread has sent. Answers how many bytes of it.
+    ///
+    /// # Errors
+    /// `EDESTADDRREQ`, `ECONNREFUSED`, `EMSGSIZE`, `ENETUNREACH`, `EACCES`, `EPIPE` as Linux's.
+    pub fn send_datagram(
+        &mut self,
+        number: Number,
+        tid: u32,
+        to: Option<SocketAddr>,
+        bytes: Vec<u8>,
+        changes: &mut Changes,
+    ) -> Result<usize, Errno> {
+        let count = bytes.len();
+        let socket = self.get_mut(number)?;
+        let (kind, uid, remote) = (socket.kind, socket.uid, socket.remote);
+        let parts = socket.parts.take();
+        self.shares.give_back(uid, parts.as_ref().map_or(0, |parts| parts.1.len()));
+        let socket = self.get_mut(number)?;
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        if socket.is_mute {
+            return Err(Errno::EPIPE);
+        }
+        let may_all = socket.options.broadcast;
+        // Whoever sends has a port, even if nothing comes of it.
+        self.have_port(number)?;
+        let parts = parts.filter(|parts| parts.0 == tid).map(|parts| parts.1);
+        let before = parts.as_ref().map_or(0, Vec::len);
+        if before + count > DATAGRAM_MOST {
+            return Err(Errno::EMSGSIZE);
+        }
+        let mut all = bytes;
+        if let Some(mut parts) = parts {
+            parts.try_reserve_exact(count).map_err(|_| Errno::ENOBUFS)?;
+            parts.append(&mut all);
+            all = parts;
+        }
+        let to = to.or(remote).ok_or(Errno::EDESTADDRREQ)?;
+        if to.port() == 0 && kind == Kind::Datagram {
+            return Err(Errno::EINVAL);
+        }
+        let is_many = is_for_many(to.ip(), self.interface.as_ref());
+        if is_many && !may_all && !to.ip().is_multicast() {
+            return Err(Errno::EACCES);
+        }
+        let (to, source) = self.route(number, to)?;
+        if kind == Kind::Raw {
+            self.send_raw(number, (to, source), all, changes)?;
+            return Ok(count);
+        }
+        let from = SocketAddr::new(source, self.get(number)?.local.port());
+        if kind == Kind::Echo {
+            self.prepare_echo(&mut all, from)?;
+        }
+        match (self.is_local(to.ip()), protocol(kind)) {
+            (true, _) if kind == Kind::Echo => self.echo(number, all, (from, to), changes),
+            (true, _) => {
+                let receiver = self.receiver(kind, to, from);
+                match receiver {
+                    Some(receiver) => self.deliver(receiver, all, (from, uid), changes),
+                    // Who is connected hears that nobody is there.
+                    None if remote.is_some() => {
+                        self.get_mut(number)?.error = Some(Errno::ECONNREFUSED);
+                        changes.push((number, false));
+                    }
+                    None => {}
+                }
+            }
+            (false, Some(protocol)) => {
+                let hops = self.hops(number)?;
+                let head =
+                    Command::Datagram { protocol, local: from, remote: to, hops, bytes: &[] };
+                // As on any network, what there is no room for is lost.
+                if self.has_calm() {
+                    self.command_with(head, all);
+                }
+            }
+            (false, None) => {}
+        }
+        Ok(count)
+    }
+
+    /// Hops that its packets may take.
+    pub(crate) fn hops(&self, number: Number) -> Result<u8, Errno> {
+        let hops = self.get(number)?.options.others.get(&IP_TTL).copied();
+        Ok(hops.and_then(|hops| u8::try_from(hops).ok()).filter(|&hops| hops > 0).unwrap_or(HOPS))
+    }
+
+    /// An echo request has the identifier of its socket.
+    fn prepare_echo(&self, bytes: &mut [u8], from: SocketAddr) -> Result<(), Errno> {
+        if bytes.len() < ECHO_HEAD || !ECHO_REQUEST.contains(&bytes[0]) || bytes[1] != 0 {
+            return Err(Errno::EINVAL);
+        }
+        bytes[4..6].copy_from_slice(&from.port().to_be_bytes());
+        Ok(())
+    }
+
+    /// This machine answers an echo request.
+    fn echo(
+        &mut self,
+        number: Number,
+        bytes: Vec<u8>,
+        (from, to): (SocketAddr, SocketAddr),
+        changes: &mut Changes,
+    ) {
+        let bytes = answer_to(bytes, from.is_ipv6());
+        let uid = self.get(number).map_or(0, |socket| socket.uid);
+        self.deliver(number, bytes, (SocketAddr::new(to.ip(), 0), uid), changes);
+    }
+
+    /// Puts a datagram where it is read, if there is room.
+    pub(crate) fn deliver(
+        &mut self,
+        number: Number,
+        bytes: Vec<u8>,
+        (from, payer): (SocketAddr, u32),
+        changes: &mut Changes,
+    ) {
+        let Ok(socket) = self.get(number) else { return };
+        let cost = bytes.len() + OVERHEAD;
+        let is_full = socket.packet_bytes >= socket.capacity();
+        if is_full || !self.shares.has_room(payer, cost) {
+            return;
+        }
+        self.shares.take(payer, cost);
+        let Ok(socket) = self.get_mut(number) else { return };
+        socket.packet_bytes += cost;
+        socket.packets.push_back(Packet { bytes, from: plain(from), payer });
+        changes.push((number, true));
+    }
+
+    /// Receives a datagram, up to so many bytes; what there is no room for waits for the same thread if it `goes_on`.
+    /// `looks`: it stays there.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is none. `ECONNREFUSED`.
+    pub fn receive_datagram(
+        &mut self,
+        number: Number,
+        most: usize,
+        (looks, goes_on): (bool, Option<u32>),
+        changes: &mut Changes,
+    ) -> Result<Received, Errno> {
+        self.forget_rest(number)?;
+        let socket = self.get_mut(number)?;
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        let Some(first) = socket.packets.front() else {
+            return match socket.is_deaf {
+                true => Ok(Received::default()),
+                false => Err(Errno::EAGAIN),
+            };
+        };
+        let count = most.min(first.bytes.len());
+        let (full, from) = (first.bytes.len(), Some(first.from));
+        if looks && goes_on.is_none() {
+            let bytes = first.bytes[..count].to_vec();
+            changes.push((number, false));
+            return Ok(Received { bytes, full, from });
+        }
+        let uid = socket.uid;
+        let mut bytes = match looks {
+            true => first.bytes.clone(),
+            false => {
+                let Some(gone) = socket.packets.pop_front() else { return Err(Errno::EAGAIN) };
+                let cost = full + OVERHEAD;
+                socket.packet_bytes -= cost;
+                self.shares.give_back(gone.payer, cost);
+                gone.bytes
+            }
+        };
+        let rest = if count < full { bytes.split_off(count) } else { Vec::new() };
+        let received = Received { bytes, full, from };
+        if let Some(tid) = goes_on.filter(|_| !rest.is_empty()) {
+            self.shares.take(uid, rest.len());
+            self.get_mut(number)?.rest = Some((tid, rest));
+        }
+        changes.push((number, false));
+        Ok(received)
+    }
+
+    /// More of the datagram that a thread has received in part.
+    pub fn receive_rest(
+        &mut self,
+        number: Number,
+        tid: u32,
+        most: usize,
+    ) -> Result<Received, Errno> {
+        let socket = self.get_mut(number)?;
+        let uid = socket.uid;
+        let Some((_, mut rest)) = socket.rest.take_if(|rest| rest.0 == tid) else {
+            return Ok(Received::default());
+        };
+        let left = rest.split_off(most.min(rest.len()));
+        self.shares.give_back(uid, rest.len());
+        if !left.is_empty() {
+            self.get_mut(number)?.rest = Some((tid, left));
+        }
+        Ok(Received { full: rest.len(), bytes: rest, from: None })
+    }
+
+    fn forget_rest(&mut self, number: Number) -> Result<(), Errno> {
+        let socket = self.get_mut(number)?;
+        let (uid, rest) = (socket.uid, socket.rest.take());
+        self.shares.give_back(uid, rest.map_or(0, |rest| rest.1.len()));
+        Ok(())
+    }
+}
+
+/// The checksum of the internet.
+pub(crate) fn checksum(bytes: &[u8]) -> u16 {
+    let pairs = bytes.chunks(2).map(|pair| match *pair {
+        [high, low] => u32::from(u16::from_be_bytes([high, low])),
+        [high] => u32::from(high) << 8,
+        _ => 0,
+    });
+    let sum: u32 = pairs.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}

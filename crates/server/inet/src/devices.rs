@@ -1,0 +1,186 @@
+//! What a program can ask of the machine's interfaces: what they are, and the requests of `netdevice(7)`. That of the same by messages
+//! is in [`crate::route`].
+
+use crate::address::{encode, AF_INET};
+use crate::socket::{Family, Inet, Interface};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use linux_raw_sys::if_arp::{ARPHRD_ETHER, ARPHRD_LOOPBACK};
+use linux_raw_sys::ioctl::{
+    SIOCGIFADDR, SIOCGIFBRDADDR, SIOCGIFCONF, SIOCGIFDSTADDR, SIOCGIFFLAGS, SIOCGIFHWADDR,
+    SIOCGIFINDEX, SIOCGIFMAP, SIOCGIFMETRIC, SIOCGIFMTU, SIOCGIFNAME, SIOCGIFNETMASK,
+    SIOCGIFTXQLEN,
+};
+use linux_raw_sys::net::net_device_flags as flag;
+use unixproto::sockets::DEVICE_BYTES;
+use unixproto::Errno;
+
+/// Name of the interface to the outside.
+pub const OUTSIDE: &str = "eth0";
+/// Bytes of a name, with what follows it.
+const NAME_BYTES: usize = 16;
+/// Bytes of a packet inside of the machine.
+const MTU_INSIDE: u32 = 65_536;
+/// Packets that may wait to be sent, as they are told.
+const QUEUE: u32 = 1000;
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    pub index: u32,
+    pub name: &'static str,
+    /// `IFF_*`
+    pub flags: u32,
+    pub mtu: u32,
+    /// `ARPHRD_*`
+    pub kind: u16,
+    pub mac: [u8; 6],
+    /// Of everybody on its network.
+    pub all_macs: [u8; 6],
+    pub queue: u32,
+    /// Addresses, and how many bits of each are the network's.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+impl Device {
+    fn inside() -> Device {
+        Device {
+            index: 1,
+            name: "lo",
+            flags: bits(&[flag::IFF_UP, flag::IFF_LOOPBACK, flag::IFF_RUNNING, flag::IFF_LOWER_UP]),
+            mtu: MTU_INSIDE,
+            kind: ARPHRD_LOOPBACK as u16,
+            mac: [0; 6],
+            all_macs: [0; 6],
+            queue: QUEUE,
+            addresses: Vec::from([
+                (Ipv4Addr::LOCALHOST.into(), 8),
+                (Ipv6Addr::LOCALHOST.into(), 128),
+            ]),
+        }
+    }
+
+    fn outside(interface: &Interface) -> Device {
+        Device {
+            index: 2,
+            name: OUTSIDE,
+            flags: bits(&[
+                flag::IFF_UP,
+                flag::IFF_BROADCAST,
+                flag::IFF_RUNNING,
+                flag::IFF_MULTICAST,
+                flag::IFF_LOWER_UP,
+            ]),
+            mtu: interface.mtu.into(),
+            kind: ARPHRD_ETHER as u16,
+            mac: interface.mac,
+            all_macs: [0xff; 6],
+            queue: QUEUE,
+            addresses: Vec::from([(interface.address.into(), interface.prefix)]),
+        }
+    }
+
+    pub fn is_inside(&self) -> bool {
+        self.flags & flag::IFF_LOOPBACK as u32 != 0
+    }
+
+    /// Its address of IPv4, if it has one.
+    pub fn v4(&self) -> Option<(Ipv4Addr, u8)> {
+        self.addresses.iter().find_map(|&(ip, prefix)| match ip {
+            IpAddr::V4(ip) => Some((ip, prefix)),
+            IpAddr::V6(_) => None,
+        })
+    }
+}
+
+fn bits(all: &[flag]) -> u32 {
+    all.iter().fold(0, |bits, one| bits | *one as u32)
+}
+
+/// The bits of an address that are the network's.
+pub(crate) fn mask(prefix: u8) -> Ipv4Addr {
+    Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0))
+}
+
+/// The address of all on a network.
+pub(crate) fn broadcast(ip: Ipv4Addr, prefix: u8) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(ip) | !u32::from(mask(prefix)))
+}
+
+impl Inet {
+    /// The interfaces.
+    pub(crate) fn devices(&self) -> Vec<Device> {
+        let mut all = Vec::from([Device::inside()]);
+        all.extend(self.interface().map(Device::outside));
+        all
+    }
+
+    /// Answers a request about an interface (`struct ifreq` in, and out), or about all (`struct ifreq` of each that has an address).
+    ///
+    /// # Errors
+    /// `ENODEV`: it is not there. `EADDRNOTAVAIL`: it has no address. `EPERM`, `EOPNOTSUPP`: interfaces are not changed, by others than
+    /// administrators and at all.
+    pub fn device_request(
+        &self,
+        command: u32,
+        input: &[u8],
+        may_change: bool,
+    ) -> Result<Vec<u8>, Errno> {
+        let all = self.devices();
+        if command == SIOCGIFCONF {
+            let each = all.iter().filter_map(|device| {
+                let (ip, _) = device.v4()?;
+                Some(request(device.name, &socket_address(ip)))
+            });
+            return Ok(each.flatten().collect());
+        }
+        let (name, rest) = input.split_first_chunk::<NAME_BYTES>().ok_or(Errno::EINVAL)?;
+        let number = rest.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        if command == SIOCGIFNAME {
+            let device = all.iter().find(|device| device.index == number).ok_or(Errno::ENODEV)?;
+            return Ok(request(device.name, &number.to_ne_bytes()));
+        }
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        // The rest of a name is that of an address of the same interface.
+        let name = name.split(|&byte| byte == b':').next().unwrap_or_default();
+        let device = all.iter().find(|device| device.name.as_bytes() == name);
+        let device = device.ok_or(Errno::ENODEV)?;
+        let v4 = || device.v4().ok_or(Errno::EADDRNOTAVAIL);
+        let number = |value: u32| value.to_ne_bytes().to_vec();
+        let value = match command {
+            SIOCGIFFLAGS => (device.flags as u16).to_ne_bytes().to_vec(),
+            SIOCGIFADDR | SIOCGIFDSTADDR => socket_address(v4()?.0),
+            SIOCGIFNETMASK => socket_address(mask(v4()?.1)),
+            SIOCGIFBRDADDR if device.is_inside() => socket_address(Ipv4Addr::UNSPECIFIED),
+            SIOCGIFBRDADDR => v4().map(|(ip, prefix)| socket_address(broadcast(ip, prefix)))?,
+            SIOCGIFMETRIC => number(0),
+            SIOCGIFMTU => number(device.mtu),
+            SIOCGIFINDEX => number(device.index),
+            SIOCGIFTXQLEN => number(device.queue),
+            SIOCGIFHWADDR => {
+                let mut address = device.kind.to_ne_bytes().to_vec();
+                address.extend_from_slice(&device.mac);
+                address
+            }
+            SIOCGIFMAP => Vec::new(),
+            _ if !may_change => return Err(Errno::EPERM),
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        Ok(request(device.name, &value))
+    }
+}
+
+/// `struct ifreq`.
+fn request(name: &str, value: &[u8]) -> Vec<u8> {
+    let mut bytes = name.as_bytes().to_vec();
+    bytes.resize(NAME_BYTES, 0);
+    bytes.extend_from_slice(value);
+    bytes.resize(DEVICE_BYTES, 0);
+    bytes
+}
+
+fn socket_address(ip: Ipv4Addr) -> Vec<u8> {
+    let bytes = encode(SocketAddr::new(ip.into(), 0), Family::V4);
+    debug_assert_eq!(bytes.first_chunk(), Some(&AF_INET.to_ne_bytes()));
+    bytes
+}

@@ -1,0 +1,72 @@
+//! Options of sockets, and what is told of a connection.
+
+use alloc::collections::BTreeMap;
+
+/// Options that a program can set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// `SO_SNDBUF`, as it is told; 0: nobody has said.
+    pub send_bytes: u32,
+    /// `SO_RCVBUF`, as it is told; 0: nobody has said.
+    pub receive_bytes: u32,
+    /// How long to wait for room, nanoseconds; 0: for ever.
+    pub send_ns: u64,
+    /// How long to wait for something to read.
+    pub receive_ns: u64,
+    /// Ports may be taken that others have.
+    pub reuse_address: bool,
+    /// Ports may be taken that others of this user have.
+    pub reuse_port: bool,
+    /// There are signs of life.
+    pub keep_alive: bool,
+    /// Datagrams may go to everybody.
+    pub broadcast: bool,
+    /// What is not sent when the socket is closed is waited for so many seconds; 0: the connection is reset.
+    pub linger: Option<u32>,
+    /// Of IPv6: no IPv4.
+    pub v6_only: bool,
+    /// Small pieces are sent at once.
+    pub no_delay: bool,
+    /// `SO_RCVLOWAT`.
+    pub receive_least: u32,
+    /// Others, by level and number, that mean nothing here.
+    pub others: BTreeMap<u32, u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            send_bytes: 0,
+            receive_bytes: 0,
+            send_ns: 0,
+            receive_ns: 0,
+            reuse_address: false,
+            reuse_port: false,
+            keep_alive: false,
+            broadcast: false,
+            linger: None,
+            v6_only: false,
+            no_delay: false,
+            receive_least: 1,
+            others: BTreeMap::new(),
+        }
+    }
+}
+
+/// States of TCP, by Linux's numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum TcpState {
+    /// Both may send.
+    Established = 1,
+    /// A connection is being made.
+    SynSent = 2,
+    /// This end has said that it sends no more; the other one knows.
+    FinWait2 = 5,
+    /// There is no connection.
+    Close = 7,
+    /// The other end sends no more.
+    CloseWait = 8,
+    /// Connections are accepted.
+    Listen = 10,
+}

@@ -1,0 +1,511 @@
+//! Netlink: what programs ask of interfaces, addresses and ways by messages (`NETLINK_ROUTE`, `rtnetlink(7)`).
+//!
+//! Such a socket is one of datagrams, each of which is answered at once, and the answers wait in it. Nothing can be changed by them.
+
+use crate::devices::{broadcast, mask, Device};
+use crate::socket::{Changes, Inet, Kind, Number};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use linux_raw_sys::netlink as nl;
+use unixproto::sockets::{AF_INET, AF_INET6, AF_NETLINK, AF_UNSPEC};
+use unixproto::Errno;
+
+/// Bytes of `struct nlmsghdr`, of `struct sockaddr_nl`.
+const HEAD: usize = 16;
+const ADDRESS_BYTES: usize = 12;
+/// Bytes of a packet of answers: more are in the next one.
+const PACKET: usize = 8192;
+/// Messages are padded to this.
+const ALIGN: usize = 4;
+/// `struct ifinfomsg`, `struct ifaddrmsg`, `struct rtmsg`: bytes.
+const LINK_BYTES: usize = 16;
+const PLACE_BYTES: usize = 8;
+const WAY_BYTES: usize = 12;
+/// `IF_OPER_UP`, `IF_OPER_UNKNOWN`
+const OPER_UP: u8 = 6;
+const OPER_UNKNOWN: u8 = 0;
+/// An address that was not learnt: `IFA_F_PERMANENT`.
+const PERMANENT: u8 = 0x80;
+/// Bytes of `struct rtnl_link_stats64`, of which nothing is counted.
+const COUNTERS: usize = 25 * 8;
+
+/// The address of such a socket, as programs read it: a number that it has alone. The socket's own address here is that number as one of
+/// IPv4; 0 is the system's.
+pub fn encode(address: SocketAddr) -> Vec<u8> {
+    let mut bytes = AF_NETLINK.to_ne_bytes().to_vec();
+    bytes.resize(4, 0);
+    bytes.extend_from_slice(&number_of(address).to_ne_bytes());
+    bytes.resize(ADDRESS_BYTES, 0);
+    bytes
+}
+
+fn number_of(address: SocketAddr) -> u32 {
+    match address.ip() {
+        IpAddr::V4(ip) => ip.into(),
+        IpAddr::V6(_) => 0,
+    }
+}
+
+fn address_of(number: u32) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::from(number).into(), 0)
+}
+
+/// The number and the groups of an address that a program writes.
+fn decode(bytes: &[u8]) -> Result<(u32, u32), Errno> {
+    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
+    if bytes.first_chunk() != Some(&AF_NETLINK.to_ne_bytes()) {
+        return Err(Errno::EINVAL);
+    }
+    word(4).zip(word(8)).ok_or(Errno::EINVAL)
+}
+
+/// A message that is being written.
+struct Message(Vec<u8>);
+
+impl Message {
+    fn new(kind: u16, flags: u32, (sequence, to): (u32, u32)) -> Message {
+        let mut bytes = 0u32.to_ne_bytes().to_vec();
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&(flags as u16).to_ne_bytes());
+        bytes.extend_from_slice(&sequence.to_ne_bytes());
+        bytes.extend_from_slice(&to.to_ne_bytes());
+        Message(bytes)
+    }
+
+    fn put(mut self, bytes: &[u8]) -> Message {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn attribute(mut self, kind: u32, value: &[u8]) -> Message {
+        self.0.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
+        self.0.extend_from_slice(&(kind as u16).to_ne_bytes());
+        self.0.extend_from_slice(value);
+        self.0.resize(self.0.len().next_multiple_of(ALIGN), 0);
+        self
+    }
+
+    fn number(self, kind: u32, value: u32) -> Message {
+        self.attribute(kind, &value.to_ne_bytes())
+    }
+
+    fn text(self, kind: u32, text: &str) -> Message {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.push(0);
+        self.attribute(kind, &bytes)
+    }
+
+    fn ip(self, kind: u32, ip: IpAddr) -> Message {
+        match ip {
+            IpAddr::V4(ip) => self.attribute(kind, &ip.octets()),
+            IpAddr::V6(ip) => self.attribute(kind, &ip.octets()),
+        }
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        let len = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&len.to_ne_bytes());
+        self.0
+    }
+}
+
+/// A request.
+struct Request<'a> {
+    kind: u16,
+    flags: u32,
+    /// Its number, and who asks.
+    from: (u32, u32),
+    /// All of it, and what follows its head.
+    whole: &'a [u8],
+    body: &'a [u8],
+}
+
+impl Request<'_> {
+    /// The first of `bytes`, and what follows it.
+    fn next(bytes: &[u8], from: u32) -> Option<(Request<'_>, &[u8])> {
+        let word = |at: usize| bytes.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
+        let len = word(0)? as usize;
+        if len < HEAD || len > bytes.len() {
+            return None;
+        }
+        let (whole, _) = bytes.split_at(len);
+        let (kind, flags) = (word(4)? as u16, word(4)? >> 16);
+        let rest = &bytes[len.next_multiple_of(ALIGN).min(bytes.len())..];
+        let from = (word(8)?, from);
+        Some((Request { kind, flags, from, whole, body: &whole[HEAD..] }, rest))
+    }
+
+    fn is_dump(&self) -> bool {
+        self.flags & (nl::NLM_F_ROOT | nl::NLM_F_MATCH) != 0
+    }
+
+    fn family(&self) -> u16 {
+        self.body.first().map_or(AF_UNSPEC, |&family| family.into())
+    }
+
+    fn word(&self, at: usize) -> Option<u32> {
+        self.body.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word))
+    }
+
+    /// An attribute behind so many bytes.
+    fn attribute(&self, behind: usize, wanted: u32) -> Option<&[u8]> {
+        let mut rest = self.body.get(behind..)?;
+        loop {
+            let (len, more) = rest.split_first_chunk()?;
+            let (kind, _) = more.split_first_chunk()?;
+            let len = usize::from(u16::from_ne_bytes(*len));
+            let value = rest.get(4..len)?;
+            if u32::from(u16::from_ne_bytes(*kind)) == wanted {
+                return Some(value);
+            }
+            rest = rest.get(len.next_multiple_of(ALIGN)..)?;
+        }
+    }
+
+    /// How it was: 0, or an error's number.
+    fn acknowledge(&self, error: Result<(), Errno>) -> Vec<u8> {
+        let number = error.map_or_else(|error| -i32::from(error.0), |()| 0);
+        // What went well is not repeated.
+        let told = if number == 0 { &self.whole[..HEAD] } else { self.whole };
+        Message::new(nl::NLMSG_ERROR as u16, 0, self.from)
+            .put(&number.to_ne_bytes())
+            .put(told)
+            .end()
+    }
+
+    fn done(&self) -> Vec<u8> {
+        Message::new(nl::NLMSG_DONE as u16, nl::NLM_F_MULTI, self.from).put(&[0; 4]).end()
+    }
+
+    fn link(&self, device: &Device) -> Vec<u8> {
+        let state = if device.is_inside() { OPER_UNKNOWN } else { OPER_UP };
+        let queueing = if device.is_inside() { "noqueue" } else { "fq_codel" };
+        self.part(nl::RTM_NEWLINK as u16)
+            .put(&[0, 0])
+            .put(&device.kind.to_ne_bytes())
+            .put(&device.index.to_ne_bytes())
+            .put(&device.flags.to_ne_bytes())
+            .put(&[0; 4])
+            .text(nl::IFLA_IFNAME as u32, device.name)
+            .number(nl::IFLA_TXQLEN as u32, device.queue)
+            .attribute(nl::IFLA_OPERSTATE as u32, &[state])
+            .attribute(nl::IFLA_LINKMODE as u32, &[0])
+            .number(nl::IFLA_MTU as u32, device.mtu)
+            .number(nl::IFLA_GROUP as u32, 0)
+            .attribute(nl::IFLA_CARRIER as u32, &[1])
+            .text(nl::IFLA_QDISC as u32, queueing)
+            .attribute(nl::IFLA_ADDRESS as u32, &device.mac)
+            .attribute(nl::IFLA_BROADCAST as u32, &device.all_macs)
+            .attribute(nl::IFLA_STATS64 as u32, &[0; COUNTERS])
+            .end()
+    }
+
+    fn address(&self, device: &Device, (ip, prefix): (IpAddr, u8)) -> Vec<u8> {
+        let scope = if device.is_inside() {
+            nl::rt_scope_t::RT_SCOPE_HOST
+        } else {
+            nl::rt_scope_t::RT_SCOPE_UNIVERSE
+        };
+        let mut message = self
+            .part(nl::RTM_NEWADDR as u16)
+            .put(&[family_of(ip) as u8, prefix, PERMANENT, scope as u8])
+            .put(&device.index.to_ne_bytes())
+            .ip(nl::IFA_ADDRESS as u32, ip);
+        if let IpAddr::V4(own) = ip {
+            message = message.ip(nl::IFA_LOCAL as u32, ip);
+            if !device.is_inside() {
+                message = message.ip(nl::IFA_BROADCAST as u32, broadcast(own, prefix).into());
+            }
+            message = message.text(nl::IFA_LABEL as u32, device.name);
+        }
+        // It lasts for ever; nobody has noted when it came.
+        let lasts = [[0xff; 8], [0; 8]].concat();
+        message
+            .number(nl::IFA_FLAGS as u32, PERMANENT.into())
+            .attribute(nl::IFA_CACHEINFO as u32, &lasts)
+            .end()
+    }
+
+    fn way(&self, way: &Way, has_prefix: bool) -> Vec<u8> {
+        // Who asks for the way to one address gets what was made for it.
+        let (prefix, table, maker, scope, flags) = match has_prefix {
+            true => (way.prefix, way.table, way.maker, way.scope, 0),
+            false => {
+                let (main, all) =
+                    (nl::rt_class_t::RT_TABLE_MAIN, nl::rt_scope_t::RT_SCOPE_UNIVERSE);
+                (32, main as u32, nl::RTPROT_UNSPEC, all, nl::RTM_F_CLONED)
+            }
+        };
+        let mut message = self
+            .part(nl::RTM_NEWROUTE as u16)
+            .put(&[AF_INET as u8, prefix, 0, 0, table as u8, maker as u8, scope as u8])
+            .put(&[way.kind as u8])
+            .put(&flags.to_ne_bytes())
+            .number(nl::rtattr_type_t::RTA_TABLE as u32, table);
+        if prefix > 0 {
+            message = message.ip(nl::rtattr_type_t::RTA_DST as u32, way.to.into());
+        }
+        if let Some(ip) = way.source {
+            message = message.ip(nl::rtattr_type_t::RTA_PREFSRC as u32, ip.into());
+        }
+        if let Some(ip) = way.by {
+            message = message.ip(nl::rtattr_type_t::RTA_GATEWAY as u32, ip.into());
+        }
+        message.number(nl::rtattr_type_t::RTA_OIF as u32, way.device).end()
+    }
+
+    fn part(&self, kind: u16) -> Message {
+        Message::new(kind, if self.is_dump() { nl::NLM_F_MULTI } else { 0 }, self.from)
+    }
+}
+
+fn family_of(ip: IpAddr) -> u16 {
+    match ip {
+        IpAddr::V4(_) => AF_INET,
+        IpAddr::V6(_) => AF_INET6,
+    }
+}
+
+/// Where packets go.
+struct Way {
+    to: Ipv4Addr,
+    prefix: u8,
+    device: u32,
+    source: Option<Ipv4Addr>,
+    by: Option<Ipv4Addr>,
+    table: u32,
+    scope: nl::rt_scope_t,
+    kind: u32,
+    maker: u32,
+}
+
+fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
+    let local = |to, prefix, device, source| Way {
+        to,
+        prefix,
+        device,
+        source: Some(source),
+        by: None,
+        table: nl::rt_class_t::RT_TABLE_LOCAL as u32,
+        scope: nl::rt_scope_t::RT_SCOPE_HOST,
+        kind: nl::RTN_LOCAL as u32,
+        maker: nl::RTPROT_KERNEL,
+    };
+    let inside = Ipv4Addr::LOCALHOST;
+    let mut all = Vec::new();
+    if let Some(&crate::Interface { address, prefix, gateway, .. }) = interface {
+        let net = Ipv4Addr::from(u32::from(address) & u32::from(mask(prefix)));
+        let main = |to, prefix, source, by: Option<Ipv4Addr>| Way {
+            to,
+            prefix,
+            device: 2,
+            source,
+            by,
+            table: nl::rt_class_t::RT_TABLE_MAIN as u32,
+            scope: match by {
+                Some(_) => nl::rt_scope_t::RT_SCOPE_UNIVERSE,
+                None => nl::rt_scope_t::RT_SCOPE_LINK,
+            },
+            kind: nl::RTN_UNICAST as u32,
+            maker: if by.is_some() { nl::RTPROT_BOOT } else { nl::RTPROT_KERNEL },
+        };
+        if !gateway.is_unspecified() {
+            all.push(main(Ipv4Addr::UNSPECIFIED, 0, None, Some(gateway)));
+        }
+        all.push(main(net, prefix, Some(address), None));
+        all.push(local(address, 32, 2, address));
+    }
+    all.push(local(Ipv4Addr::new(127, 0, 0, 0), 8, 1, inside));
+    all.push(local(inside, 32, 1, inside));
+    all
+}
+
+impl Inet {
+    /// Gives a socket of netlink the number that it wants, or one of its own: that of its process if that is free.
+    ///
+    /// # Errors
+    /// `EINVAL`: it has another one. `EADDRINUSE`. `EPERM`: it wants to hear what is told to groups.
+    pub fn bind_route(&mut self, number: Number, address: &[u8], pid: u32) -> Result<(), Errno> {
+        let (wanted, _) = decode(address)?;
+        let own = number_of(self.get(number)?.local);
+        if own != 0 {
+            return if wanted == own || wanted == 0 { Ok(()) } else { Err(Errno::EINVAL) };
+        }
+        match wanted {
+            0 => self.settle_route(number, pid),
+            _ if self.routes.contains_key(&wanted) => Err(Errno::EADDRINUSE),
+            _ => self.have_route(number, wanted),
+        }
+    }
+
+    fn settle_route(&mut self, number: Number, pid: u32) -> Result<(), Errno> {
+        // Processes have lower numbers than those that are given to others.
+        let given = (1..=u32::from(u16::MAX)).map(|step| u32::MAX - 4096 - step);
+        let mut all = core::iter::once(pid).chain(given);
+        let free = all.find(|one| *one != 0 && !self.routes.contains_key(one));
+        self.have_route(number, free.ok_or(Errno::EADDRINUSE)?)
+    }
+
+    fn have_route(&mut self, number: Number, id: u32) -> Result<(), Errno> {
+        self.get_mut(number)?.local = address_of(id);
+        self.routes.insert(id, number);
+        Ok(())
+    }
+
+    /// It sends to the system, to which it need not be connected.
+    ///
+    /// # Errors
+    /// `EPERM`: to anybody else.
+    pub fn connect_route(&mut self, number: Number, address: &[u8], pid: u32) -> Result<(), Errno> {
+        if address.first_chunk() != Some(&AF_UNSPEC.to_ne_bytes()) && decode(address)? != (0, 0) {
+            return Err(Errno::EPERM);
+        }
+        if number_of(self.get(number)?.local) == 0 {
+            self.settle_route(number, pid)?;
+        }
+        self.get_mut(number)?.remote = Some(address_of(0));
+        Ok(())
+    }
+
+    /// Sends requests, which are answered at once.
+    ///
+    /// # Errors
+    /// `EPERM`: to somebody else. `ENOBUFS`: too many answers wait.
+    pub fn send_route(
+        &mut self,
+        number: Number,
+        (to, pid, may_change): (Option<&[u8]>, u32, bool),
+        bytes: &[u8],
+        changes: &mut Changes,
+    ) -> Result<usize, Errno> {
+        if to.map(decode).transpose()?.unwrap_or((0, 0)) != (0, 0) {
+            return Err(Errno::EPERM);
+        }
+        if number_of(self.get(number)?.local) == 0 {
+            self.settle_route(number, pid)?;
+        }
+        let socket = self.get(number)?;
+        let (id, uid) = (number_of(socket.local), socket.uid);
+        if socket.packet_bytes >= socket.capacity() {
+            return Err(Errno::ENOBUFS);
+        }
+        let mut rest = bytes;
+        while let Some((request, more)) = Request::next(rest, id) {
+            rest = more;
+            for packet in self.answers(&request, may_change) {
+                self.deliver(number, packet, (address_of(0), uid), changes);
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    /// The packets with which a request is answered.
+    fn answers(&self, request: &Request, may_change: bool) -> Vec<Vec<u8>> {
+        // What is no request, or the acknowledgement of something, is not answered.
+        if request.flags & nl::NLM_F_REQUEST == 0 || request.kind < nl::RTM_BASE as u16 {
+            return Vec::new();
+        }
+        let found = self.found(request, may_change);
+        let wants_word = request.flags & nl::NLM_F_ACK != 0;
+        match found {
+            Ok(found) if request.is_dump() => in_packets(found, request.done()),
+            Ok(mut found) => {
+                if wants_word {
+                    found.push(request.acknowledge(Ok(())));
+                }
+                found
+            }
+            Err(error) => Vec::from([request.acknowledge(Err(error))]),
+        }
+    }
+
+    /// The messages that a request asks for.
+    fn found(&self, request: &Request, may_change: bool) -> Result<Vec<Vec<u8>>, Errno> {
+        /// Kinds of requests come in fours: new, delete, get, set.
+        const GET: u16 = 2;
+        let is = |kind: u32| u32::from(request.kind) == kind;
+        let devices = self.devices();
+        if (request.kind - nl::RTM_BASE as u16) & 3 != GET {
+            // It would change something.
+            return Err(if may_change { Errno::EOPNOTSUPP } else { Errno::EPERM });
+        }
+        if request.body.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let family = request.family();
+        let of_family = |ip: IpAddr| family == AF_UNSPEC || family == family_of(ip);
+        if is(nl::RTM_GETLINK as u32) {
+            if request.is_dump() {
+                return Ok(devices.iter().map(|device| request.link(device)).collect());
+            }
+            let index = request.word(4).ok_or(Errno::EINVAL)?;
+            let name = request.attribute(LINK_BYTES, nl::IFLA_IFNAME as u32);
+            let is_it = |device: &&Device| match (index, name) {
+                (0, Some(name)) => {
+                    name.split(|&byte| byte == 0).next() == Some(device.name.as_bytes())
+                }
+                (index, _) => device.index == index,
+            };
+            if index == 0 && name.is_none() {
+                return Err(Errno::EINVAL);
+            }
+            let device = devices.iter().find(is_it).ok_or(Errno::ENODEV)?;
+            return Ok(Vec::from([request.link(device)]));
+        }
+        if is(nl::RTM_GETADDR as u32) && request.is_dump() {
+            // Whoever asks for one interface gets no others, as with strict checks.
+            let index = request.word(PLACE_BYTES - 4).unwrap_or(0);
+            let all = devices.iter().filter(|device| index == 0 || device.index == index);
+            let each = all.flat_map(|device| {
+                let own = device.addresses.iter().filter(|(ip, _)| of_family(*ip));
+                own.map(|&address| request.address(device, address))
+            });
+            return Ok(each.collect());
+        }
+        if is(nl::RTM_GETROUTE as u32) {
+            let all = ways(self.interface());
+            if request.is_dump() {
+                let is_v4 = family == AF_UNSPEC || family == AF_INET;
+                let all = all.iter().filter(|_| is_v4);
+                return Ok(all.map(|way| request.way(way, true)).collect());
+            }
+            let to = request.attribute(WAY_BYTES, nl::rtattr_type_t::RTA_DST as u32);
+            let to = to.and_then(|to| to.first_chunk::<4>()).map(|to| Ipv4Addr::from(*to));
+            let to = to.filter(|_| family == AF_INET).ok_or(Errno::EOPNOTSUPP)?;
+            let leads = |way: &&Way| u32::from(to) & u32::from(mask(way.prefix)) == way.to.into();
+            let way = all.iter().filter(leads).max_by_key(|way| way.prefix);
+            let way = way.ok_or(Errno::ENETUNREACH)?;
+            let source = way.source.or(self.interface().map(|interface| interface.address));
+            let (by, kind) = (way.by, way.kind);
+            let way = Way { to, source, by, kind, ..*way };
+            return Ok(Vec::from([request.way(&way, false)]));
+        }
+        // Of neighbours nothing is told.
+        if is(nl::RTM_GETNEIGH as u32) && request.is_dump() {
+            return Ok(Vec::new());
+        }
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A socket of netlink goes.
+    pub(crate) fn forget_route(&mut self, number: Number) {
+        let Ok(socket) = self.get(number) else { return };
+        if socket.kind == Kind::Route {
+            let id = number_of(socket.local);
+            self.routes.remove(&id);
+        }
+    }
+}
+
+/// Messages in packets, the end in one of its own, as Linux has it.
+fn in_packets(messages: Vec<Vec<u8>>, end: Vec<u8>) -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    for message in messages {
+        match all.last_mut() {
+            Some(last) if last.len() + message.len() <= PACKET => last.extend(message),
+            _ => all.push(message),
+        }
+    }
+    all.push(end);
+    all
+}

@@ -1,0 +1,514 @@
+//! Sockets, and how they come and go.
+
+use crate::address::any;
+use crate::options::{Options, TcpState};
+use crate::pieces::Pieces;
+use crate::ports::Ports;
+use crate::{DATAGRAM_BYTES, OVERHEAD, STREAM_BYTES};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use netproto::{Command, Protocol};
+use piecewise::{Limits, Shares, Table};
+use unixproto::files::{
+    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, POLLRDNORM, POLLWRNORM,
+};
+use unixproto::Errno;
+
+/// A socket's number.
+pub type Number = u32;
+
+/// Bytes that may wait in all sockets together.
+const ALL_BYTES: usize = 64 << 20;
+/// Sockets that there may be.
+const ALL_SOCKETS: usize = 65536;
+
+/// Sockets that somebody may wait for, or watch; `true`: something came to be read.
+pub type Changes = Vec<(Number, bool)>;
+
+/// Of which addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6, which has those of IPv4 too.
+    V6,
+}
+
+/// What a socket's messages are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// TCP.
+    Stream,
+    /// UDP.
+    Datagram,
+    /// Echo requests of ICMP and their answers.
+    Echo,
+    /// All messages of ICMP, with the heads of their packets.
+    Raw,
+    /// Netlink: questions about interfaces.
+    Route,
+}
+
+/// The machine's place in a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Of the device.
+    pub mac: [u8; 6],
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Bits of it that are the network's.
+    pub prefix: u8,
+    /// Who knows the way to others.
+    pub gateway: Ipv4Addr,
+    /// Most bytes of a packet.
+    pub mtu: u16,
+}
+
+/// What a stream is connected to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Link {
+    /// Nothing.
+    None,
+    /// Another socket.
+    Local(Number),
+    /// Another one that has been closed in order.
+    Left,
+    /// A connection of the network server's, and how many bytes it has room for.
+    Wire { id: u32, room: u32 },
+}
+
+/// How far a stream is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Not connected.
+    Idle,
+    /// It accepts connections, of which so many may wait, and these do; and these wait for room.
+    Listening { backlog: u32, waiting: VecDeque<Number>, knocking: VecDeque<Number> },
+    /// It is being connected.
+    Connecting,
+    /// Connected.
+    Connected,
+    /// It was.
+    Closed,
+}
+
+/// A datagram.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    pub bytes: Vec<u8>,
+    pub from: SocketAddr,
+    /// Who is charged for it.
+    pub payer: u32,
+}
+
+/// A socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub family: Family,
+    pub kind: Kind,
+    /// Who has made it.
+    pub uid: u32,
+    /// Its own address; the port is 0 if it has none.
+    pub local: SocketAddr,
+    /// The program has chosen address, or port.
+    pub chose: (bool, bool),
+    /// That of the other end.
+    pub remote: Option<SocketAddr>,
+    pub state: State,
+    pub link: Link,
+    /// What was sent to a stream and not read.
+    pub bytes: Pieces,
+    /// Who is charged for it.
+    pub payer: u32,
+    /// What was sent to a socket of datagrams.
+    pub packets: VecDeque<Packet>,
+    /// Bytes in there, with what they cost.
+    pub packet_bytes: usize,
+    /// The other end sends no more.
+    pub is_finished: bool,
+    /// Nothing more is read here.
+    pub is_deaf: bool,
+    /// Nothing more is sent from here.
+    pub is_mute: bool,
+    /// A `connect` that did not wait has not been asked about since.
+    pub is_connecting: bool,
+    /// What the next operation fails with.
+    pub error: Option<Errno>,
+    /// Parts of a datagram whose last one has not come, and by whom.
+    pub parts: Option<(u32, Vec<u8>)>,
+    /// What is left of one that was read in part, and by whom.
+    pub rest: Option<(u32, Vec<u8>)>,
+    /// Bytes that were read, of which the network server has not been told.
+    pub untold: u32,
+    /// A raw one: the identifier of echo requests whose answers it waits for.
+    pub expects: Option<u16>,
+    pub options: Options,
+}
+
+impl Socket {
+    /// Bytes that may wait in it.
+    pub fn capacity(&self) -> usize {
+        match (self.options.receive_bytes as usize, self.kind) {
+            (0, Kind::Stream) => STREAM_BYTES,
+            (0, _) => DATAGRAM_BYTES,
+            (wanted, _) => wanted,
+        }
+    }
+
+    /// Bytes for which a stream has room.
+    pub fn room(&self) -> usize {
+        self.capacity().saturating_sub(self.bytes.len())
+    }
+
+    /// Has it a port?
+    pub fn is_bound(&self) -> bool {
+        self.local.port() != 0
+    }
+}
+
+/// All of them.
+pub struct Inet {
+    pub(crate) table: Table<Socket>,
+    pub(crate) ports: Ports,
+    /// Bytes that wait, by who is charged for them.
+    pub(crate) shares: Shares,
+    /// Sockets, by who has made them.
+    users: Shares,
+    /// Connections of the network server's.
+    pub(crate) wires: BTreeMap<u32, Number>,
+    pub(crate) next_wire: u32,
+    /// What the network server is to be told: each the head of a message, and bytes that follow it.
+    pub(crate) commands: VecDeque<(Vec<u8>, Vec<u8>)>,
+    pub(crate) interface: Option<Interface>,
+    /// The network server has nothing left to do.
+    pub(crate) is_idle: bool,
+    /// Of which listener's sockets the next connection goes to which.
+    pub(crate) turn: u32,
+    /// Sockets of netlink by their numbers.
+    pub(crate) routes: BTreeMap<u32, Number>,
+    /// Sockets that hear all messages of ICMP.
+    pub(crate) raws: Vec<Number>,
+}
+
+impl Default for Inet {
+    fn default() -> Inet {
+        Inet {
+            table: Table::default(),
+            ports: Ports::default(),
+            shares: Shares::new(Limits::of(ALL_BYTES)),
+            users: Shares::new(Limits::of(ALL_SOCKETS)),
+            wires: BTreeMap::new(),
+            next_wire: 1,
+            commands: VecDeque::new(),
+            interface: None,
+            is_idle: true,
+            turn: 0,
+            routes: BTreeMap::new(),
+            raws: Vec::new(),
+        }
+    }
+}
+
+impl Inet {
+    pub(crate) fn get(&self, number: Number) -> Result<&Socket, Errno> {
+        self.table.get(number as usize).ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn get_mut(&mut self, number: Number) -> Result<&mut Socket, Errno> {
+        self.table.get_mut(number as usize).ok_or(Errno::EBADF)
+    }
+
+    /// Makes a socket.
+    ///
+    /// # Errors
+    /// `ENFILE`: the user has too many, or there is no memory.
+    pub fn make(&mut self, family: Family, kind: Kind, uid: u32) -> Result<Number, Errno> {
+        if !self.users.has_room(uid, 1) {
+            return Err(Errno::ENFILE);
+        }
+        let socket = Socket {
+            family,
+            kind,
+            uid,
+            local: SocketAddr::new(any(family), 0),
+            chose: (false, false),
+            remote: None,
+            state: State::Idle,
+            link: Link::None,
+            bytes: Pieces::default(),
+            payer: uid,
+            packets: VecDeque::new(),
+            packet_bytes: 0,
+            is_finished: false,
+            is_deaf: false,
+            is_mute: false,
+            is_connecting: false,
+            error: None,
+            parts: None,
+            rest: None,
+            untold: 0,
+            expects: None,
+            options: Options::default(),
+        };
+        let number = self.table.insert(socket).map_err(|_| Errno::ENFILE)?;
+        self.users.take(uid, 1);
+        if kind == Kind::Raw {
+            self.raws.push(number as Number);
+        }
+        Ok(number as Number)
+    }
+
+    /// What it is.
+    pub fn kind(&self, number: Number) -> Result<(Family, Kind), Errno> {
+        let socket = self.get(number)?;
+        Ok((socket.family, socket.kind))
+    }
+
+    /// Nobody has it any more.
+    pub fn remove(&mut self, number: Number, changes: &mut Changes) {
+        let mut all = Vec::from([(number, false)]);
+        while let Some((number, was_waiting)) = all.pop() {
+            self.release_port(number);
+            self.forget_route(number);
+            self.forget_raw(number);
+            let Some(mut socket) = self.table.remove(number as usize) else { continue };
+            self.users.give_back(socket.uid, 1);
+            let is_reset = was_waiting
+                || !socket.bytes.is_empty()
+                || socket.options.linger == Some(0) && socket.state == State::Connected;
+            self.shares.give_back(socket.payer, socket.bytes.len());
+            for packet in socket.packets.drain(..) {
+                self.shares.give_back(packet.payer, packet.bytes.len() + OVERHEAD);
+            }
+            for (_, part) in [socket.parts.take(), socket.rest.take()].into_iter().flatten() {
+                self.shares.give_back(socket.uid, part.len());
+            }
+            if let State::Listening { waiting, knocking, .. } = socket.state {
+                all.extend(waiting.into_iter().map(|one| (one, true)));
+                knocking.into_iter().for_each(|one| self.refuse(one, changes));
+            }
+            match socket.link {
+                Link::Local(peer) if is_reset => self.reset(peer, changes),
+                Link::Local(peer) => self.left(peer, changes),
+                Link::Wire { id, .. } => {
+                    self.wires.remove(&id);
+                    let command = match is_reset {
+                        true => Command::Abort { id },
+                        false => Command::Close { id },
+                    };
+                    self.command(command);
+                }
+                Link::None | Link::Left => {}
+            }
+            changes.push((number, false));
+        }
+    }
+
+    /// The other end of a stream was closed in order.
+    fn left(&mut self, number: Number, changes: &mut Changes) {
+        let Ok(socket) = self.get_mut(number) else { return };
+        socket.is_finished = true;
+        socket.link = Link::Left;
+        if socket.is_mute {
+            socket.state = State::Closed;
+            socket.link = Link::None;
+        }
+        changes.push((number, true));
+    }
+
+    /// The other end has reset the connection.
+    pub(crate) fn reset(&mut self, number: Number, changes: &mut Changes) {
+        let error = match self.get(number) {
+            Ok(socket) if socket.is_finished => Errno::EPIPE,
+            Ok(_) => Errno::ECONNRESET,
+            Err(_) => return,
+        };
+        self.fail(number, error, changes);
+    }
+
+    /// A connection has ended because of an error, or was never made.
+    pub(crate) fn fail(&mut self, number: Number, error: Errno, changes: &mut Changes) {
+        let Ok(socket) = self.get_mut(number) else { return };
+        socket.error = Some(error);
+        (socket.is_deaf, socket.is_mute) = (true, true);
+        socket.state = State::Closed;
+        socket.link = Link::None;
+        changes.push((number, true));
+    }
+
+    /// Nobody listens any more where a socket waits to be connected.
+    pub(crate) fn refuse(&mut self, number: Number, changes: &mut Changes) {
+        self.fail(number, Errno::ECONNREFUSED, changes);
+    }
+
+    /// Nobody has its port any more, as far as it is concerned.
+    pub(crate) fn release_port(&mut self, number: Number) {
+        let Ok(socket) = self.get(number) else { return };
+        if !socket.is_bound() {
+            return;
+        }
+        let (kind, port) = (socket.kind, socket.local.port());
+        if let (State::Listening { .. }, Link::Wire { id, .. }) = (&socket.state, socket.link) {
+            self.wires.remove(&id);
+            self.command(Command::Deafen { id });
+            if let Ok(socket) = self.get_mut(number) {
+                socket.link = Link::None;
+            }
+        }
+        self.ports.give_back(kind, port, number);
+        if self.ports.at(kind, port).is_empty() {
+            if let Some(protocol) = protocol(kind).filter(|_| self.interface.is_some()) {
+                self.command(Command::Shun { protocol, port });
+            }
+        }
+        if let Ok(socket) = self.get_mut(number) {
+            socket.local.set_port(0);
+        }
+    }
+
+    /// `POLL*` bits.
+    pub fn ready(&self, number: Number) -> u16 {
+        const READABLE: u16 = POLLIN | POLLRDNORM;
+        const WRITABLE: u16 = POLLOUT | POLLWRNORM;
+        let Ok(socket) = self.get(number) else { return POLLNVAL };
+        let mut bits = 0;
+        if socket.error.is_some() {
+            bits |= POLLERR;
+        }
+        if socket.kind != Kind::Stream {
+            if socket.is_deaf {
+                bits |= READABLE | POLLRDHUP;
+            }
+            if socket.is_deaf && socket.is_mute {
+                bits |= POLLHUP;
+            }
+            if !socket.packets.is_empty() {
+                bits |= READABLE;
+            }
+            return bits | WRITABLE;
+        }
+        match &socket.state {
+            State::Listening { waiting, .. } if waiting.is_empty() => return bits,
+            State::Listening { .. } => return bits | READABLE,
+            State::Connecting => return bits,
+            State::Idle | State::Closed => bits |= POLLHUP,
+            State::Connected => {}
+        }
+        let is_over = socket.is_deaf || socket.is_finished;
+        if is_over {
+            bits |= READABLE | POLLRDHUP;
+        }
+        if is_over && socket.is_mute {
+            bits |= POLLHUP;
+        }
+        if socket.bytes.len() >= socket.options.receive_least.max(1) as usize {
+            bits |= READABLE;
+        }
+        let has_room = match socket.link {
+            _ if socket.is_mute => true,
+            Link::Local(peer) => self.get(peer).is_ok_and(has_much_room),
+            Link::Wire { room, .. } => room > 0,
+            Link::None | Link::Left => true,
+        };
+        bits | if has_room { WRITABLE } else { 0 }
+    }
+
+    /// What is told of a stream.
+    pub fn tcp_state(&self, number: Number) -> Result<TcpState, Errno> {
+        let socket = self.get(number)?;
+        Ok(match &socket.state {
+            State::Idle | State::Closed => TcpState::Close,
+            State::Listening { .. } => TcpState::Listen,
+            State::Connecting => TcpState::SynSent,
+            State::Connected if socket.is_finished => TcpState::CloseWait,
+            State::Connected if socket.is_mute => TcpState::FinWait2,
+            State::Connected => TcpState::Established,
+        })
+    }
+
+    /// Its address, or that of the other end, for `getsockname` and `getpeername`.
+    ///
+    /// # Errors
+    /// `ENOTCONN`: there is no other end.
+    pub fn name(&self, number: Number, of_peer: bool) -> Result<SocketAddr, Errno> {
+        let socket = self.get(number)?;
+        let is_connected = match socket.kind {
+            Kind::Stream => socket.state == State::Connected,
+            _ => true,
+        };
+        match of_peer {
+            false => Ok(socket.local),
+            true => socket.remote.filter(|_| is_connected).ok_or(Errno::ENOTCONN),
+        }
+    }
+
+    /// Does it accept connections?
+    pub fn listens(&self, number: Number) -> Result<bool, Errno> {
+        Ok(matches!(self.get(number)?.state, State::Listening { .. }))
+    }
+
+    /// What the next operation would fail with; it does not any more.
+    pub fn take_error(&mut self, number: Number) -> Result<Option<Errno>, Errno> {
+        Ok(self.get_mut(number)?.error.take())
+    }
+
+    /// Its options.
+    pub fn options(&self, number: Number) -> Result<&Options, Errno> {
+        Ok(&self.get(number)?.options)
+    }
+
+    /// Changes its options.
+    pub fn set_options(
+        &mut self,
+        number: Number,
+        change: impl FnOnce(&mut Options),
+    ) -> Result<(), Errno> {
+        change(&mut self.get_mut(number)?.options);
+        self.tune(number);
+        Ok(())
+    }
+
+    /// Has it no port?
+    pub fn is_unbound(&self, number: Number) -> Result<bool, Errno> {
+        Ok(!self.get(number)?.is_bound())
+    }
+
+    /// Bytes that can be read: of datagrams, those of the first.
+    ///
+    /// # Errors
+    /// `EINVAL`: it listens.
+    pub fn unread(&self, number: Number) -> Result<usize, Errno> {
+        let socket = self.get(number)?;
+        match (&socket.state, socket.kind) {
+            (State::Listening { .. }, _) => Err(Errno::EINVAL),
+            (_, Kind::Stream) => Ok(socket.bytes.len()),
+            _ => Ok(socket.packets.front().map_or(0, |first| first.bytes.len())),
+        }
+    }
+
+    /// Where the machine is.
+    pub fn interface(&self) -> Option<&Interface> {
+        self.interface.as_ref()
+    }
+
+    /// Is an address this machine's?
+    pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
+        let own = self.interface.map(|interface| IpAddr::V4(interface.address));
+        ip.is_loopback() || own == Some(ip)
+    }
+}
+
+/// As Linux has it: who waits for room is told when a third of it is free.
+pub(crate) fn has_much_room(socket: &Socket) -> bool {
+    socket.room() * 3 >= socket.capacity()
+}
+
+/// What ports of a kind of sockets are for the network server, if it must know of each.
+pub(crate) fn protocol(kind: Kind) -> Option<Protocol> {
+    match kind {
+        Kind::Stream | Kind::Raw | Kind::Route => None,
+        Kind::Datagram => Some(Protocol::Udp),
+        Kind::Echo => Some(Protocol::Echo),
+    }
+}

@@ -1,0 +1,163 @@
+//! Bytes of streams.
+
+use crate::socket::{has_much_room, Changes, Inet, Kind, Link, Number, State};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use netproto::{Command, PIECE, WINDOW};
+use unixproto::Errno;
+
+/// A datagram, or what there was room for of one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Bytes of the whole: more than those, if there was no room for all.
+    pub full: usize,
+    /// Who has sent it.
+    pub from: Option<SocketAddr>,
+}
+
+impl Inet {
+    /// Sends up to `most` bytes of a stream: as many as there is room for are taken. Answers how many.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there is no room, or it is being connected. `EPIPE`, `ECONNRESET` and other ends of connections; `ENOBUFS`.
+    pub fn send(
+        &mut self,
+        number: Number,
+        most: usize,
+        take: impl FnOnce(usize) -> Vec<u8>,
+        changes: &mut Changes,
+    ) -> Result<usize, Errno> {
+        let socket = self.get_mut(number)?;
+        if socket.state == State::Connecting && socket.error.is_none() && !socket.is_mute {
+            return Err(Errno::EAGAIN);
+        }
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        if socket.is_mute || socket.state != State::Connected {
+            return Err(Errno::EPIPE);
+        }
+        if most == 0 {
+            return Ok(0);
+        }
+        match socket.link {
+            Link::Local(peer) => self.send_inside((number, peer), most, take, changes),
+            Link::Wire { id, room } => {
+                let bytes = take(most.min(room as usize).min(PIECE));
+                let count = bytes.len();
+                if count == 0 {
+                    return Err(Errno::EAGAIN);
+                }
+                socket.link = Link::Wire { id, room: room.saturating_sub(count as u32) };
+                self.command_with(Command::Send { id, bytes: &[] }, bytes);
+                changes.push((number, false));
+                Ok(count)
+            }
+            // What is sent to nobody is answered with a reset.
+            Link::Left | Link::None => {
+                self.reset(number, changes);
+                Ok(most)
+            }
+        }
+    }
+
+    fn send_inside(
+        &mut self,
+        (number, peer): (Number, Number),
+        most: usize,
+        take: impl FnOnce(usize) -> Vec<u8>,
+        changes: &mut Changes,
+    ) -> Result<usize, Errno> {
+        let receiver = self.get(peer)?;
+        if receiver.is_deaf && receiver.is_mute {
+            // It wants nothing more of this connection.
+            self.reset(peer, changes);
+            self.reset(number, changes);
+            return Ok(most);
+        }
+        let count = receiver.room().min(most);
+        if count == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        let payer = receiver.payer;
+        if !self.shares.has_room(payer, count) {
+            return Err(Errno::ENOBUFS);
+        }
+        let bytes = take(count);
+        let count = bytes.len();
+        self.get_mut(peer)?.bytes.push(bytes).map_err(|_| Errno::ENOBUFS)?;
+        self.shares.take(payer, count);
+        changes.push((peer, true));
+        changes.push((number, false));
+        Ok(count)
+    }
+
+    /// Receives up to so many bytes of a stream: they are shown part by part, with how many were before each. `looks`: they stay there.
+    /// Answers how many there were.
+    ///
+    /// # Errors
+    /// `EAGAIN`: there are none. `ENOTCONN`: it is not connected. Ends of connections.
+    pub fn receive(
+        &mut self,
+        number: Number,
+        most: usize,
+        looks: bool,
+        to: impl FnMut(usize, &[u8]),
+        changes: &mut Changes,
+    ) -> Result<usize, Errno> {
+        let socket = self.get_mut(number)?;
+        if matches!(socket.state, State::Listening { .. }) {
+            return Err(Errno::ENOTCONN);
+        }
+        if socket.bytes.is_empty() {
+            if socket.is_finished {
+                return Ok(0);
+            }
+            if let Some(error) = socket.error.take() {
+                return Err(error);
+            }
+            return match socket.state {
+                _ if socket.is_deaf => Ok(0),
+                State::Idle => Err(Errno::ENOTCONN),
+                State::Closed => Ok(0),
+                _ => Err(Errno::EAGAIN),
+            };
+        }
+        let count = socket.bytes.look(most, to);
+        if !looks && count > 0 {
+            self.was_read(number, count, changes);
+        }
+        Ok(count)
+    }
+
+    /// Bytes of a stream have been read: there is room for others.
+    fn was_read(&mut self, number: Number, count: usize, changes: &mut Changes) {
+        let Ok(socket) = self.get_mut(number) else { return };
+        let had_room = has_much_room(socket);
+        socket.bytes.drop_first(count);
+        let (payer, link) = (socket.payer, socket.link);
+        let has_room = has_much_room(socket);
+        let mut tell = None;
+        if let Link::Wire { id, .. } = link {
+            socket.untold += count as u32;
+            if socket.untold >= WINDOW / 4 || socket.bytes.is_empty() {
+                tell = Some(Command::Read { id, bytes: core::mem::take(&mut socket.untold) });
+            }
+        }
+        self.shares.give_back(payer, count);
+        if let Some(command) = tell {
+            self.command(command);
+        }
+        changes.push((number, false));
+        if let (Link::Local(peer), false, true) = (link, had_room, has_room) {
+            changes.push((peer, false));
+        }
+    }
+
+    /// Is it a stream?
+    pub fn is_stream(&self, number: Number) -> Result<bool, Errno> {
+        Ok(self.get(number)?.kind == Kind::Stream)
+    }
+}

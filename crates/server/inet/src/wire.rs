@@ -1,0 +1,311 @@
+//! What goes through the network server.
+//!
+//! It is told by commands, which wait here until its ring has room: those about a connection are bounded by what it has
+//! offered, and datagrams are lost where too many wait. What it says is believed as far as it concerns the
+//! connections that it has; one about which it says what cannot be is reset.
+
+use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, State};
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, SocketAddr};
+use netproto::{Command, Event, Protocol, INCOMING, WINDOW};
+use unixproto::Errno;
+
+/// Commands that may wait before datagrams are lost.
+const CALM: usize = 256;
+/// Seconds between signs of life, where a program has not said.
+const ALIVE_S: u32 = 7200;
+/// The option with them: `TCP_KEEPIDLE`.
+const TCP_KEEPIDLE: u32 = 7 << 16 | 4;
+
+impl Inet {
+    pub(crate) fn command(&mut self, command: Command) {
+        self.commands.push_back((command.encode(), Vec::new()));
+    }
+
+    /// The same, with bytes that follow, which are not copied.
+    pub(crate) fn command_with(&mut self, head: Command, bytes: Vec<u8>) {
+        self.commands.push_back((head.encode(), bytes));
+    }
+
+    /// The next command for the network server, in two parts.
+    pub fn next_command(&self) -> Option<[&[u8]; 2]> {
+        self.commands.front().map(|(head, bytes)| [&head[..], &bytes[..]])
+    }
+
+    /// It has it.
+    pub fn command_sent(&mut self) {
+        self.commands.pop_front();
+    }
+
+    pub(crate) fn has_calm(&self) -> bool {
+        self.commands.len() < CALM
+    }
+
+    /// The session is over: the network server is to send what it has. When it has, [`Inet::is_idle`] says so.
+    pub fn end_session(&mut self) {
+        self.is_idle = self.interface.is_none();
+        if !self.is_idle {
+            self.command(Command::Finish);
+        }
+    }
+
+    /// Has it sent everything?
+    pub fn is_idle(&self) -> bool {
+        self.is_idle
+    }
+
+    /// The network server is gone, or begins anew: so do its connections.
+    pub fn wire_lost(&mut self, changes: &mut Changes) {
+        self.commands.clear();
+        let wires = core::mem::take(&mut self.wires);
+        for (_, number) in wires {
+            let Ok(socket) = self.get_mut(number) else { continue };
+            match socket.state {
+                State::Listening { .. } => socket.link = Link::None,
+                State::Connecting => self.fail(number, Errno::ENETDOWN, changes),
+                _ => self.reset(number, changes),
+            }
+        }
+        self.interface = None;
+        self.is_idle = true;
+    }
+
+    /// A connection is to be made by the network server.
+    pub(crate) fn connect_outside(&mut self, number: Number, to: SocketAddr) -> Result<(), Errno> {
+        let id = self.next_wire;
+        self.next_wire = (self.next_wire + 1) & (INCOMING - 1);
+        let socket = self.get_mut(number)?;
+        socket.link = Link::Wire { id, room: 0 };
+        let (user, local) = (socket.uid, crate::address::plain(socket.local));
+        self.wires.insert(id, number);
+        self.command(Command::Connect { id, user, local, remote: to });
+        self.tune(number);
+        Err(Errno::EAGAIN)
+    }
+
+    /// Connections from outside are wanted, too, unless the address is none that they could come to.
+    pub(crate) fn listen_outside(&mut self, number: Number) {
+        let id = self.next_wire;
+        let Ok(socket) = self.get_mut(number) else { return };
+        let (user, local) = (socket.uid, crate::address::plain(socket.local));
+        let State::Listening { backlog, .. } = socket.state else { return };
+        let is_outside = !local.ip().is_loopback()
+            && (local.is_ipv4() || local.ip().is_unspecified() && !socket.options.v6_only);
+        if !is_outside || socket.link != Link::None || self.interface.is_none() {
+            return;
+        }
+        self.next_wire = (self.next_wire + 1) & (INCOMING - 1);
+        if let Ok(socket) = self.get_mut(number) {
+            socket.link = Link::Wire { id, room: 0 };
+        }
+        self.wires.insert(id, number);
+        self.command(Command::Listen { id, user, local, backlog });
+    }
+
+    /// The network server is told how a connection is to be treated.
+    pub(crate) fn tune(&mut self, number: Number) {
+        let Ok(socket) = self.get(number) else { return };
+        let Link::Wire { id, .. } = socket.link else { return };
+        if matches!(socket.state, State::Listening { .. }) {
+            return;
+        }
+        let options = &socket.options;
+        let idle = options.others.get(&TCP_KEEPIDLE).map_or(ALIVE_S, |&idle| idle as u32);
+        let alive_s = if options.keep_alive { idle.max(1) } else { 0 };
+        let no_delay = options.no_delay;
+        let Ok(hops) = self.hops(number) else { return };
+        self.command(Command::Tune { id, no_delay, alive_s, hops });
+    }
+
+    /// Something has happened. `false`: it cannot have.
+    pub fn happened(&mut self, event: Event, changes: &mut Changes) -> bool {
+        match event {
+            Event::Up { mac, address, prefix, gateway, mtu } => {
+                let (address, gateway) = (Ipv4Addr::from(address), Ipv4Addr::from(gateway));
+                self.came_up(Interface { mac, address, prefix: prefix.min(32), gateway, mtu });
+                true
+            }
+            Event::Datagram { protocol, local, remote, bytes } => {
+                self.arrived(protocol, (local, remote), bytes, changes);
+                true
+            }
+            Event::Incoming { listener, id, local, remote, room } => {
+                if id & INCOMING == 0 || self.wires.contains_key(&id) {
+                    return false;
+                }
+                if self.came_in(listener, (id, room), (local, remote), changes).is_err() {
+                    self.command(Command::Abort { id });
+                }
+                true
+            }
+            Event::Idle => {
+                self.is_idle = true;
+                true
+            }
+            Event::Connected { id, room } => self.of_wire(id, |inet, number| {
+                let socket = inet.get_mut(number)?;
+                if socket.state != State::Connecting {
+                    return Err(Errno::EINVAL);
+                }
+                socket.state = State::Connected;
+                socket.link = Link::Wire { id, room };
+                let is_mute = socket.is_mute;
+                if is_mute {
+                    inet.command(Command::Shut { id });
+                }
+                changes.push((number, false));
+                Ok(())
+            }),
+            Event::Data { id, bytes } => self.of_wire(id, |inet, number| {
+                let socket = inet.get_mut(number)?;
+                let is_too_much = socket.bytes.len() + bytes.len() > WINDOW as usize;
+                if is_too_much || socket.state != State::Connected || socket.is_finished {
+                    inet.end_wire(id, number, changes);
+                    return Ok(());
+                }
+                let payer = socket.payer;
+                if socket.bytes.gather(bytes).is_err() {
+                    // There is no memory for what was promised.
+                    inet.end_wire(id, number, changes);
+                    return Ok(());
+                }
+                inet.shares.take(payer, bytes.len());
+                changes.push((number, true));
+                Ok(())
+            }),
+            Event::Sent { id, bytes } => self.of_wire(id, |inet, number| {
+                let socket = inet.get_mut(number)?;
+                if let Link::Wire { room, .. } = &mut socket.link {
+                    *room = room.saturating_add(bytes);
+                }
+                changes.push((number, false));
+                Ok(())
+            }),
+            Event::Finished { id } => self.of_wire(id, |inet, number| {
+                let socket = inet.get_mut(number)?;
+                socket.is_finished = true;
+                if socket.is_mute {
+                    socket.state = State::Closed;
+                }
+                changes.push((number, true));
+                Ok(())
+            }),
+            Event::Gone { id, error } => {
+                let Some(number) = self.wires.remove(&id) else { return true };
+                let Ok(socket) = self.get_mut(number) else { return false };
+                match (&socket.state, error) {
+                    (State::Listening { .. }, _) => socket.link = Link::None,
+                    (State::Connecting, _) => {
+                        let error = if error == 0 { Errno::ECONNREFUSED } else { Errno(error) };
+                        self.fail(number, error, changes);
+                    }
+                    (_, 0) => {
+                        // Both have said that they are done.
+                        (socket.is_finished, socket.is_mute) = (true, true);
+                        (socket.state, socket.link) = (State::Closed, Link::None);
+                        changes.push((number, true));
+                    }
+                    (_, error) if Errno(error) == Errno::ECONNRESET => self.reset(number, changes),
+                    (_, error) => self.fail(number, Errno(error), changes),
+                }
+                true
+            }
+        }
+    }
+
+    /// Does something with the socket of a connection. One that has been closed here is none any more.
+    fn of_wire(
+        &mut self,
+        id: u32,
+        does: impl FnOnce(&mut Inet, Number) -> Result<(), Errno>,
+    ) -> bool {
+        match self.wires.get(&id) {
+            // Where connections are accepted, none has any bytes.
+            Some(&number) if self.listens(number) != Ok(false) => false,
+            Some(&number) => does(self, number).is_ok(),
+            None => true,
+        }
+    }
+
+    /// The network server does not keep to what it was told: no more of this connection.
+    fn end_wire(&mut self, id: u32, number: Number, changes: &mut Changes) {
+        self.wires.remove(&id);
+        self.command(Command::Abort { id });
+        self.reset(number, changes);
+    }
+
+    /// There is a network: what is open is told to its server.
+    fn came_up(&mut self, interface: Interface) {
+        self.interface = Some(interface);
+        let all: Vec<(Number, Kind, u16)> = self
+            .table
+            .iter()
+            .map(|(number, socket)| (number as Number, socket.kind, socket.local.port()))
+            .collect();
+        for (number, kind, port) in all {
+            match protocol(kind) {
+                None => self.listen_outside(number),
+                Some(protocol) if port != 0 => self.command(Command::Open { protocol, port }),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// A datagram has come from outside.
+    fn arrived(
+        &mut self,
+        protocol: Protocol,
+        (local, remote): (SocketAddr, SocketAddr),
+        bytes: &[u8],
+        changes: &mut Changes,
+    ) {
+        let kind = match protocol {
+            Protocol::Udp => Kind::Datagram,
+            Protocol::Echo => Kind::Echo,
+        };
+        let from = match kind {
+            Kind::Echo => SocketAddr::new(remote.ip(), 0),
+            _ => remote,
+        };
+        // Nobody outside is this machine.
+        if self.is_local(remote.ip()) || local.ip().is_loopback() {
+            return;
+        }
+        if kind == Kind::Echo {
+            self.hear_outside((remote.ip(), local.ip()), bytes, changes);
+        }
+        let found = match kind {
+            Kind::Echo => self.ports.at(kind, local.port()).first().copied(),
+            _ => self.receiver(kind, local, from),
+        };
+        let Some(number) = found else { return };
+        let payer = self.get(number).map_or(0, |socket| socket.uid);
+        self.deliver(number, bytes.to_vec(), (from, payer), changes);
+    }
+
+    /// A connection has come from outside.
+    fn came_in(
+        &mut self,
+        listener: u32,
+        (id, room): (u32, u32),
+        (local, remote): (SocketAddr, SocketAddr),
+        changes: &mut Changes,
+    ) -> Result<(), Errno> {
+        let &listener = self.wires.get(&listener).ok_or(Errno::ECONNREFUSED)?;
+        let socket = self.get(listener)?;
+        let State::Listening { backlog, waiting, .. } = &socket.state else {
+            return Err(Errno::ECONNREFUSED);
+        };
+        let is_inside = self.is_local(remote.ip()) || local.port() != socket.local.port();
+        if waiting.len() > *backlog as usize || is_inside {
+            return Err(Errno::ECONNREFUSED);
+        }
+        let uid = socket.uid;
+        let number = self.accepted(listener, uid, (local, remote))?;
+        self.get_mut(number)?.link = Link::Wire { id, room };
+        self.wires.insert(id, number);
+        self.tune(number);
+        changes.push((listener, true));
+        Ok(())
+    }
+}

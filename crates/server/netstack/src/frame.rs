@@ -1,0 +1,121 @@
+//! What a frame is about, by its first bytes: whose it is. What is wrong in it is found later, by whoever it is given to.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+/// The numbers of a connection: the peer's address and port, and the own port.
+pub type Key = (Ipv4Addr, u16, u16);
+
+const IPV4: [u8; 2] = [8, 0];
+const ARP: [u8; 2] = [8, 6];
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Types of ICMP messages.
+const ECHO_ANSWER: u8 = 0;
+const UNREACHABLE: u8 = 3;
+
+/// What it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A segment of a connection.
+    Segment { key: Key, to: Ipv4Addr, begins: bool, resets: bool },
+    /// A datagram to a port.
+    Datagram { port: u16 },
+    /// The answer to an echo request.
+    Echo { ident: u16 },
+    /// Somebody on the way says that a segment of a connection did not arrive, for this reason.
+    Unreachable { key: Key, code: u8 },
+    /// Where somebody is, or who wants to know that.
+    Address,
+    /// A part of a packet.
+    Part,
+    /// Something else.
+    Other,
+}
+
+fn short(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
+}
+
+fn address(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
+    bytes.get(at..at + 4)?.first_chunk::<4>().map(|&ip| ip.into())
+}
+
+/// The payload of a packet of IPv4.
+fn payload(packet: &[u8]) -> Option<&[u8]> {
+    let head = usize::from(packet.first()? & 0xf) * 4;
+    packet.get(head..).filter(|_| head >= 20)
+}
+
+/// Looks at a frame.
+pub fn look(frame: &[u8]) -> What {
+    what(frame).unwrap_or(What::Other)
+}
+
+fn what(frame: &[u8]) -> Option<What> {
+    match *frame.get(12..14)?.first_chunk::<2>()? {
+        ARP => return Some(What::Address),
+        IPV4 => {}
+        _ => return None,
+    }
+    let packet = &frame[14..];
+    let (from, to, inner) = (address(packet, 12)?, address(packet, 16)?, payload(packet)?);
+    // The offset, and whether more parts follow.
+    if short(packet, 6)? & 0x3fff != 0 {
+        return Some(What::Part);
+    }
+    Some(match packet[9] {
+        TCP => {
+            let flags = *inner.get(13)?;
+            What::Segment {
+                key: (from, short(inner, 0)?, short(inner, 2)?),
+                to,
+                begins: flags & 0x12 == 2,
+                resets: flags & 4 != 0,
+            }
+        }
+        UDP => What::Datagram { port: short(inner, 2)? },
+        ICMP if inner.first()? == &ECHO_ANSWER => What::Echo { ident: short(inner, 4)? },
+        ICMP if inner.first()? == &UNREACHABLE => {
+            let about = inner.get(8..)?;
+            let segment = payload(about)?;
+            if about[9] != TCP {
+                return None;
+            }
+            let key = (address(about, 16)?, short(segment, 2)?, short(segment, 0)?);
+            What::Unreachable { key, code: *inner.get(1)? }
+        }
+        _ => return None,
+    })
+}
+
+/// Where an answer to the question for addresses says that somebody is.
+pub fn told_by(frame: &[u8], who: Ipv4Addr) -> Option<[u8; 6]> {
+    const ANSWER: u16 = 2;
+    let arp = frame.get(14..).filter(|_| frame[12..14] == ARP)?;
+    if short(arp, 6)? != ANSWER || address(arp, 14)? != who {
+        return None;
+    }
+    arp.get(8..14)?.first_chunk::<6>().copied()
+}
+
+/// Such an answer, from one to the other.
+pub fn answer_of(from: ([u8; 6], Ipv4Addr), to: ([u8; 6], Ipv4Addr)) -> Vec<u8> {
+    use smoltcp::wire::*;
+    let arp = ArpRepr::EthernetIpv4 {
+        operation: ArpOperation::Reply,
+        source_hardware_addr: EthernetAddress(from.0),
+        source_protocol_addr: from.1,
+        target_hardware_addr: EthernetAddress(to.0),
+        target_protocol_addr: to.1,
+    };
+    let mut bytes = vec![0; 14 + arp.buffer_len()];
+    let mut frame = EthernetFrame::new_unchecked(&mut bytes[..]);
+    frame.set_dst_addr(EthernetAddress(to.0));
+    frame.set_src_addr(EthernetAddress(from.0));
+    frame.set_ethertype(EthernetProtocol::Arp);
+    arp.emit(&mut ArpPacket::new_unchecked(frame.payload_mut()));
+    bytes
+}

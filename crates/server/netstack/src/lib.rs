@@ -1,0 +1,64 @@
+//! TCP/IP of the network server: what `unixd` wants ([`Command`]s) and frames of a network go in, what has happened ([`Event`]s) and other frames come out.
+//!
+//! Segments, timers, windows and congestion are `smoltcp`'s. A connection is a set of sockets of its own there, found by its four numbers, so that
+//! a frame costs the same with a thousand connections as with one; sockets that listen do not exist: a connection is made by the frame that asks for it.
+//!
+//! Nothing is believed. A frame may be anything; half-open connections are few and go soon; a peer that reads nothing holds the buffers of its
+//! connection; all buffers together have a size ([`Stack::new`]), by which new ones become smaller, and then are refused.
+//!
+//! Nothing here knows of a device, a clock or a ring ([`Wire`], [`Events`]): so two of these can speak to each other in a test, over a wire that
+//! loses, repeats and reorders what it is told.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod conn;
+mod datagram;
+mod frame;
+mod port;
+mod stack;
+
+#[cfg(test)]
+mod tests;
+
+pub use netproto::{Command, Event};
+pub use stack::Stack;
+
+use core::net::Ipv4Addr;
+
+/// Bytes of the largest frame: head, and what an Ethernet carries.
+pub const FRAME: usize = 14 + 1500;
+
+/// Where frames go.
+pub trait Wire {
+    /// Is there room for one?
+    fn has_room(&mut self) -> bool;
+    /// Sends a frame of `bytes`, which `fill` writes. Without room it is lost, but written nevertheless.
+    fn send<R>(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R;
+}
+
+/// Who hears of events.
+pub trait Events {
+    /// Tells of one. `false`: there is no room, it was not told.
+    fn tell(&mut self, event: &Event) -> bool;
+}
+
+/// The machine's place in a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// Of the device.
+    pub mac: [u8; 6],
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Bits of it that are the network's.
+    pub prefix: u8,
+    /// Who knows the way to others.
+    pub gateway: Ipv4Addr,
+    /// Most bytes of a packet.
+    pub mtu: u16,
+}
+
+/// `unixd` has said what cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;

@@ -1,0 +1,59 @@
+//! A wire, as `smoltcp` sees devices: with one frame that has come, or none.
+
+use crate::Wire;
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::time::Instant;
+
+/// Bytes of the head of an Ethernet frame.
+const HEAD: usize = 14;
+
+pub struct Port<'a, W> {
+    pub frame: Option<&'a [u8]>,
+    pub wire: &'a mut W,
+    pub mtu: u16,
+}
+
+pub struct Came<'a>(&'a [u8]);
+pub struct Goes<'a, W>(&'a mut W);
+
+impl<W: Wire> Device for Port<'_, W> {
+    type RxToken<'a>
+        = Came<'a>
+    where
+        Self: 'a;
+    type TxToken<'a>
+        = Goes<'a, W>
+    where
+        Self: 'a;
+
+    fn receive(&mut self, _: Instant) -> Option<(Came<'_>, Goes<'_, W>)> {
+        Some((Came(self.frame.take()?), Goes(self.wire)))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Goes<'_, W>> {
+        if self.wire.has_room() {
+            Some(Goes(self.wire))
+        } else {
+            None
+        }
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut all = DeviceCapabilities::default();
+        all.medium = Medium::Ethernet;
+        all.max_transmission_unit = usize::from(self.mtu) + HEAD;
+        all
+    }
+}
+
+impl RxToken for Came<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, look: F) -> R {
+        look(self.0)
+    }
+}
+
+impl<W: Wire> TxToken for Goes<'_, W> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
+        self.0.send(bytes, fill)
+    }
+}

@@ -1,0 +1,619 @@
+//! Two stacks and a wire between them that loses, repeats, delays and reorders.
+
+use crate::{Command, Event, Events, Home, Stack, Wire, FRAME};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, SocketAddr};
+use fastrand::Rng;
+use netproto::Protocol;
+
+/// What became of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Connected,
+    Incoming(u32, SocketAddr),
+    Finished,
+    Gone(u16),
+}
+
+/// One end: a stack, what it has sent, and what it has told.
+struct Side {
+    stack: Stack,
+    sent: Sent,
+    heard: Heard,
+}
+
+#[derive(Default)]
+struct Sent {
+    frames: VecDeque<Vec<u8>>,
+    is_full: bool,
+}
+
+#[derive(Default)]
+struct Heard {
+    told: Vec<(u32, Told)>,
+    bytes: BTreeMap<u32, Vec<u8>>,
+    room: BTreeMap<u32, usize>,
+    datagrams: Vec<(Protocol, SocketAddr, Vec<u8>)>,
+    is_full: bool,
+    is_idle: bool,
+}
+
+impl Wire for Sent {
+    fn has_room(&mut self) -> bool {
+        !self.is_full
+    }
+    fn send<R>(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+        assert!(bytes <= FRAME);
+        let mut frame = vec![0; bytes];
+        let result = fill(&mut frame);
+        if !self.is_full {
+            self.frames.push_back(frame);
+        }
+        result
+    }
+}
+
+impl Events for Heard {
+    fn tell(&mut self, event: &Event) -> bool {
+        if self.is_full {
+            return false;
+        }
+        // As the other side of the ring sees it.
+        let bytes = event.encode();
+        match Event::decode(&bytes).expect("an event can be said") {
+            Event::Connected { id, room } => {
+                self.room.insert(id, room as usize);
+                self.told.push((id, Told::Connected));
+            }
+            Event::Incoming { listener, id, remote, room, .. } => {
+                self.room.insert(id, room as usize);
+                self.told.push((id, Told::Incoming(listener, remote)));
+            }
+            Event::Data { id, bytes } => self.bytes.entry(id).or_default().extend(bytes),
+            Event::Sent { id, bytes } => {
+                *self.room.get_mut(&id).expect("of a connection") += bytes as usize;
+            }
+            Event::Finished { id } => self.told.push((id, Told::Finished)),
+            Event::Gone { id, error } => self.told.push((id, Told::Gone(error))),
+            Event::Datagram { protocol, remote, bytes, .. } => {
+                self.datagrams.push((protocol, remote, bytes.to_vec()));
+            }
+            Event::Up { .. } => panic!("it is up"),
+            Event::Idle => self.is_idle = true,
+        }
+        true
+    }
+}
+
+const HOMES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 2, 15), Ipv4Addr::new(10, 0, 2, 2)];
+const MIB: usize = 1 << 20;
+const ROOT: u32 = 0;
+const ENOBUFS: u16 = 105;
+
+fn home(number: usize) -> Home {
+    Home {
+        mac: [2, 0, 0, 0, 0, number as u8],
+        address: HOMES[number],
+        prefix: 24,
+        gateway: HOMES[1 - number],
+        mtu: 1500,
+    }
+}
+
+impl Side {
+    fn new(number: usize, most: usize) -> Side {
+        let mut sent = Sent::default();
+        let stack = Stack::new(home(number), number as u64 + 7, most, 0, &mut sent);
+        Side { stack, sent, heard: Heard::default() }
+    }
+    fn command(&mut self, command: Command, now: i64) {
+        let bytes = command.encode();
+        let command = Command::decode(&bytes).expect("a command can be said");
+        self.stack.command(command, now).expect("it can be wanted");
+    }
+    fn told(&self, id: u32) -> Vec<Told> {
+        let of = self.heard.told.iter().filter(|(one, _)| *one == id);
+        of.map(|(_, told)| told.clone()).collect()
+    }
+    /// Connections that came.
+    fn came(&self) -> Vec<u32> {
+        let came = |(id, told): &(u32, Told)| matches!(told, Told::Incoming(..)).then_some(*id);
+        self.heard.told.iter().filter_map(came).collect()
+    }
+}
+
+/// Probabilities, in hundredths.
+#[derive(Clone, Copy)]
+struct Weather {
+    loses: u32,
+    repeats: u32,
+    /// Packets of IPv4 that arrive damaged: a byte is another one, or some are missing or too many.
+    harms: u32,
+    /// A frame takes between 1 and so many milliseconds.
+    delays_ms: i64,
+}
+
+const FAIR: Weather = Weather { loses: 0, repeats: 0, harms: 0, delays_ms: 1 };
+
+/// Damages a packet of IPv4 as a sum shows it; the frame around it has one of its own, which the device looks at.
+fn harm(frame: &mut Vec<u8>, rng: &mut Rng) {
+    const HEAD: usize = 14;
+    if frame.len() <= HEAD || frame[12..HEAD] != [8, 0] {
+        return;
+    }
+    match rng.u32(0..4) {
+        0 => frame.truncate(rng.usize(HEAD..frame.len())),
+        1 => {
+            let some = rng.usize(1..100);
+            frame.extend((0..some).map(|_| rng.u8(..)));
+        }
+        _ => {
+            let at = rng.usize(HEAD..frame.len());
+            frame[at] ^= rng.u8(1..255);
+        }
+    }
+}
+
+struct World {
+    sides: [Side; 2],
+    now: i64,
+    rng: Rng,
+    weather: Weather,
+    /// Frames on their way: when they arrive, where, and what they are.
+    on_way: Vec<(i64, usize, Vec<u8>)>,
+}
+
+impl World {
+    fn new(seed: u64, weather: Weather) -> World {
+        let sides = [Side::new(0, 64 * MIB), Side::new(1, 64 * MIB)];
+        World { sides, now: 0, rng: Rng::with_seed(seed), weather, on_way: Vec::new() }
+    }
+
+    /// A millisecond.
+    fn step(&mut self) {
+        self.now += 1000;
+        let now = self.now;
+        let (arrived, rest) = self.on_way.drain(..).partition(|(when, ..)| *when <= now);
+        self.on_way = rest;
+        for (_, to, frame) in arrived {
+            let side = &mut self.sides[to];
+            side.stack.frame(&frame, now, &mut side.sent);
+        }
+        for number in 0..2 {
+            let side = &mut self.sides[number];
+            side.stack.run(now, &mut side.sent, &mut side.heard);
+            let frames = core::mem::take(&mut side.sent.frames);
+            for frame in frames {
+                let Weather { loses, repeats, harms, delays_ms } = self.weather;
+                let copies = match self.rng.u32(0..100) {
+                    roll if roll < loses => 0,
+                    roll if roll < loses + repeats => 2,
+                    _ => 1,
+                };
+                for _ in 0..copies {
+                    let takes = self.rng.i64(1..=delays_ms.max(1)) * 1000;
+                    let mut frame = frame.clone();
+                    if self.rng.u32(0..100) < harms {
+                        harm(&mut frame, &mut self.rng);
+                    }
+                    self.on_way.push((now + takes - 500, 1 - number, frame));
+                }
+            }
+        }
+    }
+
+    fn steps(&mut self, count: usize) {
+        (0..count).for_each(|_| self.step());
+    }
+
+    /// Steps until something is so.
+    fn until(&mut self, most: usize, is_so: impl Fn(&World) -> bool) {
+        for _ in 0..most {
+            if is_so(self) {
+                return;
+            }
+            self.step();
+        }
+        panic!("it never is: {:?} {:?}", self.sides[0].heard.told, self.sides[1].heard.told);
+    }
+
+    fn command(&mut self, side: usize, command: Command) {
+        let now = self.now;
+        self.sides[side].command(command, now);
+    }
+
+    /// A connection from side 0 to a listener of side 1: its number there.
+    fn connected(&mut self, id: u32, port: u16) -> u32 {
+        let before = self.sides[1].came().len();
+        let (local, remote) = (end(0, 40_000 + id as u16), end(1, port));
+        self.command(0, Command::Connect { id, user: ROOT, local, remote });
+        self.until(20_000, |world| {
+            world.sides[0].told(id).contains(&Told::Connected)
+                && world.sides[1].came().len() > before
+        });
+        *self.sides[1].came().last().expect("it has come")
+    }
+}
+
+fn end(side: usize, port: u16) -> SocketAddr {
+    SocketAddr::new(HOMES[side].into(), port)
+}
+
+fn listen(world: &mut World, port: u16) {
+    world.command(1, Command::Listen { id: 9, user: ROOT, local: end(1, port), backlog: 10 });
+}
+
+/// Sends `bytes` as far as there is room, and reads what comes at the other end.
+fn pump(world: &mut World, from: (usize, u32), to: (usize, u32), bytes: &[u8]) {
+    let (mut sent, mut read) = (0, 0);
+    for _ in 0..400_000 {
+        let room = world.sides[from.0].heard.room.get_mut(&from.1).expect("room");
+        let count = (bytes.len() - sent).min(*room).min(netproto::PIECE);
+        if count > 0 {
+            *room -= count;
+            let piece = bytes[sent..sent + count].to_vec();
+            world.command(from.0, Command::Send { id: from.1, bytes: &piece });
+            sent += count;
+        }
+        world.step();
+        let there = world.sides[to.0].heard.bytes.get(&to.1).map_or(0, Vec::len);
+        if there > read {
+            world.command(to.0, Command::Read { id: to.1, bytes: (there - read) as u32 });
+            read = there;
+        }
+        if read == bytes.len() {
+            return;
+        }
+    }
+    panic!("{read} of {} bytes have come, {sent} are sent", bytes.len());
+}
+
+#[test]
+fn a_stream_arrives_whole_in_any_weather() {
+    let weathers = [
+        FAIR,
+        Weather { loses: 5, repeats: 5, harms: 0, delays_ms: 8 },
+        Weather { loses: 10, repeats: 10, harms: 0, delays_ms: 15 },
+        Weather { loses: 2, repeats: 5, harms: 10, delays_ms: 8 },
+    ];
+    for (seed, weather) in (0..).zip(weathers) {
+        let mut world = World::new(seed, weather);
+        listen(&mut world, 80);
+        let other = world.connected(1, 80);
+        let bytes: Vec<u8> = (0..300_000u32).map(|number| ((number * 7) >> 3) as u8).collect();
+        pump(&mut world, (0, 1), (1, other), &bytes);
+        assert!(world.sides[1].heard.bytes[&other] == bytes, "seed {seed}");
+        pump(&mut world, (1, other), (0, 1), &bytes[..50_000]);
+        assert!(world.sides[0].heard.bytes[&1] == bytes[..50_000], "seed {seed}");
+        world.command(0, Command::Shut { id: 1 });
+        world.until(60_000, |world| world.sides[1].told(other).contains(&Told::Finished));
+        world.command(1, Command::Shut { id: other });
+        world.until(60_000, |world| world.sides[0].told(1).contains(&Told::Gone(0)));
+        world.until(60_000, |world| world.sides[1].told(other).contains(&Told::Gone(0)));
+        world.until(60_000, |world| world.sides.iter().all(|side| side.stack.is_idle()));
+        assert_eq!((world.sides[0].stack.used(), world.sides[1].stack.used()), (0, 0));
+    }
+}
+
+#[test]
+fn who_is_closed_still_sends_what_it_has() {
+    for seed in 0..4 {
+        let mut world = World::new(seed, Weather { loses: 10, repeats: 5, harms: 0, delays_ms: 5 });
+        listen(&mut world, 80);
+        let other = world.connected(1, 80);
+        world.command(0, Command::Send { id: 1, bytes: &[3; 16_000] });
+        world.command(0, Command::Close { id: 1 });
+        world.until(60_000, |world| world.sides[1].told(other).contains(&Told::Finished));
+        assert!(world.sides[1].heard.bytes[&other] == [3; 16_000]);
+        // Nobody reads what comes now: a reset.
+        world.command(1, Command::Send { id: other, bytes: &[4; 10] });
+        world.until(60_000, |world| world.sides[1].told(other).contains(&Told::Gone(104)));
+    }
+}
+
+#[test]
+fn all_is_sent_before_the_end() {
+    let mut world = World::new(12, Weather { loses: 10, repeats: 5, harms: 0, delays_ms: 5 });
+    listen(&mut world, 80);
+    let other = world.connected(1, 80);
+    world.command(0, Command::Send { id: 1, bytes: &[3; 16_000] });
+    world.command(0, Command::Close { id: 1 });
+    world.command(0, Command::Finish);
+    world.step();
+    assert!(!world.sides[0].heard.is_idle);
+    world.until(60_000, |world| world.sides[1].told(other).contains(&Told::Finished));
+    world.command(1, Command::Close { id: other });
+    world.until(60_000, |world| world.sides[0].heard.is_idle);
+    assert!(world.sides[1].heard.bytes[&other] == [3; 16_000]);
+    assert!(world.sides[0].stack.is_idle());
+}
+
+#[test]
+fn nobody_listens_or_nobody_is_there() {
+    let mut world = World::new(1, FAIR);
+    world.command(
+        0,
+        Command::Connect { id: 1, user: ROOT, local: end(0, 4000), remote: end(1, 81) },
+    );
+    world.until(5000, |world| world.sides[0].told(1) == [Told::Gone(111)]);
+    // Of an address that nobody has nothing is heard.
+    let nobody = SocketAddr::new(Ipv4Addr::new(10, 0, 2, 77).into(), 80);
+    world.command(0, Command::Connect { id: 2, user: ROOT, local: end(0, 4001), remote: nobody });
+    world.steps(100_000);
+    assert_eq!(world.sides[0].told(2), []);
+    // And that is in nobody's way.
+    listen(&mut world, 80);
+    world.connected(3, 80);
+    world.until(60_000, |world| world.sides[0].told(2) == [Told::Gone(110)]);
+    world.command(0, Command::Abort { id: 3 });
+    world.until(5000, |world| world.sides[0].stack.is_idle());
+    assert_eq!(world.sides[0].stack.used(), 0);
+}
+
+#[test]
+fn a_peer_that_reads_nothing_holds_its_window_and_no_more() {
+    let mut world = World::new(3, FAIR);
+    listen(&mut world, 80);
+    let other = world.connected(1, 80);
+    let used = world.sides[1].stack.used();
+    let mut sent = 0;
+    for _ in 0..20_000 {
+        let room = world.sides[0].heard.room.get_mut(&1).expect("room");
+        let count = (*room).min(netproto::PIECE);
+        *room -= count;
+        sent += count;
+        if count > 0 {
+            world.command(0, Command::Send { id: 1, bytes: &vec![1; count] });
+        }
+        world.step();
+    }
+    let told = world.sides[1].heard.bytes[&other].len();
+    assert_eq!(told, netproto::WINDOW as usize);
+    assert!(sent < 4 * netproto::WINDOW as usize, "{sent}");
+    assert_eq!(world.sides[1].stack.used(), used);
+    // It goes on when it reads.
+    world.command(1, Command::Read { id: other, bytes: netproto::WINDOW });
+    world.until(5000, |world| world.sides[1].heard.bytes[&other].len() > told);
+}
+
+#[test]
+fn events_wait_for_room() {
+    let mut world = World::new(4, FAIR);
+    listen(&mut world, 80);
+    let other = world.connected(1, 80);
+    world.sides[1].heard.is_full = true;
+    world.command(0, Command::Send { id: 1, bytes: b"hello" });
+    world.command(0, Command::Shut { id: 1 });
+    world.steps(200);
+    assert_eq!(world.sides[1].heard.bytes.get(&other), None);
+    world.sides[1].heard.is_full = false;
+    world.sides[1].stack.resume();
+    world.until(10, |world| world.sides[1].told(other).contains(&Told::Finished));
+    assert_eq!(world.sides[1].heard.bytes[&other], b"hello");
+}
+
+#[test]
+fn a_full_wire_is_waited_for() {
+    let mut world = World::new(5, FAIR);
+    listen(&mut world, 80);
+    let other = world.connected(1, 80);
+    world.sides[0].sent.is_full = true;
+    world.command(0, Command::Send { id: 1, bytes: &[9; 16_000] });
+    world.steps(10);
+    world.sides[0].sent.is_full = false;
+    world.until(5000, |world| {
+        world.sides[1].heard.bytes.get(&other).is_some_and(|bytes| bytes.len() == 16_000)
+    });
+}
+
+#[test]
+fn a_thousand_connections_at_once() {
+    let mut world = World::new(6, FAIR);
+    listen(&mut world, 80);
+    let count = 1000;
+    for id in 1..=count {
+        let (local, remote) = (end(0, 10_000 + id as u16), end(1, 80));
+        world.command(0, Command::Connect { id, user: ROOT, local, remote });
+        if id % 50 == 0 {
+            world.steps(4);
+        }
+    }
+    world.until(20_000, |world| world.sides[1].came().len() == count as usize);
+    world.steps(10);
+    for id in 1..=count {
+        assert_eq!(world.sides[0].told(id), [Told::Connected]);
+        world.command(0, Command::Send { id, bytes: &id.to_le_bytes() });
+    }
+    world.until(20_000, |world| world.sides[1].heard.bytes.len() == count as usize);
+    let used = world.sides[1].stack.used();
+    assert!(used <= 64 * MIB, "{used}");
+    for id in 1..=count {
+        world.command(0, Command::Abort { id });
+    }
+    world.until(20_000, |world| world.sides.iter().all(|side| side.stack.used() == 0));
+}
+
+/// A frame with the first segment of a connection from an address that never answers.
+fn knock(rng: &mut Rng, port: u16) -> Vec<u8> {
+    use smoltcp::phy::ChecksumCapabilities;
+    use smoltcp::wire::*;
+    let from = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 2, 0)) + rng.u32(20..250));
+    let tcp = TcpRepr {
+        src_port: rng.u16(1..),
+        dst_port: port,
+        control: TcpControl::Syn,
+        seq_number: TcpSeqNumber(rng.i32(..)),
+        ack_number: None,
+        window_len: 1000,
+        window_scale: None,
+        max_seg_size: None,
+        sack_permitted: false,
+        sack_ranges: [None; 3],
+        timestamp: None,
+        payload: &[],
+    };
+    let ip = Ipv4Repr {
+        src_addr: from,
+        dst_addr: HOMES[1],
+        next_header: IpProtocol::Tcp,
+        payload_len: tcp.buffer_len(),
+        hop_limit: 64,
+    };
+    let sums = ChecksumCapabilities::default();
+    let mut frame = vec![0; 14 + ip.buffer_len() + tcp.buffer_len()];
+    let mut ethernet = EthernetFrame::new_unchecked(&mut frame[..]);
+    ethernet.set_dst_addr(EthernetAddress([2, 0, 0, 0, 0, 1]));
+    ethernet.set_src_addr(EthernetAddress([2, 0, 0, 0, 0, 0]));
+    ethernet.set_ethertype(EthernetProtocol::Ipv4);
+    let mut packet = Ipv4Packet::new_unchecked(ethernet.payload_mut());
+    ip.emit(&mut packet, &sums);
+    let mut segment = TcpPacket::new_unchecked(packet.payload_mut());
+    tcp.emit(&mut segment, &from.into(), &HOMES[1].into(), &sums);
+    frame
+}
+
+#[test]
+fn who_only_knocks_keeps_nobody_out() {
+    let mut world = World::new(7, FAIR);
+    listen(&mut world, 80);
+    let mut rng = Rng::with_seed(7);
+    for _ in 0..200 {
+        for _ in 0..50 {
+            let frame = knock(&mut rng, 80);
+            let side = &mut world.sides[1];
+            side.stack.frame(&frame, world.now, &mut side.sent);
+        }
+        world.steps(20);
+    }
+    let used = world.sides[1].stack.used();
+    assert!(used <= 256 * 2 * 64 * 1024, "{used}");
+    let id = world.connected(1, 80);
+    pump(&mut world, (0, 1), (1, id), &[5; 1000]);
+    // And they go.
+    world.steps(30_000);
+    world.command(0, Command::Abort { id: 1 });
+    world.until(5000, |world| world.sides[1].stack.used() == 0);
+}
+
+#[test]
+fn a_user_with_all_its_connections_leaves_room_for_others() {
+    const GREEDY: u32 = 1000;
+    let mut world = World::new(8, FAIR);
+    world.sides[1] = Side::new(1, 2 * MIB);
+    for (id, user, port) in [(1, GREEDY, 80), (2, 1001, 81)] {
+        world.command(1, Command::Listen { id, user, local: end(1, port), backlog: 4096 });
+    }
+    // Those outside want as many as there can be; nobody here reads.
+    let ask = |world: &mut World, id: u32, port: u16| {
+        let local = end(0, 10_000 + id as u16);
+        let remote = end(1, port);
+        world.command(0, Command::Connect { id, user: ROOT, local, remote });
+        world.steps(10);
+    };
+    (1..=400).for_each(|id| ask(&mut world, id, 80));
+    let came = world.sides[1].came().len();
+    let used = world.sides[1].stack.used();
+    assert!((16..400).contains(&came), "{came} connections");
+    assert!(used <= MIB, "{used} bytes");
+    // The other user's come, and so does one that the machine makes for root.
+    (401..=420).for_each(|id| ask(&mut world, id, 81));
+    assert_eq!(world.sides[1].came().len(), came + 20);
+    let is_other = |told: &&(u32, Told)| matches!(told.1, Told::Incoming(2, _));
+    assert_eq!(world.sides[1].heard.told.iter().filter(is_other).count(), 20);
+    // Its own attempts fail at once, and are told to.
+    let (local, remote) = (end(1, 5000), end(0, 9));
+    world.command(1, Command::Connect { id: 70, user: GREEDY, local, remote });
+    world.steps(2);
+    assert_eq!(world.sides[1].told(70), [Told::Gone(ENOBUFS)]);
+    for id in world.sides[1].came() {
+        world.command(1, Command::Abort { id });
+    }
+    world.until(200_000, |world| world.sides[1].stack.used() == 0);
+}
+
+#[test]
+fn datagrams_and_echoes_go_both_ways() {
+    let mut world = World::new(8, FAIR);
+    world.command(1, Command::Open { protocol: Protocol::Udp, port: 53 });
+    let send = |world: &mut World, from: usize, ports: (u16, u16), bytes: &[u8]| {
+        let (local, remote) = (end(from, ports.0), end(1 - from, ports.1));
+        let protocol = Protocol::Udp;
+        world.command(from, Command::Datagram { protocol, local, remote, hops: 64, bytes });
+    };
+    for bytes in [1, 1472, 1473, 9000] {
+        let all: Vec<u8> = (0..bytes).map(|number| number as u8).collect();
+        send(&mut world, 0, (7000, 53), &all);
+        world.until(100, |world| !world.sides[1].heard.datagrams.is_empty());
+        let (protocol, from, got) = world.sides[1].heard.datagrams.remove(0);
+        assert_eq!((protocol, from), (Protocol::Udp, end(0, 7000)));
+        assert!(got == all, "{bytes}");
+    }
+    // Nobody wants it.
+    send(&mut world, 0, (7000, 54), b"x");
+    send(&mut world, 1, (53, 7000), b"y");
+    world.steps(100);
+    assert!(world.sides.iter().all(|side| side.heard.datagrams.is_empty()));
+    let protocol = Protocol::Echo;
+    world.command(0, Command::Open { protocol, port: 77 });
+    let request = [8, 0, 0, 0, 0, 77, 0, 1, 1, 2, 3];
+    let (local, remote) = (end(0, 77), end(1, 0));
+    world.command(0, Command::Datagram { protocol, local, remote, hops: 64, bytes: &request });
+    world.until(100, |world| !world.sides[0].heard.datagrams.is_empty());
+    let (protocol, from, got) = &world.sides[0].heard.datagrams[0];
+    assert_eq!((*protocol, *from, got[0]), (Protocol::Echo, end(1, 0), 0));
+    assert_eq!(got[4..], request[4..]);
+}
+
+#[test]
+fn frames_may_be_anything() {
+    let mut rng = Rng::with_seed(9);
+    let mut world = World::new(9, FAIR);
+    listen(&mut world, 80);
+    world.command(1, Command::Open { protocol: Protocol::Udp, port: 53 });
+    let other = world.connected(1, 80);
+    for round in 0..20_000 {
+        let mut frame = knock(&mut rng, 80);
+        match round % 4 {
+            0 => frame = (0..rng.usize(0..200)).map(|_| rng.u8(..)).collect(),
+            1 => frame.truncate(rng.usize(..frame.len())),
+            2 => frame.extend((0..rng.usize(..100)).map(|_| rng.u8(..))),
+            _ => {}
+        }
+        for _ in 0..rng.usize(..4) {
+            if !frame.is_empty() {
+                let at = rng.usize(..frame.len());
+                frame[at] = rng.u8(..);
+            }
+        }
+        if round % 8 < 2 && frame.len() > 14 {
+            let kinds = [[8, 0], [8, 6], [0x86, 0xdd]];
+            frame[12..14].copy_from_slice(rng.choice(&kinds).expect("there are some"));
+        }
+        let side = &mut world.sides[1];
+        side.stack.frame(&frame, world.now, &mut side.sent);
+        if round % 16 == 0 {
+            world.step();
+        }
+    }
+    // Whoever was connected still is.
+    pump(&mut world, (0, 1), (1, other), &[5; 5000]);
+}
+
+#[test]
+fn what_cannot_be_wanted_is_an_error() {
+    let mut world = World::new(10, FAIR);
+    listen(&mut world, 80);
+    world.connected(1, 80);
+    let stack = &mut world.sides[0].stack;
+    let (local, remote) = (end(0, 1), end(1, 2));
+    for command in [
+        Command::Connect { id: 1, user: ROOT, local, remote },
+        Command::Connect { id: netproto::INCOMING, user: ROOT, local, remote },
+        Command::Read { id: 1, bytes: 1 },
+        Command::Send { id: 1, bytes: &vec![0; 65_537] },
+    ] {
+        assert!(stack.command(command, 0).is_err(), "{command:?}");
+    }
+}

@@ -1,0 +1,260 @@
+//! The virtio block device (virtio 1.2, 5.2): runs of sectors are read and written without waiting, and come back in any order.
+//!
+//! A request has a place, with a buffer for its data, which is its until the answer was looked at; there are [`PLACES`] of them. Data is copied into
+//! the buffer and out of it. What was written is lasting only when a flush that was begun after its answer is answered, too.
+
+use crate::dma::{Buffers, Memory};
+use crate::transport::Device;
+use crate::Failure;
+use alloc::vec::Vec;
+use libos::Status;
+use virtio_drivers::transport::Transport;
+
+/// Features: the device is one of today, can only be read, knows flushes.
+const VERSION_1: u64 = 1 << 32;
+const READ_ONLY: u64 = 1 << 5;
+const FLUSH: u64 = 1 << 9;
+/// Where the device's configuration has the number of sectors.
+const CAPACITY: usize = 0;
+
+const QUEUE: u16 = 0;
+/// Requests that the device has at once, at most.
+pub const PLACES: usize = 16;
+/// Each is a header, data, and a byte that says how it went; the next power of two.
+const DESCRIPTORS: usize = 64;
+const _: () = assert!(DESCRIPTORS >= 3 * PLACES);
+/// Bytes of a sector, whatever the device's own blocks are.
+pub const SECTOR: usize = 512;
+/// Bytes that a request reads or writes at most.
+pub const MOST_BYTES: usize = 32 * 1024;
+
+/// Header and status of a request: its part of the one page for all of them.
+const HEADER: usize = 16;
+const SMALL: usize = 32;
+
+/// What a request is, as its header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Read = 0,
+    Write = 1,
+    Flush = 4,
+}
+
+/// Why a request was not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// The device failed.
+    Device,
+    /// It does not know such requests.
+    Unsupported,
+}
+
+/// Why a request was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// All places are taken: after the next answer there is one.
+    Busy,
+    /// The sectors are not there, are none, are more than fit in a request, or cannot be written.
+    Invalid,
+}
+
+/// A request that the device has.
+#[derive(Clone, Copy)]
+struct Pending {
+    place: u16,
+    kind: Kind,
+    bytes: usize,
+}
+
+/// The device, and what it has been given.
+pub struct Block {
+    // The device is reset before the memory of its queue goes.
+    device: Device,
+    queue: virtio_drivers::queue::VirtQueue<Memory, DESCRIPTORS>,
+    /// The data of each place.
+    data: Buffers,
+    /// Header and status of each place.
+    small: Buffers,
+    free: Vec<u16>,
+    /// What the device has, by the descriptor that names it.
+    pending: [Option<Pending>; DESCRIPTORS],
+    sectors: u64,
+    read_only: bool,
+    flushes: bool,
+}
+
+impl Block {
+    /// Sets the device up.
+    pub fn start(mut device: Device) -> Result<Block, Failure> {
+        let known = VERSION_1 | READ_ONLY | FLUSH;
+        let features = device.negotiate(known).filter(|both| both & VERSION_1 != 0);
+        let features = features.ok_or(Failure::Unsuitable)?;
+        let queue = virtio_drivers::queue::VirtQueue::new(&mut device, QUEUE, false, false)?;
+        if !device.has_message(QUEUE) {
+            return Err(Failure::Unsuitable);
+        }
+        let data = Buffers::new(PLACES * MOST_BYTES)?;
+        let small = Buffers::new(PLACES * SMALL)?;
+        // In halves: its registers have 32 bits.
+        let [low, high] = [CAPACITY, CAPACITY + 4].map(|at| device.read_config_space::<u32>(at));
+        let sectors = u64::from(low?) | u64::from(high?) << 32;
+        device.finish_init();
+        Ok(Block {
+            device,
+            queue,
+            data,
+            small,
+            free: (0..PLACES as u16).collect(),
+            pending: [None; DESCRIPTORS],
+            sectors,
+            read_only: features & READ_ONLY != 0,
+            flushes: features & FLUSH != 0,
+        })
+    }
+
+    /// Has this dispatcher notified of answers, with these bits.
+    pub fn listen(&self, bits: u64) -> Result<(), Status> {
+        self.device.listen(bits)
+    }
+
+    /// Its size.
+    pub fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// Can it only be read?
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Does a flush do anything? Else what was written lasts.
+    pub fn can_flush(&self) -> bool {
+        self.flushes
+    }
+
+    /// How many requests can be sent now.
+    pub fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Has everything that was sent been answered, and looked at?
+    pub fn is_idle(&self) -> bool {
+        self.free.len() == PLACES
+    }
+
+    /// Begins to read sectors. Answers the request's place.
+    pub fn read(&mut self, first: u64, sectors: usize) -> Result<u16, Refusal> {
+        let bytes = self.bytes(first, sectors)?;
+        self.send(Kind::Read, first, bytes, |_| ())
+    }
+
+    /// Begins to write sectors, whose contents `fill` puts into a buffer. Answers the request's place.
+    pub fn write(
+        &mut self,
+        first: u64,
+        sectors: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<u16, Refusal> {
+        let bytes = self.bytes(first, sectors)?;
+        if self.read_only {
+            return Err(Refusal::Invalid);
+        }
+        self.send(Kind::Write, first, bytes, fill)
+    }
+
+    /// Begins a flush: when it is answered, all writes are lasting that were answered before it began.
+    pub fn flush(&mut self) -> Result<u16, Refusal> {
+        if !self.flushes {
+            return Err(Refusal::Invalid);
+        }
+        self.send(Kind::Flush, 0, 0, |_| ())
+    }
+
+    /// Shows `look` the next answer: its place, which is free afterwards, and what was read. `false`: there is none.
+    pub fn answer(&mut self, look: impl FnOnce(u16, Result<&[u8], Error>)) -> bool {
+        let Some(token) = self.queue.peek_used() else { return false };
+        let pending = self.pending.get(usize::from(token)).copied().flatten();
+        let Some(Pending { place, kind, bytes }) = pending else { return false };
+        // SAFETY: the buffers are those that were added with this token; nobody here has touched them since.
+        let (header, data, status) = unsafe { self.parts(place) };
+        let data = &mut data[..bytes];
+        // SAFETY: the same buffers; their addresses are all that counts, since memory is shared without copies.
+        let popped = unsafe {
+            match kind {
+                Kind::Read => self.queue.pop_used(token, &[header], &mut [data, status]),
+                Kind::Write => self.queue.pop_used(token, &[header, data], &mut [status]),
+                Kind::Flush => self.queue.pop_used(token, &[header], &mut [status]),
+            }
+        };
+        if popped.is_err() {
+            return false;
+        }
+        self.pending[usize::from(token)] = None;
+        match (status[0], kind) {
+            (0, Kind::Read) => look(place, Ok(data)),
+            (0, _) => look(place, Ok(&[])),
+            (2, _) => look(place, Err(Error::Unsupported)),
+            _ => look(place, Err(Error::Device)),
+        }
+        self.free.push(place);
+        true
+    }
+
+    /// The bytes of a run of sectors that there is.
+    fn bytes(&self, first: u64, sectors: usize) -> Result<usize, Refusal> {
+        let end = first.checked_add(sectors as u64).ok_or(Refusal::Invalid)?;
+        let fits = (1..=MOST_BYTES / SECTOR).contains(&sectors) && end <= self.sectors;
+        fits.then_some(sectors * SECTOR).ok_or(Refusal::Invalid)
+    }
+
+    fn send(
+        &mut self,
+        kind: Kind,
+        sector: u64,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<u16, Refusal> {
+        let &place = self.free.last().ok_or(Refusal::Busy)?;
+        // SAFETY: the place is free, so neither the device nor anybody here has its buffers.
+        let (header, data, status) = unsafe { self.parts(place) };
+        let data = &mut data[..bytes];
+        header[..4].copy_from_slice(&(kind as u32).to_le_bytes());
+        header[4..8].fill(0);
+        header[8..].copy_from_slice(&sector.to_le_bytes());
+        // No answer: of a device that writes none.
+        status[0] = 0xff;
+        fill(data);
+        // SAFETY: nobody touches the buffers until the device has given them back.
+        let token = unsafe {
+            match kind {
+                Kind::Read => self.queue.add(&[header], &mut [data, status]),
+                Kind::Write => self.queue.add(&[header, data], &mut [status]),
+                Kind::Flush => self.queue.add(&[header], &mut [status]),
+            }
+        };
+        let token = token.map_err(|_| Refusal::Busy)?;
+        let entry = self.pending.get_mut(usize::from(token)).ok_or(Refusal::Busy)?;
+        *entry = Some(Pending { place, kind, bytes });
+        self.free.pop();
+        if self.queue.should_notify() {
+            self.device.notify(QUEUE);
+        }
+        Ok(place)
+    }
+
+    /// Header, data and status of a place.
+    ///
+    /// # Safety
+    /// The device does not have them now, and there are no other references to them.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn parts<'a>(&self, place: u16) -> (&'a mut [u8], &'a mut [u8], &'a mut [u8]) {
+        let place = usize::from(place);
+        // SAFETY: different buffers, mapped for good; the rest is the caller's promise.
+        unsafe {
+            let data = &mut *(self.data.get(place, MOST_BYTES) as *mut [u8]);
+            let small = &mut *(self.small.get(place, SMALL) as *mut [u8]);
+            let (header, status) = small.split_at_mut(HEADER);
+            (header, data, &mut status[..1])
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What is read of regular files without the lock of the library.
+//!
+//! Reads and seeks with the lock leave behind which file a descriptor names and where a piece of it is shown. The next ones
+//! find that, use it, and look whether it still holds; whoever does not find it, or finds that it has changed, begins again
+//! with the lock. How many bytes a file has, `unixd` [shows](server::shown_files).
+//!
+//! * A window is about to show something else, or nothing: the [epoch](EPOCH) ends first. What was copied from it meanwhile
+//!   is copied again.
+//! * A descriptor is closed, or names another file: its record is emptied first. A read that has found it before comes
+//!   before that.
+//! * An [offset](OFFSETS) is moved, with and without the lock, by exchanging it, so that no two reads get the same bytes.
+
+use super::ops::FileOps;
+use super::Fds;
+use crate::errno::Errno;
+use crate::mm::user;
+use crate::server;
+use crate::signal::Own;
+use abi::Regs;
+use core::sync::atomic::{fence, AtomicU64, Ordering};
+use glance::{Epoch, Offset, Record, Seen};
+use libos::guarded::Memory;
+use linuxabi::iovec::MAX_RW;
+use unixproto::files::{Kind, SEEK_CUR, SEEK_SET};
+
+use super::windows::WINDOW_BYTES;
+
+const FILES: usize = 32;
+const PIECES: usize = 32;
+const OFFSETS: usize = 128;
+
+const fn zero() -> AtomicU64 {
+    AtomicU64::new(0)
+}
+
+/// Which files descriptors name, by descriptor: descriptor and place, and inode. Zero: nothing is known.
+static NAMED: [Record<AtomicU64, 2>; FILES] =
+    [const { Record::new(zero(), [const { zero() }; 2]) }; FILES];
+/// Where pieces of files are shown: epoch, inode, layout, start and end in the file, address.
+static SHOWN: [Record<AtomicU64, 6>; PIECES] =
+    [const { Record::new(zero(), [const { zero() }; 6]) }; PIECES];
+/// What windows show.
+static EPOCH: Epoch<AtomicU64> = Epoch::new(AtomicU64::new(1));
+/// Offsets that the library keeps, by the places of files.
+static KEPT: [Offset<AtomicU64>; OFFSETS] = [const { Offset::new(zero()) }; OFFSETS];
+
+/// The place for the offset of a file, if it has one: the others are kept with the lock only.
+pub fn kept(index: u32) -> Option<&'static Offset<AtomicU64>> {
+    KEPT.get(index as usize)
+}
+
+/// A window is about to show something else.
+pub fn change_windows() {
+    EPOCH.end();
+}
+
+/// A descriptor is about to name another file, or none.
+pub fn forget(fd: i32) {
+    let record = &NAMED[fd as usize % FILES];
+    if record.read().is_some_and(|[named, _]| named as u32 == fd as u32 + 1) {
+        record.write([0; 2]);
+    }
+}
+
+/// All descriptors are about to name other files.
+pub fn forget_all() {
+    EPOCH.end();
+    NAMED.iter().for_each(|record| record.write([0; 2]));
+    KEPT.iter().for_each(|offset| offset.begin(None));
+}
+
+/// What is known of a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Named([u64; 2]);
+
+impl Named {
+    const READABLE: u64 = 1 << 32;
+
+    #[inline(always)]
+    fn of(fd: u64) -> Option<Named> {
+        let fd = fd as u32;
+        let words = NAMED[fd as usize % FILES].read()?;
+        (words[0] as u32 == fd.wrapping_add(1) && fd as i32 >= 0).then_some(Named(words))
+    }
+    #[inline(always)]
+    fn is_readable(self) -> bool {
+        self.0[0] & Named::READABLE != 0
+    }
+    #[inline(always)]
+    fn inode(self) -> u64 {
+        self.0[1]
+    }
+    /// Its offset, if it is kept here: that of this file, since the descriptor names it afterwards, too.
+    #[inline(always)]
+    fn offset(self, fd: u64) -> Option<(&'static Offset<AtomicU64>, Seen)> {
+        let place = KEPT.get((self.0[0] >> 33) as usize)?;
+        let seen = place.get()?;
+        (Named::of(fd) == Some(self)).then_some((place, seen))
+    }
+}
+
+/// A file was used by a descriptor: if it is regular, that is known from now on.
+pub fn note<K: FileOps>(kind: &K, fd: i32, index: u32, readable: bool) {
+    let [Some(inode), _] = kind.windows() else { return };
+    if matches!(K::SERVED, Some(Kind::Regular)) && fd >= 0 {
+        let named = u64::from(fd as u32 + 1) | u64::from(readable) << 32 | u64::from(index) << 33;
+        let record = &NAMED[fd as usize % FILES];
+        if record.read() != Some([named, inode]) {
+            record.write([named, inode]);
+        }
+    }
+}
+
+#[inline(always)]
+fn shown(inode: u64, offset: u64) -> &'static Record<AtomicU64, 6> {
+    &SHOWN[(inode ^ (offset / WINDOW_BYTES)) as usize % PIECES]
+}
+
+/// Bytes `start..end` of a file are at an address now.
+pub fn note_piece(inode: u64, layout: u32, offset: u64, (start, end): (u64, u64), address: u64) {
+    let words = [EPOCH.now(), inode, layout.into(), start, end, address];
+    let record = shown(inode, offset);
+    if record.read() != Some(words) {
+        record.write(words);
+    }
+}
+
+/// Copies from a file what there is at an offset. `None`: it has come to nothing, or others have changed what it was
+/// copied from.
+#[inline]
+fn copy(inode: u64, offset: u64, buffer: u64, len: u64) -> Option<u64> {
+    let (layout, size) = server::shown_files().file(inode).get(inode)?;
+    let bytes = len.min(MAX_RW).min(size.checked_sub(offset)?);
+    let [epoch, of, in_layout, start, end, address] = shown(inode, offset).read()?;
+    let is_it = of == inode && in_layout == u64::from(layout) && start <= offset;
+    if !is_it || bytes == 0 || offset + bytes > end || !EPOCH.is(epoch) {
+        return None;
+    }
+    // SAFETY: in the part of the address space where nothing but windows is.
+    let from = unsafe { Memory::new(address + (offset - start), bytes as usize) };
+    user::fill(buffer, from)?;
+    // What was copied was read before.
+    fence(Ordering::SeqCst);
+    EPOCH.is(epoch).then_some(bytes)
+}
+
+/// `pread64` without the lock.
+pub fn own_pread(_: &mut Own, regs: &Regs) -> Option<u64> {
+    let named = Named::of(regs.rdi).filter(|named| named.is_readable())?;
+    copy(named.inode(), regs.r10, regs.rsi, regs.rdx)
+}
+
+/// `read` without the lock.
+pub fn own_read(_: &mut Own, regs: &Regs) -> Option<u64> {
+    let named = Named::of(regs.rdi).filter(|named| named.is_readable())?;
+    let (place, seen) = named.offset(regs.rdi)?;
+    let done = copy(named.inode(), seen.offset(), regs.rsi, regs.rdx)?;
+    place.replace(seen, seen.offset() + done).then_some(done)
+}
+
+/// `lseek` without the lock.
+pub fn own_lseek(_: &mut Own, regs: &Regs) -> Option<u64> {
+    let named = Named::of(regs.rdi)?;
+    let (place, seen) = named.offset(regs.rdi)?;
+    let new = match regs.rdx as u32 {
+        SEEK_SET => regs.rsi as i64,
+        SEEK_CUR => (seen.offset() as i64).checked_add(regs.rsi as i64)?,
+        _ => return None,
+    };
+    let new = u64::try_from(new).ok()?;
+    place.replace(seen, new).then_some(new)
+}
+
+/// Where a read begins that moves the offset.
+#[derive(Clone, Copy)]
+pub enum Start {
+    /// At an offset that threads move without the lock.
+    Seen(Seen),
+    /// At one that nobody moves without it.
+    At(u64),
+}
+
+impl Start {
+    /// The offset.
+    pub fn offset(self) -> u64 {
+        match self {
+            Start::Seen(seen) => seen.offset(),
+            Start::At(offset) => offset,
+        }
+    }
+}
+
+impl Fds {
+    /// The offset of a file was seen, and moves. `false`: somebody else has moved it meanwhile.
+    pub fn move_offset(&mut self, index: u32, from: Start, to: u64) -> bool {
+        if let (Start::Seen(seen), Some(place)) = (from, kept(index)) {
+            if to <= glance::MOST {
+                return place.replace(seen, to);
+            }
+        }
+        self.keep_offset(index, to);
+        true
+    }
+}
+
+/// Moves the offset as `how` says.
+pub fn seek(
+    fds: &mut Fds,
+    index: u32,
+    mut start: Start,
+    how: impl Fn(u64) -> Result<u64, Errno>,
+) -> Result<u64, Errno> {
+    loop {
+        let new = how(start.offset())?;
+        if fds.move_offset(index, start, new) {
+            return Ok(new);
+        }
+        // It was there, and nobody but who has the lock takes it away.
+        start = fds.kept_offset(index).unwrap_or(Start::At(new));
+    }
+}

@@ -1,0 +1,80 @@
+//! Files of `/proc/PID` whose text only the library of that process knows: it is asked at each read (`trace`).
+
+use super::own_text;
+use crate::errno::{Errno, Result};
+use crate::fd::buffers::Cursor;
+use crate::fd::ops::{FileOps, Handle, Server};
+use crate::fd::stream::in_pieces;
+use crate::fd::Fds;
+use crate::process::Io;
+use crate::server::{self, header, op};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+use unixproto::files::{Kind, SEEK_CUR, SEEK_SET};
+use unixproto::ops::Opened;
+use unixproto::session::DATA_BYTES;
+
+/// Bits of the number that `unixd` gives below the id of the process: what it is asked for.
+const PID_SHIFT: u32 = 16;
+
+/// An open text.
+#[derive(Clone, Copy)]
+pub struct Told {
+    desc: u32,
+    pid: u32,
+    what: u32,
+}
+
+impl Told {
+    fn piece(&self, io: &mut Io, from: u64, len: usize) -> Result<Vec<u8>> {
+        if self.pid == header().pid.load(Relaxed) {
+            return own_text::told(&mut io.mm, self.what, from, len);
+        }
+        let ask =
+            op::MemoryFile { desc: self.desc, write: false, address: from, bytes: len as u64 };
+        match server::wait(io, ask) {
+            Ok(answer) => server::taken(answer.count as usize),
+            // It has ended, or is another program by now.
+            Err(Errno::ESRCH) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl FileOps for Told {
+    const SERVED: Option<Kind> = Some(Kind::Told);
+    const POSITIONED: bool = true;
+
+    fn opened(opened: &Opened) -> Option<Told> {
+        let what = opened.inode as u32 & ((1 << PID_SHIFT) - 1);
+        Some(Told { desc: opened.desc, pid: (opened.inode >> PID_SHIFT) as u32, what })
+    }
+    fn server(&self) -> Server {
+        Server::Unixd([self.desc, 0])
+    }
+    fn read(&self, io: &mut Io, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        let desc = self.desc;
+        let start = match at {
+            Some(at) => at,
+            None => server::call(op::Seek { desc, offset: 0, whence: SEEK_CUR })?.offset,
+        };
+        let done = in_pieces(to.left(), |done| {
+            let len = to.left().min(DATA_BYTES as u64) as usize;
+            let bytes = self.piece(io, start.saturating_add(done), len)?;
+            let stored = to.scatter(&mut io.mm, &bytes).some()?;
+            Ok((stored as u64, stored < len))
+        })?;
+        if at.is_none() {
+            let offset = start.saturating_add(done) as i64;
+            server::call(op::Seek { desc, offset, whence: SEEK_SET })?;
+        }
+        Ok(done)
+    }
+    /// By its end no such text is known.
+    fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
+        if !matches!(whence, SEEK_SET | SEEK_CUR) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
+    }
+}

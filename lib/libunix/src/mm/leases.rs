@@ -1,0 +1,193 @@
+//! Private memory that threads map and unmap without the lock of the library, as long as nobody touches it.
+//!
+//! A thread that unmaps what nobody has touched, and so will perhaps do so again, is lent addresses ([`glance::Lease`]). In these it needs
+//! nobody. The map of the process has an entry there that keeps all others away. Whoever has the lock and is about to look at addresses that
+//! are lent, or to change them, ends that first: what the thread has mapped there becomes an entry like all others. A page that is
+//! touched is one of these: the fault ends it. So nothing that is lent is ever in a page table, and to unmap it is to forget it.
+//!
+//! Who has the lock need not end it as long as he looks at other addresses only ([`minds`]).
+
+use super::{take_limits, usage, Mm};
+use crate::process::Io;
+use crate::signal::Own;
+use crate::thread::area;
+use abi::layout::PAGE;
+use abi::Regs;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use glance::{Lease, Taken, PAGES};
+use uvm::{Flags, OWN_LEAST};
+
+/// What there is for each thread.
+struct Place {
+    lease: Lease<AtomicU64>,
+    /// How often it is to unmap what nobody has touched before it gets one (again), and how often it has done so. With the lock.
+    wanted: AtomicU32,
+    seen: AtomicU32,
+}
+
+impl Place {
+    fn wanted(&self) -> u32 {
+        self.wanted.load(Relaxed).max(FEWEST)
+    }
+}
+
+const ALL: usize = area::AREAS as usize + 1;
+
+/// By area.
+static PLACES: [Place; ALL] = [const {
+    Place {
+        lease: Lease::new(AtomicU64::new(0), AtomicU64::new(0)),
+        wanted: AtomicU32::new(0),
+        seen: AtomicU32::new(0),
+    }
+}; ALL];
+
+/// How many leases are given, and the first area behind all that ever were. Changed with the lock.
+static GIVEN: AtomicU32 = AtomicU32::new(0);
+static END: AtomicU32 = AtomicU32::new(0);
+
+/// Bounds of `wanted`: twice as often after a lease that was of little use.
+const FEWEST: u32 = 1;
+const MOST: u32 = 64;
+/// It was of use if it was used so often: to give and to end it costs as much as some calls.
+const WORTH: u64 = 8;
+
+/// Pages below an entry that grows downward whose being mapped matters to it.
+const BELOW: u64 = uvm::map::GUARD_PAGES;
+
+/// A call without the lock, if it is one that a lease is for.
+pub fn own_call(_: &mut Own, regs: &Regs) -> Option<u64> {
+    const MMAP: u64 = 9;
+    const MUNMAP: u64 = 11;
+    match regs.rax {
+        MMAP => own_mmap(regs),
+        MUNMAP => own_munmap(regs),
+        _ => None,
+    }
+}
+
+/// `mmap`, of private memory anywhere that can be read and written.
+fn own_mmap(regs: &Regs) -> Option<u64> {
+    const PRIVATE_ANONYMOUS: u32 = 0x22;
+    const READ_WRITE: u32 = 3;
+    let is_plain = regs.rdi == 0
+        && regs.rdx as u32 == READ_WRITE
+        && regs.r10 as u32 == PRIVATE_ANONYMOUS
+        && regs.r9.is_multiple_of(PAGE)
+        && (1..OWN_LEAST).contains(&regs.rsi);
+    if !is_plain {
+        return None;
+    }
+    own().lease.map(regs.rsi.div_ceil(PAGE)).map(|first| first * PAGE)
+}
+
+fn own_munmap(regs: &Regs) -> Option<u64> {
+    let is_plain = regs.rdi.is_multiple_of(PAGE) && (1..=PAGES * PAGE).contains(&regs.rsi);
+    if !is_plain {
+        return None;
+    }
+    own().lease.unmap(regs.rdi / PAGE, regs.rsi.div_ceil(PAGE)).map(|()| 0)
+}
+
+#[inline(always)]
+fn own() -> &'static Place {
+    &PLACES[area::own_index() as usize]
+}
+
+/// Is anything lent?
+#[inline(always)]
+pub fn are_given() -> bool {
+    GIVEN.load(Relaxed) != 0
+}
+
+/// Ends all.
+#[inline(always)]
+pub fn end_all(mm: &mut Mm) {
+    if are_given() {
+        end_each(mm, |_| true);
+    }
+}
+
+/// Ends those in which one of these bytes is. Nothing happens to anything else.
+#[inline(always)]
+pub fn end(mm: &mut Mm, addr: u64, len: u64) {
+    if are_given() {
+        let end = addr.saturating_add(len).div_ceil(PAGE).max(addr / PAGE + 1);
+        end_within(mm, addr / PAGE, end);
+    }
+}
+
+/// The same for a byte that is about to be used, and what decides whether a stack can grow there.
+#[inline(always)]
+pub fn end_around(mm: &mut Mm, addr: u64) {
+    if are_given() {
+        end_within(mm, (addr / PAGE).saturating_sub(BELOW), addr / PAGE + 1);
+    }
+}
+
+/// Most often none is there. The map says so, however many threads have one.
+#[cold]
+#[inline(never)]
+fn end_within(mm: &mut Mm, from: u64, to: u64) {
+    if mm.space.map().within(from, to).any(|entry| entry.flags.has(Flags::LENT)) {
+        end_each(mm, |start| start < to && from < start + PAGES);
+    }
+}
+
+/// Ends those that begin where `ends` says.
+#[cold]
+#[inline(never)]
+fn end_each(mm: &mut Mm, ends: impl Fn(u64) -> bool) {
+    for place in &PLACES[..END.load(Relaxed) as usize] {
+        let is_there = place.lease.start().is_some_and(&ends);
+        let Some(taken) = is_there.then(|| place.lease.take()).flatten() else { continue };
+        end_one(mm, place, taken);
+    }
+}
+
+fn end_one(mm: &mut Mm, place: &Place, Taken { start, first, count, uses }: Taken) {
+    GIVEN.store(GIVEN.load(Relaxed) - 1, Relaxed);
+    let wanted = match uses >= WORTH {
+        true => FEWEST,
+        false => (place.wanted() * 2).min(MOST),
+    };
+    place.wanted.store(wanted, Relaxed);
+    mm.space.end_lending(start, (first, count));
+    usage::mapped(mm);
+}
+
+/// The thread has unmapped so many bytes which nobody has touched: perhaps it is lent addresses to do so again.
+#[inline(never)]
+pub fn unmapped_untouched(io: &mut Io, len: u64) {
+    let place = own();
+    if len >= OWN_LEAST || place.lease.start().is_some() {
+        return;
+    }
+    let seen = place.seen.load(Relaxed) + 1;
+    if seen < place.wanted() {
+        return place.seen.store(seen, Relaxed);
+    }
+    place.seen.store(0, Relaxed);
+    let (mm, limits) = io.memory();
+    // What is mapped there is not locked.
+    if mm.space.locks_new {
+        return;
+    }
+    // Whoever has a limit must be counted: nobody is lent anything then.
+    take_limits(mm, limits);
+    let Mm { space, caps, .. } = mm;
+    // Without memory for it all is as it is without.
+    let Ok(Some(start)) = space.lend(caps, PAGES) else { return };
+    place.lease.give(start);
+    GIVEN.store(GIVEN.load(Relaxed) + 1, Relaxed);
+    END.store(END.load(Relaxed).max(area::own_index() + 1), Relaxed);
+}
+
+/// May a call that has the lock look at addresses which are lent? Those that do not mind say of which addresses theirs are, or copy
+/// from and to the program, which [ends](end_around) what is in the way.
+pub fn minds(number: u64) -> bool {
+    /// `read`, `write`, `close`, `fstat`, `lseek`; `mmap`, `mprotect`, `munmap`; `pread64`, `pwrite64`; `sched_yield`; `madvise`; `nanosleep`;
+    /// `futex`, `clock_nanosleep`.
+    const DO_NOT: [u64; 15] = [0, 1, 3, 5, 8, 9, 10, 11, 17, 18, 24, 28, 35, 202, 230];
+    !DO_NOT.contains(&number)
+}

@@ -1,0 +1,404 @@
+//! Sockets of the internet. What they are is in the crate `inet`; here are their descriptions, and who waits for them;
+//! what leaves the machine goes over [`crate::wire`].
+
+mod options;
+
+use crate::descs::{Desc, Object};
+use crate::effects::Effects;
+use crate::open::Opening;
+use crate::pipes::broken;
+use crate::sockets::{directions, just_counted, BEHIND};
+use crate::threads::Tid;
+use crate::wait::{count, done, Call, Tried, WaitersOf};
+use crate::watches::Source;
+use alloc::vec::Vec;
+use credentials::Capability;
+use files::Claim;
+use inet::{Changes, Family, Inet, Kind, Number, Received};
+use unixproto::files::{O_NONBLOCK, O_RDWR};
+use unixproto::session::DATA_BYTES;
+use unixproto::sockets::*;
+use unixproto::{op, Errno};
+
+const IPPROTO_ICMP: u32 = 1;
+const IPPROTO_TCP: u32 = 6;
+const IPPROTO_UDP: u32 = 17;
+const IPPROTO_ICMPV6: u32 = 58;
+const NETLINK_ROUTE: u32 = 0;
+
+/// Of inodes: those of local sockets are below.
+const INODES: u64 = 1 << 20;
+
+/// What names a socket in `/proc`.
+pub fn inode(number: Number) -> u64 {
+    INODES + u64::from(number)
+}
+
+/// All of them, and who waits for one.
+#[derive(Default)]
+pub struct Sockets {
+    pub all: Inet,
+    waiters: WaitersOf<Number>,
+}
+
+impl Sockets {
+    /// A thread waits for something to happen to a socket.
+    pub fn wait(&mut self, number: Number, tid: Tid) {
+        self.waiters.add(number, tid);
+    }
+
+    /// Something has happened to sockets.
+    pub fn told(&mut self, changes: Changes, fx: &mut Effects) {
+        for (number, data) in changes {
+            self.waiters.wake(&number, fx);
+            fx.changed(Source::Inet(number), data);
+        }
+    }
+
+    /// Nobody has a socket any more.
+    pub fn closed(&mut self, number: Number, fx: &mut Effects) {
+        let mut changes = Changes::new();
+        self.all.remove(number, &mut changes);
+        self.told(changes, fx);
+    }
+}
+
+/// An address as programs read it.
+fn encode(address: core::net::SocketAddr, (family, kind): (Family, Kind)) -> Vec<u8> {
+    match kind {
+        Kind::Route => inet::route::encode(address),
+        _ => inet::encode(address, family),
+    }
+}
+
+/// The socket that a description is of.
+fn socket_of(desc: &Desc) -> Result<Number, Errno> {
+    match desc.object {
+        Object::Inet(number) => Ok(number),
+        _ => Err(Errno::ENOTSOCK),
+    }
+}
+
+impl Opening<'_> {
+    /// The socket of a description, and whether that never waits.
+    fn inet_socket(&self, id: u32) -> Result<(Number, bool), Errno> {
+        let desc = self.handles.descs.of(self.caller.pid, id)?;
+        Ok((socket_of(desc)?, desc.nonblocking()))
+    }
+
+    fn inet(&mut self) -> &mut Inet {
+        &mut self.handles.sockets.inet.all
+    }
+
+    fn inet_told(&mut self, changes: Changes) {
+        self.handles.sockets.inet.told(changes, self.handles.fx);
+    }
+
+    fn has(&self, capability: Capability) -> bool {
+        self.procs.get(self.caller.pid).is_ok_and(|proc| proc.who.has(capability))
+    }
+
+    /// The caller waits for a socket.
+    fn wait_inet(&mut self, number: Number, times: (bool, u64), call: &Call) -> Tried {
+        let waits = self.for_so_long(times, call)?;
+        self.handles.sockets.inet.wait(number, self.caller.tid);
+        Ok(waits)
+    }
+
+    /// `socket`.
+    pub fn make_inet(&mut self, op: op::Socket) -> Tried {
+        if op.domain == AF_NETLINK.into() {
+            return self.make_route(op);
+        }
+        let family = match u16::try_from(op.domain) {
+            Ok(AF_INET) => Family::V4,
+            Ok(AF_INET6) => Family::V6,
+            _ => return Err(Errno::EAFNOSUPPORT),
+        };
+        let kind = match (op.kind, op.protocol, family) {
+            (SOCK_STREAM, 0 | IPPROTO_TCP, _) => Kind::Stream,
+            (SOCK_DGRAM, 0 | IPPROTO_UDP, _) => Kind::Datagram,
+            (SOCK_DGRAM, IPPROTO_ICMP, Family::V4) => Kind::Echo,
+            (SOCK_DGRAM, IPPROTO_ICMPV6, Family::V6) => Kind::Echo,
+            (SOCK_RAW, 1.., _) if !self.has(Capability::NetRaw) => return Err(Errno::EPERM),
+            (SOCK_RAW, IPPROTO_ICMP, Family::V4) => Kind::Raw,
+            (SOCK_RAW, IPPROTO_ICMPV6, Family::V6) => Kind::Raw,
+            (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW, ..) => return Err(Errno::EPROTONOSUPPORT),
+            _ => return Err(Errno::ESOCKTNOSUPPORT),
+        };
+        self.room(1)?;
+        let uid = self.cred().uid;
+        let number = self.inet().make(family, kind, uid)?;
+        self.opened(Object::Inet(number), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
+    }
+
+    /// `socket`, of netlink.
+    fn make_route(&mut self, op: op::Socket) -> Tried {
+        match (op.kind, op.protocol) {
+            (SOCK_RAW | SOCK_DGRAM, NETLINK_ROUTE) => {}
+            (SOCK_RAW | SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
+            _ => return Err(Errno::ESOCKTNOSUPPORT),
+        }
+        self.room(1)?;
+        let uid = self.cred().uid;
+        let number = self.inet().make(Family::V4, Kind::Route, uid)?;
+        // What it was made as is told again.
+        self.inet().set_options(number, |options| {
+            options.others.insert(SO_TYPE, op.kind.into());
+        })?;
+        self.opened(Object::Inet(number), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
+    }
+
+    /// `bind`.
+    pub fn bind_inet(&mut self, call: &Call, op: op::Bind) -> Tried {
+        let (number, _) = self.inet_socket(op.desc)?;
+        let address = self.procs.a(self.caller, call)?;
+        let (family, kind) = self.inet().kind(number)?;
+        if kind == Kind::Route {
+            let pid = self.caller.pid;
+            self.inet().bind_route(number, &address, pid)?;
+            return done(());
+        }
+        let may_low = self.has(Capability::NetBindService);
+        let address = match (inet::decode(&address, family)?, family) {
+            (Some(address), _) => address,
+            // As Linux has it, of no family is of any address, if it says so.
+            (None, Family::V4) => {
+                let mut address = address;
+                address[..FAMILY_BYTES].copy_from_slice(&AF_INET.to_ne_bytes());
+                let address = inet::decode(&address, family)?.ok_or(Errno::EAFNOSUPPORT)?;
+                match address.ip().is_unspecified() {
+                    true => address,
+                    false => return Err(Errno::EAFNOSUPPORT),
+                }
+            }
+            (None, Family::V6) => return Err(Errno::EAFNOSUPPORT),
+        };
+        self.inet().bind(number, address, may_low)?;
+        self.inet_told(Changes::new());
+        done(())
+    }
+
+    /// `connect`.
+    pub fn connect_inet(&mut self, call: &Call, op: op::Connect) -> Tried {
+        let (number, now) = self.inet_socket(op.desc)?;
+        let address = self.procs.a(self.caller, call)?;
+        let (family, kind) = self.inet().kind(number)?;
+        if kind == Kind::Route {
+            let pid = self.caller.pid;
+            self.inet().connect_route(number, &address, pid)?;
+            return done(());
+        }
+        let to = inet::decode(&address, family)?;
+        let mut changes = Changes::new();
+        let connected = self.inet().connect(number, to, now, &mut changes);
+        self.inet_told(changes);
+        match connected {
+            Err(Errno::EAGAIN) => {
+                let ns = self.inet().options(number)?.send_ns;
+                match self.wait_inet(number, (now, ns), call) {
+                    Err(Errno::EAGAIN) => Err(Errno::EINPROGRESS),
+                    outcome => outcome,
+                }
+            }
+            result => {
+                result?;
+                done(())
+            }
+        }
+    }
+
+    /// `listen`.
+    pub fn listen_inet(&mut self, op: op::Listen) -> Tried {
+        let (number, _) = self.inet_socket(op.desc)?;
+        let mut changes = Changes::new();
+        self.inet().listen(number, op.backlog, &mut changes)?;
+        self.inet_told(changes);
+        done(())
+    }
+
+    /// `accept`.
+    pub fn accept_inet(&mut self, call: &Call, op: op::Accept) -> Tried {
+        let (number, now) = self.inet_socket(op.desc)?;
+        self.room(1)?;
+        let mut changes = Changes::new();
+        let accepted = match self.inet().accept(number, &mut changes) {
+            Err(Errno::EAGAIN) => {
+                let ns = self.inet().options(number)?.receive_ns;
+                return self.wait_inet(number, (now, ns), call);
+            }
+            accepted => accepted?,
+        };
+        self.inet_told(changes);
+        let flags = O_RDWR | op.flags & O_NONBLOCK;
+        self.opened(Object::Inet(accepted), flags, None, Claim::None)
+    }
+
+    /// Sends byte string `a`, for `write` and for `send`.
+    pub fn send_inet(&mut self, call: &mut Call, op: op::Send) -> Tried {
+        let (number, nonblocking) = self.inet_socket(op.desc)?;
+        let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
+        let tid = self.caller.tid;
+        let mut changes = Changes::new();
+        let left = call.lengths.0.min(DATA_BYTES).saturating_sub(call.done);
+        let session = self.procs.session_of(tid)?;
+        // From where it lies: a part that there is no room for is not copied.
+        let take = |count| session.data(call.done, count);
+        let sent = match self.inet().kind(number)?.1 {
+            Kind::Stream => {
+                let all = &mut self.handles.sockets.inet.all;
+                all.send(number, left, take, &mut changes)
+            }
+            Kind::Route => {
+                let bytes = take(left);
+                self.ask_route(call, op, number, &bytes, &mut changes)
+            }
+            _ => {
+                let bytes = take(left);
+                let to = self.target(call, op, number)?;
+                match op.flags & MSG_MORE != 0 {
+                    true => self.inet().send_part(number, tid, &bytes),
+                    false => self.inet().send_datagram(number, tid, to, bytes, &mut changes),
+                }
+            }
+        };
+        self.inet_told(changes);
+        match sent {
+            Ok(bytes) => {
+                call.done += bytes;
+                if call.done >= call.lengths.0 || now && call.done > 0 {
+                    return count(call.done);
+                }
+            }
+            Err(Errno::EAGAIN) if now && call.done > 0 => return count(call.done),
+            Err(Errno::EAGAIN) => {}
+            Err(Errno::EPIPE) if op.flags & MSG_NOSIGNAL == 0 => {
+                return broken(self.caller, call.done, self.handles.fx);
+            }
+            Err(_) if call.done > 0 => return count(call.done),
+            Err(error) => return Err(error),
+        }
+        let ns = self.inet().options(number)?.send_ns;
+        match self.wait_inet(number, (now, ns), call) {
+            Err(Errno::EAGAIN) if call.done > 0 => count(call.done),
+            outcome => outcome,
+        }
+    }
+
+    /// Sends requests of netlink.
+    fn ask_route(
+        &mut self,
+        call: &Call,
+        op: op::Send,
+        number: Number,
+        bytes: &[u8],
+        changes: &mut Changes,
+    ) -> Result<usize, Errno> {
+        if op.rights > 0 {
+            return Err(Errno::EINVAL);
+        }
+        let to = if op.to { Some(self.procs.b(self.caller, call)?) } else { None };
+        let (pid, may_change) = (self.caller.pid, self.has(Capability::NetAdmin));
+        self.inet().send_route(number, (to.as_deref(), pid, may_change), bytes, changes)
+    }
+
+    /// Where a datagram is to go.
+    fn target(
+        &mut self,
+        call: &Call,
+        op: op::Send,
+        number: Number,
+    ) -> Result<Option<core::net::SocketAddr>, Errno> {
+        if op.rights > 0 || op.tells {
+            return Err(Errno::EINVAL);
+        }
+        if !op.to {
+            return Ok(None);
+        }
+        let address = self.procs.b(self.caller, call)?;
+        let (family, _) = self.inet().kind(number)?;
+        inet::decode(&address, family)?.map(Some).ok_or(Errno::EAFNOSUPPORT)
+    }
+
+    /// Receives, for `recv` and its relatives.
+    pub fn receive_inet(&mut self, call: &Call, op: op::Receive) -> Tried {
+        let (number, nonblocking) = self.inet_socket(op.desc)?;
+        let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
+        let most = (op.bytes as usize).min(DATA_BYTES - BEHIND);
+        let looks = op.flags & MSG_PEEK != 0;
+        let tid = self.caller.tid;
+        let (family, kind) = self.inet().kind(number)?;
+        let mut changes = Changes::new();
+        let mut name = Vec::new();
+        let session = self.procs.session_of(tid)?;
+        let all = &mut self.handles.sockets.inet.all;
+        let received = match kind {
+            Kind::Stream => {
+                let put = |offset, bytes: &[u8]| session.put_at(offset, bytes);
+                let count = all.receive(number, most, looks, put, &mut changes);
+                count.map(|count| (count, count))
+            }
+            _ => {
+                let goes_on = (op.flags & GOES_ON != 0).then_some(tid);
+                let received = match op.flags & REST != 0 {
+                    true => all.receive_rest(number, tid, most),
+                    false => all.receive_datagram(number, most, (looks, goes_on), &mut changes),
+                };
+                received.map(|Received { bytes, full, from }| {
+                    session.put(&bytes);
+                    name = from.map(|from| encode(from, (family, kind))).unwrap_or_default();
+                    (bytes.len(), full)
+                })
+            }
+        };
+        let (received, full) = match received {
+            Err(Errno::EAGAIN) => {
+                let ns = self.inet().options(number)?.receive_ns;
+                return self.wait_inet(number, (now, ns), call);
+            }
+            received => received?,
+        };
+        if !name.is_empty() {
+            session.put_at(received, &name);
+        }
+        self.inet_told(changes);
+        done(unixproto::ops::Received {
+            count: received as u64,
+            full: full as u64,
+            rights: 0,
+            told: name.len() as u32,
+            is_cut: false,
+        })
+    }
+
+    /// Reads, for `read`.
+    pub fn read_inet(&mut self, call: &Call, desc: u32, bytes: usize) -> Tried {
+        let op = op::Receive { desc, bytes: bytes as u32, flags: 0, rights: 0 };
+        just_counted(self.receive_inet(call, op)?)
+    }
+
+    /// Writes, for `write`.
+    pub fn write_inet(&mut self, call: &mut Call, desc: u32) -> Tried {
+        self.send_inet(call, op::Send { desc, flags: 0, rights: 0, tells: false, to: false })
+    }
+
+    /// `getsockname`, `getpeername`.
+    pub fn inet_name(&mut self, op: op::SocketName) -> Tried {
+        let (number, _) = self.inet_socket(op.desc)?;
+        let of = self.inet().kind(number)?;
+        let name = encode(self.inet().name(number, op.peer)?, of);
+        self.procs.put(self.caller, &name)?;
+        count(name.len())
+    }
+
+    /// `shutdown`.
+    pub fn shut_down_inet(&mut self, op: op::ShutDown) -> Tried {
+        let (number, _) = self.inet_socket(op.desc)?;
+        let how = directions(op.how)?;
+        let mut changes = Changes::new();
+        let result = self.inet().shut_down(number, how, &mut changes);
+        self.inet_told(changes);
+        result?;
+        done(())
+    }
+}

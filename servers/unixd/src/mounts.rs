@@ -1,0 +1,516 @@
+//! `mount`, `umount`, `chroot` and `pivot_root`.
+
+use crate::nodes::Node;
+use crate::open::device;
+use crate::pathops::PathOps;
+use crate::procfs::{self, ProcNode};
+use crate::tmpfs::Options;
+use crate::volumes::{device_of_volume, flag, Kind, Spot, Volume};
+use crate::wait::{done, Call, Tried};
+use alloc::collections::BTreeSet;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use credentials::Capability;
+use memfs::{Attr, Names, Step};
+use mounttable::MountId;
+use unixproto::files::CWD;
+use unixproto::{op, Errno};
+
+const MS_REMOUNT: u32 = 0x20;
+const MS_MANDLOCK: u32 = 0x40;
+const MS_BIND: u32 = 0x1000;
+const MS_MOVE: u32 = 0x2000;
+const MS_REC: u32 = 0x4000;
+const MS_SILENT: u32 = 0x8000;
+const MS_UNBINDABLE: u32 = 0x2_0000;
+const MS_PRIVATE: u32 = 0x4_0000;
+const MS_SLAVE: u32 = 0x8_0000;
+const MS_SHARED: u32 = 0x10_0000;
+const MS_STRICTATIME: u32 = 0x100_0000;
+/// How mounts follow what is mounted in others.
+const PROPAGATION: u32 = MS_UNBINDABLE | MS_PRIVATE | MS_SLAVE | MS_SHARED;
+/// So many mounts may cover each other at one place: whoever walks there passes all of them.
+const STACK_MAX: usize = 64;
+/// In the upper half, by programs of long ago.
+const MAGIC: u32 = 0xc0ed_0000;
+
+const MNT_FORCE: u32 = 1;
+const MNT_DETACH: u32 = 2;
+const MNT_EXPIRE: u32 = 4;
+const UMOUNT_NOFOLLOW: u32 = 8;
+
+/// What `mount` is asked for.
+struct Wish {
+    kind: Option<Vec<u8>>,
+    source: Vec<u8>,
+    options: Vec<u8>,
+    flags: u32,
+    target: Spot,
+    /// The directory of the target.
+    dir: Node,
+}
+
+impl Wish {
+    /// Flags of the mount itself.
+    fn of_mount(&self) -> u32 {
+        let mut flags = self.flags & (flag::OF_MOUNT & !flag::RELATIME);
+        if self.flags & (flag::NOATIME | MS_STRICTATIME) == 0 {
+            flags |= flag::RELATIME;
+        }
+        flags
+    }
+}
+
+impl PathOps<'_> {
+    /// `EPERM` unless the process may change what is mounted in its name space.
+    fn may_mount(&self) -> Result<(), Errno> {
+        let proc = self.procs.get(self.caller.pid)?;
+        let owner = self.tree.mounts().space(proc.stands.space).map_or(0, |space| space.owner);
+        match proc.who.has_in(owner, Capability::SysAdmin) {
+            true => Ok(()),
+            false => Err(Errno::EPERM),
+        }
+    }
+
+    /// `EINVAL` unless a mount is in the name space of the process.
+    fn is_own(&self, mount: MountId) -> Result<(), Errno> {
+        let space = self.procs.get(self.caller.pid)?.stands.space;
+        match self.tree.mounts().get(mount)?.space() == Some(space) {
+            true => Ok(()),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    fn is_dir(&self, spot: Spot) -> Result<bool, Errno> {
+        Ok(matches!(self.view()?.step(spot)?, Step::Dir))
+    }
+
+    /// `ENOSPC`: too much is mounted at one place already.
+    fn has_room_on(&self, mut spot: Spot) -> Result<(), Errno> {
+        for _ in 0..STACK_MAX {
+            let mount = self.tree.mounts().get(spot.mount)?;
+            match mount.at {
+                Some((above, node)) if mount.root == spot.node => {
+                    spot = Spot { mount: above, node };
+                }
+                _ => return Ok(()),
+            }
+        }
+        Err(Errno::ENOSPC)
+    }
+
+    /// Is a node the root of its mount?
+    fn is_root(&self, spot: Spot) -> Result<bool, Errno> {
+        Ok(self.tree.mounts().get(spot.mount)?.root == spot.node)
+    }
+
+    /// `mount`.
+    pub fn mount(&mut self, call: &Call, op: op::Mount) -> Tried {
+        let a = self.procs.a(self.caller, call)?;
+        let target = self.procs.b(self.caller, call)?;
+        let found = self.view()?.walk(CWD, &target, true)?;
+        let (target, dir) = (found.spot()?, found.parent);
+        self.may_mount()?;
+        let mut texts = a.splitn(3, |&byte| byte == 0).map(<[u8]>::to_vec);
+        let mut next = || texts.next().unwrap_or_default();
+        let (kind, source, mut options) = (next(), next(), next());
+        let end = options.iter().position(|&byte| byte == 0);
+        options.truncate(end.unwrap_or(options.len()));
+        let mut flags = op.flags as u32;
+        if flags & 0xffff_0000 == MAGIC {
+            flags &= 0xffff;
+        }
+        flags &= !(MS_SILENT | MS_MANDLOCK);
+        let kind = op.has_kind.then_some(kind);
+        if flags & (MS_REMOUNT | PROPAGATION) == 0 {
+            self.has_room_on(target)?;
+        }
+        let wish = Wish { kind, source, options, flags, target, dir };
+        match () {
+            () if flags & (MS_REMOUNT | MS_BIND) == MS_REMOUNT | MS_BIND => {
+                self.remount(&wish, true)
+            }
+            () if flags & MS_REMOUNT != 0 => self.remount(&wish, false),
+            () if flags & MS_BIND != 0 => self.bind(&wish),
+            () if flags & PROPAGATION != 0 => self.set_propagation(&wish),
+            () if flags & MS_MOVE != 0 => self.move_mount(&wish),
+            () => self.new_mount(wish),
+        }
+    }
+
+    /// Changes flags: of a mount, or also those of what it shows.
+    fn remount(&mut self, wish: &Wish, only_mount: bool) -> Tried {
+        let target = wish.target;
+        self.is_own(target.mount)?;
+        if !self.is_root(target)? {
+            return Err(Errno::EINVAL);
+        }
+        let flags = wish.of_mount();
+        let mount = self.tree.mounts().get(target.mount)?;
+        if mount.kept & !flags != 0 {
+            return Err(Errno::EPERM);
+        }
+        let volume = mount.volume.clone();
+        if !only_mount {
+            // All see it as it is then, in whatever mount.
+            if !self.procs.get(self.caller.pid)?.who.has_in(volume.owner, Capability::SysAdmin) {
+                return Err(Errno::EPERM);
+            }
+            if let Kind::Tmpfs(number, _) = volume.kind {
+                let options = Options::parse(&wish.options, self.ram())?;
+                let names = self.tree.files_mut().names_mut();
+                let had = names.volume(number).ok_or(Errno::EINVAL)?;
+                let pages = options.pages.unwrap_or(had.pages_limit);
+                names.limit_volume(number, pages, options.inodes.unwrap_or(had.inodes_limit))?;
+            }
+            if let Kind::Disk(_) | Kind::Host = volume.kind {
+                // Its server has it as it was mounted.
+                if volume.read_only.get() && flags & flag::RDONLY == 0 {
+                    return Err(Errno::EROFS);
+                }
+            }
+            volume.read_only.set(flags & flag::RDONLY != 0);
+        }
+        self.tree.mounted_mut().table.get_mut(target.mount)?.flags = flags;
+        done(())
+    }
+
+    fn ram(&self) -> u64 {
+        crate::caps::memory().1
+    }
+
+    /// Shows a part of a mount somewhere else, too.
+    fn bind(&mut self, wish: &Wish) -> Tried {
+        if wish.source.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let found = self.view()?.walk(CWD, &wish.source, true)?;
+        let (source, from_dir) = (found.spot()?, found.parent);
+        self.is_own(source.mount)?;
+        self.is_own(wish.target.mount)?;
+        let mut visible = BTreeSet::new();
+        for mount in self.tree.mounts().below(source.mount) {
+            let mount = self.tree.mounts().get(mount)?;
+            let Some((_, node)) = mount.at.filter(|(above, _)| *above == source.mount) else {
+                continue;
+            };
+            if self.tree.path_below(source.node, node)?.is_some() {
+                if wish.flags & MS_REC == 0 && mount.is_locked {
+                    return Err(Errno::EINVAL);
+                }
+                visible.insert(node);
+            }
+        }
+        if self.is_dir(source)? != self.is_dir(wish.target)? {
+            return Err(Errno::ENOTDIR);
+        }
+        let (uid, mut held) = (self.cred().uid, Vec::new());
+        let table = &mut self.tree.mounted_mut().table;
+        let (from, at) = ((source.mount, source.node), (wish.target.mount, wish.target.node));
+        let all = wish.flags & MS_REC != 0;
+        let seen = |node| visible.contains(&node);
+        let made = table.bind(from, at, all, uid, seen, |node| held.push(node));
+        if made.is_ok() {
+            self.tree.note_place(source.node, from_dir);
+            self.tree.note_place(wish.target.node, wish.dir);
+        }
+        for node in held {
+            self.tree.hold_for_mount(node);
+        }
+        made?;
+        done(())
+    }
+
+    /// No mount follows another one here: that is all that can be set.
+    fn set_propagation(&mut self, wish: &Wish) -> Tried {
+        let kind = wish.flags & !(MS_REC | MS_SILENT);
+        if !matches!(kind, MS_PRIVATE | MS_SLAVE) {
+            return Err(Errno::EINVAL);
+        }
+        match self.is_root(wish.target)? {
+            true => done(()),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    fn move_mount(&mut self, wish: &Wish) -> Tried {
+        if wish.source.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let source = self.view()?.walk(CWD, &wish.source, true)?.spot()?;
+        self.is_own(source.mount)?;
+        self.is_own(wish.target.mount)?;
+        let is_locked = self.tree.mounts().get(source.mount)?.is_locked;
+        let fits = self.is_dir(source)? == self.is_dir(wish.target)?;
+        if !self.is_root(source)? || is_locked || !fits {
+            return Err(Errno::EINVAL);
+        }
+        let to = (wish.target.mount, wish.target.node);
+        let before = self.tree.mounted_mut().table.relocate(source.mount, to)?;
+        self.tree.note_place(wish.target.node, wish.dir);
+        self.tree.hold_for_mount(wish.target.node);
+        self.tree.release_from_mount(before);
+        done(())
+    }
+
+    fn new_mount(&mut self, wish: Wish) -> Tried {
+        let kind = wish.kind.as_ref().ok_or(Errno::EINVAL)?;
+        match &kind[..] {
+            b"tmpfs" | b"ramfs" => self.mount_tmpfs(&wish),
+            b"proc" => self.mount_made(&wish, Kind::Proc, ProcNode::Root, procfs::DEVICE),
+            b"sysfs" => self.mount_made(
+                &wish,
+                Kind::Sys,
+                ProcNode::Made(crate::made::SYS),
+                procfs::SYS_DEVICE,
+            ),
+            b"ext4" | b"ext3" | b"ext2" => self.mount_disk(&wish),
+            _ => Err(Errno::ENODEV),
+        }
+    }
+
+    /// `EINVAL`, `ENOTDIR`: a directory cannot be shown there.
+    fn may_cover(&self, target: Spot) -> Result<(), Errno> {
+        self.is_own(target.mount)?;
+        match self.is_dir(target)? {
+            true => Ok(()),
+            false => Err(Errno::ENOTDIR),
+        }
+    }
+
+    /// The user name space of the process, to which belongs what it makes.
+    fn owner(&self) -> Result<u64, Errno> {
+        Ok(self.procs.get(self.caller.pid)?.who.space_number())
+    }
+
+    fn mount_tmpfs(&mut self, wish: &Wish) -> Tried {
+        let options = Options::parse(&wish.options, self.ram())?;
+        self.may_cover(wish.target)?;
+        let mut cred = self.cred();
+        (cred.uid, cred.gid) = (options.uid.unwrap_or(cred.uid), options.gid.unwrap_or(cred.gid));
+        let uid = self.cred().uid;
+        let attr = Attr { mode: options.mode, cred, now: self.clock.wall() };
+        let limits = (options.pages(self.ram()), options.inodes(self.ram()));
+        let owner = self.owner()?;
+        let names = self.tree.files_mut().names_mut();
+        let (number, top) = names.make_volume(limits, attr)?;
+        let volume = Volume {
+            kind: Kind::Tmpfs(number, top),
+            source: wish.source.clone(),
+            device: device_of_volume(number),
+            owner,
+            read_only: Cell::new(wish.flags & flag::RDONLY != 0),
+        };
+        let place = (wish.target, Node::Mem(top));
+        let mounted = self.tree.mount(place, wish.of_mount(), Rc::new(volume), uid);
+        if mounted.is_err() {
+            self.tree.files_mut().names_mut().drop_volume(number, top);
+        }
+        mounted?;
+        done(())
+    }
+
+    fn mount_made(&mut self, wish: &Wish, kind: Kind, root: ProcNode, device: u64) -> Tried {
+        // What it shows belongs to name spaces of which there are only the first.
+        if !self.has(Capability::SysAdmin)? {
+            return Err(Errno::EPERM);
+        }
+        self.may_cover(wish.target)?;
+        let root = Node::Proc(root);
+        let volume = Volume {
+            kind,
+            source: wish.source.clone(),
+            device,
+            owner: self.owner()?,
+            read_only: Cell::new(wish.flags & flag::RDONLY != 0),
+        };
+        let uid = self.cred().uid;
+        self.tree.mount((wish.target, root), wish.of_mount(), Rc::new(volume), uid)?;
+        done(())
+    }
+
+    fn mount_disk(&mut self, wish: &Wish) -> Tried {
+        // What is on a disk is not to be trusted by who has not made it.
+        if !self.has(Capability::SysAdmin)? {
+            return Err(Errno::EPERM);
+        }
+        let disk = self.view()?.walk(CWD, &wish.source, true)?.existing()?;
+        let memfs::Node::Block(number) = self.inode(disk).ok_or(Errno::ENOTBLK)?.node else {
+            return Err(Errno::ENOTBLK);
+        };
+        if number == device::RAM_DISK {
+            return Err(Errno::EINVAL);
+        }
+        self.may_cover(wish.target)?;
+        let share = self.tree.device(number).ok_or(Errno::ENXIO)?;
+        let (root, folder) = (share.root(), share.folder());
+        let read_only = wish.flags & flag::RDONLY != 0;
+        let volume = match self.tree.disk_volume(folder) {
+            Some(volume) if wish.target.node == Node::Share(root) => {
+                drop(volume);
+                return Err(Errno::EBUSY);
+            }
+            // It is there already; all see it in the same way.
+            Some(volume) if volume.read_only.get() != read_only => return Err(Errno::EBUSY),
+            Some(volume) => volume,
+            None => {
+                if !share.is_attached() {
+                    share.visit(self.caller.tid, self.cred()).mount(read_only)?;
+                }
+                let read_only = share.is_read_only();
+                let name = share.disk().map_or_else(Default::default, |disk| disk.name());
+                let source = [b"/dev/", name.as_bytes()].concat();
+                let volume = self.tree.share_volume(root, Kind::Disk(folder), source, number);
+                volume.read_only.set(read_only);
+                volume
+            }
+        };
+        let uid = self.cred().uid;
+        self.tree.mount((wish.target, Node::Share(root)), wish.of_mount(), volume, uid)?;
+        done(())
+    }
+
+    fn inode(&self, node: Node) -> Option<&memfs::Inode<crate::frames::Contents>> {
+        match node {
+            Node::Mem(ino) => self.tree.files().names().get(ino).ok(),
+            _ => None,
+        }
+    }
+
+    /// `umount`.
+    pub fn unmount(&mut self, call: &Call, op: op::Unmount) -> Tried {
+        if op.flags & !(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let tid = self.caller.tid;
+        if !self.tree.shares().any(|share| share.is_leaving(tid)) {
+            self.take_out(call, op.flags)?;
+        }
+        match self.tree.shares().find(|share| share.is_leaving(tid)) {
+            Some(share) => done(share.visit(tid, self.cred()).unmount()?),
+            None => done(()),
+        }
+    }
+
+    fn take_out(&mut self, call: &Call, flags: u32) -> Result<(), Errno> {
+        let target = self.procs.a(self.caller, call)?;
+        let follow = flags & UMOUNT_NOFOLLOW == 0;
+        let found = self.view()?.walk(CWD, &target, follow)?.spot()?;
+        self.may_mount()?;
+        if !self.is_root(found)? {
+            return Err(Errno::EINVAL);
+        }
+        self.is_own(found.mount)?;
+        let lazily = flags & MNT_DETACH != 0;
+        if flags & MNT_EXPIRE != 0 && flags & (MNT_FORCE | MNT_DETACH) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let mount = self.tree.mounts().get(found.mount)?;
+        if mount.is_locked {
+            return Err(Errno::EINVAL);
+        }
+        if flags & MNT_FORCE != 0 && !self.has(Capability::SysAdmin)? {
+            return Err(Errno::EPERM);
+        }
+        if mount.at.is_none() {
+            // What everything is in stays.
+            return Err(if lazily { Errno::EINVAL } else { Errno::EBUSY });
+        }
+        if !lazily && (mount.is_held() || mount.has_children()) {
+            return Err(Errno::EBUSY);
+        }
+        if flags & MNT_EXPIRE != 0 {
+            // Nobody has asked before.
+            return Err(Errno::EAGAIN);
+        }
+        let is_last = Rc::strong_count(&mount.volume) == 1;
+        if let (Kind::Disk(_), Node::Share(root), true) = (mount.volume.kind, found.node, is_last) {
+            let share = self.tree.share_of(root)?;
+            // Where a part of it was the last that is mounted, or somebody is still in it, it stays with its server.
+            if root == share.root() {
+                let left = share.leave(self.caller.tid);
+                if !lazily {
+                    left?;
+                }
+            }
+        }
+        let gone = self.tree.mounted_mut().table.unmount(found.mount, lazily)?;
+        self.tree.let_go(gone);
+        Ok(())
+    }
+
+    /// `chroot`.
+    pub fn chroot(&mut self, call: &Call) -> Tried {
+        let path = self.procs.path(self.caller, call)?;
+        let spot = self.view()?.walk(CWD, &path, true)?.spot()?;
+        self.may_be_in(spot.node)?;
+        let proc = self.procs.get(self.caller.pid)?;
+        if !proc.who.has_own(Capability::SysChroot) {
+            return Err(Errno::EPERM);
+        }
+        self.tree.hold_spot(spot);
+        let proc = self.procs.get_mut(self.caller.pid)?;
+        let old = core::mem::replace(&mut proc.stands.root, spot);
+        self.left(old);
+        done(())
+    }
+
+    /// `pivot_root`.
+    pub fn pivot_root(&mut self, call: &Call) -> Tried {
+        self.may_mount()?;
+        let (new, old) = (self.procs.a(self.caller, call)?, self.procs.b(self.caller, call)?);
+        let new = self.view()?.walk(CWD, &new, true)?.spot()?;
+        if !self.is_dir(new)? {
+            return Err(Errno::ENOTDIR);
+        }
+        let old = self.view()?.walk(CWD, &old, true)?.spot()?;
+        if !self.is_dir(old)? {
+            return Err(Errno::ENOTDIR);
+        }
+        let stands = self.procs.get(self.caller.pid)?.stands;
+        let root = stands.root;
+        for spot in [new, old, root] {
+            self.is_own(spot.mount)?;
+        }
+        if new.mount == root.mount || old.mount == root.mount {
+            return Err(Errno::EBUSY);
+        }
+        let table = self.tree.mounts();
+        let top = table.space(stands.space).map(|space| space.root);
+        if !self.is_root(new)? || !self.is_root(root)? || top != Some(root.mount) {
+            return Err(Errno::EINVAL);
+        }
+        if table.get(new.mount)?.is_locked {
+            return Err(Errno::EINVAL);
+        }
+        let table = &mut self.tree.mounted_mut().table;
+        let before = table.pivot(stands.space, new.mount, (old.mount, old.node))?;
+        self.tree.hold_for_mount(old.node);
+        self.tree.release_from_mount(before);
+        // Whoever was at the old root is at the new one.
+        let all = self.procs.select(|proc| proc.stands.space == stands.space && !proc.is_over());
+        for pid in all {
+            let proc = self.procs.get_mut(pid)?;
+            let moved = [&mut proc.stands.root, &mut proc.stands.cwd].map(|spot| {
+                let moves = *spot == root;
+                if moves {
+                    *spot = new;
+                }
+                moves
+            });
+            for _ in moved.into_iter().filter(|moves| *moves) {
+                self.tree.hold_spot(new);
+                self.left(root);
+            }
+        }
+        done(())
+    }
+
+    /// `sync`.
+    pub fn sync_disks(&mut self) -> Tried {
+        let (tid, cred) = (self.caller.tid, self.cred());
+        self.tree.shares().try_for_each(|share| share.visit(tid, cred.clone()).sync_all())?;
+        done(())
+    }
+}

@@ -1,0 +1,123 @@
+//! The texts of `/proc/net`: sockets of the internet, interfaces, where packets go. Of packets there are no counters: those are told as 0.
+
+use crate::inet::inode;
+use crate::proctext::Texts;
+use alloc::format;
+use alloc::string::String;
+use core::fmt::Write;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use inet::{Family, Inet, Interface, Kind, Row};
+
+/// Names of its files.
+pub const FILES: [&str; 7] = ["dev", "if_inet6", "route", "tcp", "tcp6", "udp", "udp6"];
+/// Flags of a route: it is up; it leads to somebody who knows the way.
+const UP: u32 = 1;
+const GATEWAY: u32 = 2;
+/// Name of the interface to the outside.
+const NAME: &str = inet::OUTSIDE;
+
+impl Texts<'_> {
+    /// The text of one of them.
+    pub fn net_text(&self, name: &str) -> String {
+        let all = &self.sockets.all;
+        match name {
+            "dev" => devices(all.interface()),
+            "if_inet6" => String::from("00000000000000000000000000000001 01 80 10 80       lo\n"),
+            "route" => routes(all.interface()),
+            "tcp" => sockets(all, Kind::Stream, Family::V4),
+            "tcp6" => sockets(all, Kind::Stream, Family::V6),
+            "udp" => sockets(all, Kind::Datagram, Family::V4),
+            _ => sockets(all, Kind::Datagram, Family::V6),
+        }
+    }
+}
+
+fn devices(interface: Option<&Interface>) -> String {
+    let mut text = String::from(
+        "Inter-|   Receive                                                |  Transmit\n \
+         face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n",
+    );
+    for name in ["lo"].into_iter().chain(interface.map(|_| NAME)) {
+        put_line!(
+            text,
+            "{name:>6}: {0:7} {0:7} {0:4} {0:4} {0:4} {0:5} {0:10} {0:9} {0:8} {0:7} {0:4} {0:4} {0:4} {0:5} {0:7} {0:10}",
+            0
+        );
+    }
+    text
+}
+
+/// An address as these files have it: its bytes as a number of this machine.
+fn word(ip: Ipv4Addr) -> u32 {
+    u32::from_ne_bytes(ip.octets())
+}
+
+fn routes(interface: Option<&Interface>) -> String {
+    let mut text = String::new();
+    let mut line = |row: String| put_line!(text, "{row:127}");
+    line(
+        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT"
+            .into(),
+    );
+    if let Some(&Interface { address, prefix, gateway, .. }) = interface {
+        let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0));
+        let net = Ipv4Addr::from(u32::from(address) & u32::from(mask));
+        let mut route = |to, by, flags, mask| {
+            let (to, by, mask) = (word(to), word(by), word(mask));
+            line(format!("{NAME}\t{to:08X}\t{by:08X}\t{flags:04X}\t0\t0\t0\t{mask:08X}\t0\t0\t0"));
+        };
+        let none = Ipv4Addr::UNSPECIFIED;
+        if !gateway.is_unspecified() {
+            route(none, gateway, UP | GATEWAY, none);
+        }
+        route(net, none, UP, mask);
+    }
+    text
+}
+
+fn end(address: SocketAddr) -> String {
+    let port = address.port();
+    match address.ip() {
+        IpAddr::V4(ip) => format!("{:08X}:{port:04X}", word(ip)),
+        IpAddr::V6(ip) => {
+            let words = ip.octets();
+            let mut text = String::new();
+            for four in words.chunks_exact(4).filter_map(|four| four.first_chunk::<4>()) {
+                put!(text, "{:08X}", u32::from_ne_bytes(*four));
+            }
+            put!(text, ":{port:04X}");
+            text
+        }
+    }
+}
+
+fn sockets(all: &Inet, kind: Kind, family: Family) -> String {
+    let is_stream = kind == Kind::Stream;
+    let (local, remote) = match family {
+        Family::V4 => ("local_address", "rem_address  "),
+        Family::V6 => {
+            ("local_address                        ", "remote_address                       ")
+        }
+    };
+    let more = if is_stream { "" } else { " ref pointer drops" };
+    let mut text = String::new();
+    let head = format!(
+        "  sl  {local} {remote} st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode{more}"
+    );
+    let width = if family == Family::V4 && is_stream { 149 } else { 0 };
+    put_line!(text, "{head:width$}");
+    let rows = all.rows().filter(|row| row.kind == kind && row.family == family);
+    for (index, row) in rows.enumerate() {
+        let Row { number, local, remote, state, unread, uid, .. } = row;
+        let (local, remote, state, inode) = (end(local), end(remote), state as u8, inode(number));
+        let (numbers, last) = match is_stream {
+            true => (4, "1 0000000000000000 100 0 0 10 0"),
+            false => (5, "2 0000000000000000 0"),
+        };
+        let row = format!(
+            "{index:numbers$}: {local} {remote} {state:02X} 00000000:{unread:08X} 00:00000000 00000000 {uid:5}        0 {inode} {last}"
+        );
+        put_line!(text, "{row:width$}");
+    }
+    text
+}

@@ -1,0 +1,391 @@
+//! Name spaces: of users, of mounts, and of host names. There is one of every other kind.
+
+use crate::descs::{Handles, Object};
+use crate::nodes::Tree;
+use crate::procs::{Pid, Proc, Procs};
+use crate::system::System;
+use crate::voices::Speaker;
+use crate::volumes::Spot;
+use crate::wait::{count, done, Call, Tried};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use credentials::{Capability, Credentials, UserSpace};
+use mounttable::SpaceId;
+use piecewise::{Limits, Shares};
+use unixproto::{op, Errno};
+
+/// Name spaces of users and of host names that there may be.
+pub const SPACES_MAX: usize = 2048;
+/// Bytes of a host name.
+pub const NAME_MAX: usize = 64;
+/// The first numbers, which programs know from Linux.
+const FIRST_USER: u64 = 0xefff_fffd;
+const FIRST_HOSTS: u64 = 0xefff_fffe;
+const FIRST_MOUNTS: u64 = 0xf000_0000;
+/// Numbers of others begin here.
+const OTHERS: u64 = 0xf000_0100;
+/// Those of mount name spaces, which have numbers of their own, here.
+const OTHER_MOUNTS: u64 = 0xf800_0000;
+
+/// `CLONE_*`.
+pub mod flag {
+    pub const FS: u32 = 0x200;
+    pub const FILES: u32 = 0x400;
+    pub const SYSVSEM: u32 = 0x4_0000;
+    pub const NEWNS: u32 = 0x2_0000;
+    pub const NEWUTS: u32 = 0x400_0000;
+    pub const NEWUSER: u32 = 0x1000_0000;
+    /// Those that there are.
+    pub const SPACES: u32 = NEWNS | NEWUTS | NEWUSER;
+    /// What there is not: control groups, System V objects, process ids, networks, times.
+    pub const ABSENT: u32 = 0x200_0000 | 0x800_0000 | 0x2000_0000 | 0x4000_0000 | 0x80;
+    /// `CLONE_THREAD`, `CLONE_SIGHAND`, `CLONE_VM`.
+    pub const OF_THREADS: u32 = 0x1_0000 | 0x800 | 0x100;
+}
+
+/// The kinds, with their names in `/proc/PID/ns`.
+pub const KINDS: [(&str, u32); 3] =
+    [("mnt", flag::NEWNS), ("user", flag::NEWUSER), ("uts", flag::NEWUTS)];
+
+/// Host and domain name of who is in a name space.
+#[derive(Debug)]
+pub struct Hosts {
+    /// Its number as programs see it.
+    pub number: u64,
+    /// The user name space that it belongs to.
+    owner: u64,
+    names: RefCell<[Vec<u8>; 2]>,
+    /// Its place in the count of who has made it.
+    _kept: Option<Rc<Lease>>,
+}
+
+impl Hosts {
+    /// The first one.
+    pub fn first() -> Rc<Hosts> {
+        let names = [b"tessera".to_vec(), b"(none)".to_vec()];
+        Rc::new(Hosts { number: FIRST_HOSTS, owner: 0, names: RefCell::new(names), _kept: None })
+    }
+    /// The name of the host, or of the domain.
+    pub fn name(&self, of_domain: bool) -> Vec<u8> {
+        self.names.borrow()[usize::from(of_domain)].clone()
+    }
+    /// Sets it, if `who` may. `EPERM`, `EINVAL`.
+    pub fn set_name(&self, of_domain: bool, name: &[u8], who: &Credentials) -> Result<(), Errno> {
+        if !who.has_in(self.owner, Capability::SysAdmin) {
+            return Err(Errno::EPERM);
+        }
+        if name.len() > NAME_MAX {
+            return Err(Errno::EINVAL);
+        }
+        self.names.borrow_mut()[usize::from(of_domain)] = name.to_vec();
+        Ok(())
+    }
+}
+
+/// A name space that counts for a user as long as it is there.
+#[derive(Debug)]
+struct Lease {
+    uid: u32,
+    all: Rc<RefCell<Shares>>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.all.borrow_mut().give_back(self.uid, 1);
+    }
+}
+
+/// What is given with numbers: name spaces of users and host names.
+pub struct Numbers {
+    last: Cell<u64>,
+    all: Rc<RefCell<Shares>>,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        let all = Rc::new(RefCell::new(Shares::new(Limits::of(SPACES_MAX))));
+        Numbers { last: Cell::new(OTHERS), all }
+    }
+}
+
+impl Numbers {
+    /// A number, on a user's account. `ENOSPC`: that one has too many.
+    fn take(&self, uid: u32) -> Result<(u64, Rc<Lease>), Errno> {
+        if !self.all.borrow().has_room(uid, 1) {
+            return Err(Errno::ENOSPC);
+        }
+        self.all.borrow_mut().take(uid, 1);
+        self.last.set(self.last.get() + 1);
+        Ok((self.last.get(), Rc::new(Lease { uid, all: self.all.clone() })))
+    }
+}
+
+/// A name space that somebody has open.
+#[derive(Clone)]
+pub enum Opened {
+    /// Held by [`mounttable::Mounts::join`].
+    Mounts(SpaceId, u64),
+    Hosts(Rc<Hosts>),
+    User(Option<Rc<UserSpace>>),
+}
+
+/// The number of a mount name space as programs see it.
+fn mounts_number(tree: &Tree, space: SpaceId) -> u64 {
+    match tree.mounts().space(space).map_or(1, |space| space.number) {
+        1 => FIRST_MOUNTS,
+        number => OTHER_MOUNTS + number,
+    }
+}
+
+impl Opened {
+    /// That of a process with a name; `None`: there is no such kind.
+    pub fn of(proc: &Proc, tree: &Tree, name: &str) -> Option<Opened> {
+        Some(match name {
+            "mnt" => Opened::Mounts(proc.stands.space, mounts_number(tree, proc.stands.space)),
+            "uts" => Opened::Hosts(proc.hosts.clone()),
+            "user" => Opened::User(proc.who.space.clone()),
+            _ => return None,
+        })
+    }
+    /// Its number as programs see it.
+    pub fn number(&self) -> u64 {
+        match self {
+            Opened::Mounts(_, number) => *number,
+            Opened::Hosts(hosts) => hosts.number,
+            Opened::User(space) => space.as_ref().map_or(FIRST_USER, |space| space.number),
+        }
+    }
+    /// `CLONE_NEW*`.
+    fn flag(&self) -> u32 {
+        match self {
+            Opened::Mounts(..) => flag::NEWNS,
+            Opened::Hosts(_) => flag::NEWUTS,
+            Opened::User(_) => flag::NEWUSER,
+        }
+    }
+    /// How links in `/proc/PID/ns` name it.
+    pub fn text(&self) -> Vec<u8> {
+        let name = KINDS.iter().find(|(_, flag)| *flag == self.flag()).map_or("", |kind| kind.0);
+        alloc::format!("{name}:[{}]", self.number()).into_bytes()
+    }
+}
+
+/// Gives a process name spaces of its own.
+///
+/// # Errors
+/// `EPERM`: it may not. `ENOSPC`: there are too many. Then it has what it had.
+pub fn unshare(
+    (procs, tree, numbers): (&mut Procs, &mut Tree, &Numbers),
+    pid: Pid,
+    flags: u32,
+) -> Result<(), Errno> {
+    let proc = procs.get(pid)?;
+    let mut who = proc.who.clone();
+    if flags & flag::NEWUSER != 0 {
+        // Who has another root could get out of it by what he may do then.
+        let mount = tree.mounts().get(proc.stands.root.mount)?;
+        let is_top = tree.mounts().space(proc.stands.space).map(|space| space.root)
+            == Some(proc.stands.root.mount);
+        if mount.root != proc.stands.root.node || !is_top {
+            return Err(Errno::EPERM);
+        }
+        let (number, lease) = numbers.take(who.users.effective)?;
+        who.enter_new(number, lease)?;
+    }
+    if flags & (flag::SPACES & !flag::NEWUSER) != 0 && !who.has_own(Capability::SysAdmin) {
+        return Err(Errno::EPERM);
+    }
+    if flags & flag::ABSENT != 0 {
+        return Err(if who.has_own(Capability::SysAdmin) { Errno::EINVAL } else { Errno::EPERM });
+    }
+    let (owner, uid) = (who.space_number(), who.users.effective);
+    let hosts = match flags & flag::NEWUTS {
+        0 => None,
+        _ => {
+            let (number, lease) = numbers.take(uid)?;
+            let names = RefCell::new(proc.hosts.names.borrow().clone());
+            Some(Rc::new(Hosts { number, owner, names, _kept: Some(lease) }))
+        }
+    };
+    let mut stands = proc.stands;
+    if flags & flag::NEWNS != 0 {
+        let above = tree.mounts().space(stands.space).map_or(0, |space| space.owner);
+        let mut held = Vec::new();
+        let table = &mut tree.mounted_mut().table;
+        let locks = above != owner;
+        let copied = table.copy_space(stands.space, (owner, uid, locks), |node| held.push(node));
+        for node in held {
+            tree.hold_for_mount(node);
+        }
+        let (space, copies) = copied?;
+        let old = stands;
+        for spot in [&mut stands.root, &mut stands.cwd] {
+            spot.mount = copies.get(&spot.mount).copied().unwrap_or(spot.mount);
+        }
+        stands.space = space;
+        for (old, new) in [(old.root, stands.root), (old.cwd, stands.cwd)] {
+            tree.hold_mount(new.mount);
+            tree.release_mount(old.mount);
+        }
+        tree.leave_space(old.space);
+    }
+    let proc = procs.get_mut(pid)?;
+    (proc.who, proc.stands) = (who, stands);
+    if let Some(hosts) = hosts {
+        proc.hosts = hosts;
+    }
+    procs.publish(pid);
+    Ok(())
+}
+
+/// What requests about name spaces work on.
+pub struct Spaces<'a> {
+    pub handles: Handles<'a>,
+    pub procs: &'a mut Procs,
+    pub system: &'a System,
+    pub caller: Speaker,
+}
+
+impl Spaces<'_> {
+    fn proc(&self) -> Result<&Proc, Errno> {
+        self.procs.get(self.caller.pid)
+    }
+
+    /// `unshare`.
+    pub fn unshare(&mut self, flags: u32) -> Tried {
+        use flag::*;
+        if flags & !(FS | FILES | SYSVSEM | SPACES | ABSENT | OF_THREADS) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let is_shared = !self.proc()?.threads.is_empty();
+        // Threads of a process have all of this in common.
+        if is_shared && flags & !(SYSVSEM | NEWUTS) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let all = (&mut *self.procs, &mut *self.handles.tree, self.system.numbers());
+        unshare(all, self.caller.pid, flags & (SPACES | ABSENT))?;
+        done(())
+    }
+
+    /// `setns`.
+    pub fn enter(&mut self, op: op::EnterSpace) -> Tried {
+        let pid = self.caller.pid;
+        match &self.handles.descs.of(pid, op.desc)?.object {
+            Object::Space(space) => {
+                if op.kinds != 0 && op.kinds != space.flag() {
+                    return Err(Errno::EINVAL);
+                }
+                let space = space.clone();
+                self.enter_one(&space)?;
+            }
+            Object::Counter(unixproto::files::Kind::Process, number) => {
+                if op.kinds == 0 || op.kinds & !flag::SPACES != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                let of = self.handles.counters.process(*number)?;
+                let (own, other) = (self.proc()?, self.procs.get(of)?);
+                if other.is_over() {
+                    return Err(Errno::ESRCH);
+                }
+                if of != pid && !credentials::may_trace(&own.who, &other.who, other.dumpable) {
+                    return Err(Errno::EPERM);
+                }
+                let tree = &*self.handles.tree;
+                let wanted = ["user", "uts", "mnt"].into_iter().filter_map(|name| {
+                    Opened::of(other, tree, name).filter(|space| op.kinds & space.flag() != 0)
+                });
+                for space in wanted.collect::<Vec<_>>() {
+                    self.enter_one(&space)?;
+                }
+            }
+            _ => return Err(Errno::EINVAL),
+        }
+        done(())
+    }
+
+    fn enter_one(&mut self, space: &Opened) -> Result<(), Errno> {
+        let pid = self.caller.pid;
+        let proc = self.procs.get(pid)?;
+        let may = |owner| proc.who.has_in(owner, Capability::SysAdmin);
+        let is_shared = !proc.threads.is_empty();
+        match space {
+            Opened::Hosts(hosts) => {
+                if !may(hosts.owner) || !proc.who.has_own(Capability::SysAdmin) {
+                    return Err(Errno::EPERM);
+                }
+                self.procs.get_mut(pid)?.hosts = hosts.clone();
+            }
+            Opened::User(space) => {
+                if *space == proc.who.space || is_shared {
+                    return Err(Errno::EINVAL);
+                }
+                if space.is_none() || !proc.who.has_over(space.as_ref(), Capability::SysAdmin) {
+                    return Err(Errno::EPERM);
+                }
+                let space = space.clone();
+                self.procs.get_mut(pid)?.who.enter(space);
+                self.procs.publish(pid);
+            }
+            &Opened::Mounts(space, _) => {
+                let found = self.handles.tree.mounts().space(space).ok_or(Errno::EINVAL)?;
+                let own = proc.who.has_own(Capability::SysAdmin)
+                    && proc.who.has_own(Capability::SysChroot);
+                if !may(found.owner) || !own {
+                    return Err(Errno::EPERM);
+                }
+                if is_shared {
+                    return Err(Errno::EINVAL);
+                }
+                let mount = found.root;
+                let tree = &mut *self.handles.tree;
+                let root = tree.top(Spot { mount, node: tree.mounts().get(mount)?.root });
+                let stands = crate::volumes::Standing { cwd: root, root, space };
+                tree.hold_standing(&stands);
+                let proc = self.procs.get_mut(pid)?;
+                let old = core::mem::replace(&mut proc.stands, stands);
+                self.handles.leave(&old);
+            }
+        }
+        Ok(())
+    }
+
+    /// `sethostname`, `setdomainname`.
+    pub fn set_host_name(&mut self, call: &Call, op: op::SetHostName) -> Tried {
+        let name = self.procs.a(self.caller, call)?;
+        let proc = self.proc()?;
+        proc.hosts.set_name(op.domain, &name, &proc.who)?;
+        done(())
+    }
+
+    /// Host and domain name, each with a NUL behind.
+    pub fn host_names(&mut self) -> Tried {
+        let hosts = &self.proc()?.hosts;
+        let mut names = hosts.name(false);
+        names.push(0);
+        names.extend(hosts.name(true));
+        names.push(0);
+        self.procs.put(self.caller, &names)?;
+        count(names.len())
+    }
+}
+
+/// The text of `uid_map` or `gid_map` of a process, as another one sees it.
+pub fn map_text(of: &Credentials, reader: &Credentials, groups: bool) -> Vec<u8> {
+    use core::fmt::Write;
+    let mut text = alloc::string::String::new();
+    let all = [credentials::Line { inside: 0, outside: 0, count: u32::MAX }];
+    let lines = of.space.as_ref().map_or(all.to_vec(), |space| space.lines(groups));
+    for line in lines {
+        // Who is inside is told by the words of the one above.
+        let outside = match &of.space {
+            Some(space) if of.space == reader.space => match &space.parent {
+                Some(above) => above.inside(groups, line.outside).unwrap_or(u32::MAX),
+                None => line.outside,
+            },
+            _ => reader.shown(groups, line.outside),
+        };
+        put_line!(text, "{:10} {outside:10} {:10}", line.inside, line.count);
+    }
+    text.into_bytes()
+}

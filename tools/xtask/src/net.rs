@@ -1,0 +1,240 @@
+//! The network of the emulated machine: `./x run --net none|user|tap`, `--publish HOST:GUEST`.
+
+use anyhow::{bail, ensure, Context, Result};
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
+use std::path::Path;
+
+/// Where the guest is in the emulator's own network.
+const USER: &str = "10.0.2.15/24,10.0.2.2";
+/// Who knows names there.
+const USER_NAMES: &str = "10.0.2.3";
+/// The device's address: of those that nobody has given to a maker.
+const MAC: &str = "52:54:00:12:34:56";
+
+/// What kind of network.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// None.
+    None,
+    /// The emulator's own. The first server of the network fails after so many hundred frames, for a test of that; 0: never.
+    User { fails: u8 },
+    /// An interface of this machine, the guest's place, and the gateway.
+    Tap { interface: String, place: String, gateway: Option<Ipv4Addr> },
+}
+
+/// A port that is published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    address: Ipv4Addr,
+    host: u16,
+    guest: u16,
+    is_udp: bool,
+}
+
+/// What a user says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wish {
+    kind: Option<Kind>,
+    ports: Vec<Port>,
+}
+
+/// Takes `--net` apart.
+pub fn parse(text: &str) -> Result<Kind> {
+    match (text, text.strip_prefix("tap:")) {
+        ("none", _) => Ok(Kind::None),
+        ("user", _) => Ok(Kind::User { fails: 0 }),
+        (text, None) if text.starts_with("user,fails=") => {
+            let count = text["user,fails=".len()..].parse().ok().filter(|&count| count > 0);
+            Ok(Kind::User { fails: count.context("between 1 and 255 hundred frames")? })
+        }
+        (_, Some(rest)) => {
+            let mut parts = rest.split(',');
+            let (interface, place) = (parts.next().unwrap_or_default(), parts.next());
+            let place = place.context("tap:INTERFACE,ADDRESS/BITS[,GATEWAY]")?;
+            let (address, bits) =
+                place.split_once('/').context("an address and bits, such as 192.168.7.2/24")?;
+            let _: Ipv4Addr = address.parse().context("no address of IPv4")?;
+            let bits: u8 = bits.parse().context("a number of bits")?;
+            ensure!((1..=30).contains(&bits), "between 1 and 30 bits");
+            let gateway =
+                parts.next().map(str::parse).transpose().context("no address of a gateway")?;
+            ensure!(parts.next().is_none(), "tap:INTERFACE,ADDRESS/BITS[,GATEWAY]");
+            ensure!(
+                !interface.is_empty()
+                    && interface.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'),
+                "{interface:?} is no name of an interface"
+            );
+            Ok(Kind::Tap { interface: interface.into(), place: place.into(), gateway })
+        }
+        _ => bail!("none, user, or tap:INTERFACE,ADDRESS/BITS[,GATEWAY]"),
+    }
+}
+
+/// Takes `--publish` apart.
+pub fn parse_port(text: &str) -> Result<Port> {
+    const WRONG: &str = "[ADDRESS:]HOST:GUEST[/udp], such as 8080:80";
+    let (ports, is_udp) = match text.strip_suffix("/udp") {
+        Some(ports) => (ports, true),
+        None => (text.strip_suffix("/tcp").unwrap_or(text), false),
+    };
+    let (rest, guest) = ports.rsplit_once(':').context(WRONG)?;
+    let (address, host) = match rest.rsplit_once(':') {
+        Some((address, host)) => (address.parse().context(WRONG)?, host),
+        None => (Ipv4Addr::LOCALHOST, rest),
+    };
+    let port = |text: &str| text.parse().ok().filter(|&port: &u16| port > 0).context(WRONG);
+    Ok(Port { address, host: port(host)?, guest: port(guest)?, is_udp })
+}
+
+impl Wish {
+    /// Of both options. Whoever publishes a port wants a network.
+    pub fn new(kind: Option<Kind>, ports: &[Port]) -> Result<Wish> {
+        let kind = match kind {
+            None if !ports.is_empty() => Some(Kind::User { fails: 0 }),
+            Some(Kind::None) if !ports.is_empty() => bail!("--publish, but --net none"),
+            Some(Kind::Tap { .. }) if !ports.is_empty() => {
+                bail!("--publish is for --net user: through a tap every port is reached")
+            }
+            kind => kind.filter(|kind| *kind != Kind::None),
+        };
+        Ok(Wish { kind, ports: ports.to_vec() })
+    }
+
+    /// Is there any network?
+    pub fn is_some(&self) -> bool {
+        self.kind.is_some()
+    }
+
+    /// `/etc/resolv.conf`.
+    pub fn resolver(&self) -> Option<String> {
+        let server = match self.kind.as_ref()? {
+            Kind::None => return None,
+            Kind::User { .. } => USER_NAMES.into(),
+            Kind::Tap { gateway, .. } => gateway.as_ref()?.to_string(),
+        };
+        Some(format!("nameserver {server}\n"))
+    }
+}
+
+/// The network of a machine.
+pub struct Network {
+    wish: Wish,
+}
+
+impl Network {
+    /// Looks whether it can be had.
+    pub fn open(wish: &Wish) -> Result<Network> {
+        for port in &wish.ports {
+            let at = (IpAddr::from(port.address), port.host);
+            let free = match port.is_udp {
+                true => UdpSocket::bind(at).map(drop),
+                false => TcpListener::bind(at).map(drop),
+            };
+            let Port { address, host, guest, .. } = port;
+            free.with_context(|| {
+                format!("--publish {host}:{guest}: {address}:{host} cannot be had")
+            })?;
+        }
+        if let Some(Kind::Tap { interface, .. }) = &wish.kind {
+            let there = Path::new("/sys/class/net").join(interface);
+            ensure!(
+                there.exists(),
+                "--net tap:{interface}: there is no such interface; as root: \
+                 ip tuntap add {interface} mode tap user $USER; ip addr add ADDRESS/BITS dev {interface}; \
+                 ip link set {interface} up"
+            );
+        }
+        Ok(Network { wish: wish.clone() })
+    }
+
+    /// Words of the kernel's command line.
+    pub fn command_line(&self) -> String {
+        match &self.wish.kind {
+            None | Some(Kind::None) => String::new(),
+            Some(Kind::User { fails: 0 }) => format!(" net={USER}"),
+            Some(Kind::User { fails }) => format!(" net={USER} netfails={fails}"),
+            Some(Kind::Tap { place, gateway, .. }) => {
+                let gateway = gateway.map_or(String::new(), |gateway| format!(",{gateway}"));
+                format!(" net={place}{gateway}")
+            }
+        }
+    }
+
+    /// The emulator's options. `iommu`: there is one.
+    pub fn arguments(&self, iommu: bool) -> Vec<OsString> {
+        let backend = match &self.wish.kind {
+            None | Some(Kind::None) => return Vec::new(),
+            Some(Kind::User { .. }) => {
+                let ports: String = self.wish.ports.iter().map(Port::argument).collect();
+                format!("user,id=net,ipv6=off{ports}")
+            }
+            Some(Kind::Tap { interface, .. }) => {
+                format!("tap,id=net,ifname={interface},script=no,downscript=no")
+            }
+        };
+        // Else a device of this kind goes round the IOMMU.
+        let platform = if iommu { ",iommu_platform=on" } else { "" };
+        // No boot ROM: nothing is booted from there. Two queues, and the configuration.
+        let device = format!(
+            "virtio-net-pci,netdev=net,mac={MAC},romfile=,disable-legacy=on,vectors=3{platform}"
+        );
+        vec!["-netdev".into(), backend.into(), "-device".into(), device.into()]
+    }
+}
+
+impl Port {
+    fn argument(&self) -> String {
+        let Port { address, host, guest, is_udp } = self;
+        let protocol = if *is_udp { "udp" } else { "tcp" };
+        format!(",hostfwd={protocol}:{address}:{host}-:{guest}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_and_ports() {
+        assert_eq!(parse("none").unwrap(), Kind::None);
+        assert_eq!(parse("user").unwrap(), Kind::User { fails: 0 });
+        assert_eq!(parse("user,fails=3").unwrap(), Kind::User { fails: 3 });
+        let tap = |text| Network { wish: Wish { kind: Some(parse(text).unwrap()), ports: vec![] } };
+        assert_eq!(tap("tap:t0,192.168.7.2/24").command_line(), " net=192.168.7.2/24");
+        let with_gateway = tap("tap:t0,192.168.7.2/24,192.168.7.1").command_line();
+        assert_eq!(with_gateway, " net=192.168.7.2/24,192.168.7.1");
+        for wrong in [
+            "",
+            "user,fails=0",
+            "user,fails=256",
+            "tap",
+            "tap:",
+            "tap:t0",
+            "tap:t0,1.2.3.4",
+            "tap:t0,1.2.3.4/31",
+            "tap:t,script=x,1.2.3.4/8",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_port("8080:80").unwrap().argument(), ",hostfwd=tcp:127.0.0.1:8080-:80");
+        let all = parse_port("0.0.0.0:53:5353/udp").unwrap();
+        assert_eq!(all.argument(), ",hostfwd=udp:0.0.0.0:53-:5353");
+        for wrong in ["", "80", "0:80", "80:0", "80:65536", "x:80:80", "80:80/icmp"] {
+            assert!(parse_port(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_published_port_wants_a_network() {
+        let port = parse_port("8080:80").unwrap();
+        assert!(Wish::new(None, std::slice::from_ref(&port)).unwrap().is_some());
+        assert!(Wish::new(Some(Kind::None), std::slice::from_ref(&port)).is_err());
+        assert!(!Wish::new(None, &[]).unwrap().is_some());
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let host = taken.local_addr().unwrap().port();
+        let wish = Wish::new(None, &[Port { host, ..port }]).unwrap();
+        let error = Network::open(&wish).err().unwrap();
+        assert!(format!("{error:#}").contains(&format!("{host}")), "{error:#}");
+    }
+}
