@@ -1,7 +1,6 @@
 # gcc, make, ar, ld: a library of many generated files by `make -j`, a shared one, link-time optimisation; all equal to the byte
 # deb: gcc,make,libc6-dev,liblua5.4-dev,zlib1g-dev,dash,coreutils,grep,sed,findutils,diffutils,mawk
 # mem: 1G
-# timeout: 300
 set -e
 cd /tmp; mkdir build; cd build
 # 10 modules of which each calls some of the others, and a table that knows all.

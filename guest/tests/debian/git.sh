@@ -1,7 +1,6 @@
 # git: commits, branches, a merge with and without a conflict, rebase, stash, bisect, gc, a clone, fsck
 # deb: git,dash,coreutils,grep,sed,findutils,diffutils,mawk
 # mem: 1G
-# timeout: 400
 set -e
 cd /tmp; export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b TZ=UTC HOME=/tmp
 export GIT_AUTHOR_DATE='2024-01-01T00:00:00Z' GIT_COMMITTER_DATE='2024-01-01T00:00:00Z' GIT_PAGER=cat

@@ -1,7 +1,6 @@
 # OpenJDK 17: javac, threads that share memory, collections in parallel, a garbage collector under load, exceptions, files, child processes, a server on a socket
 # deb: openjdk-17-jdk-headless,bash,dash,coreutils,grep,sed,findutils,diffutils,mawk
 # mem: 2G
-# timeout: 400
 # runs: when its suite is asked for
 set -e
 cd /tmp; cat > Main.java <<'J'

@@ -1,7 +1,6 @@
 # node 18: promises, workers, files, child processes, streams, a server on a local socket
 # deb: nodejs,dash,coreutils,grep,sed,findutils,diffutils,mawk
 # mem: 2G
-# timeout: 300
 set -e
 cd /tmp; cat > m.js <<'J'
 const fs = require('fs'), cp = require('child_process'), crypto = require('crypto'), net = require('net'), zlib = require('zlib');

@@ -1,7 +1,6 @@
 # postgresql 15: initdb, a server on a local socket, pgbench, parallel queries, transactions that wait and that fail, a dump that is loaded again, a crash
 # deb: postgresql,util-linux,procps,bash,coreutils,grep,sed,findutils,diffutils,mawk,dash
 # mem: 3G
-# timeout: 400
 # runs: when its suite is asked for
 set -e
 export PATH=/usr/lib/postgresql/15/bin:$PATH LC_ALL=C.UTF-8

@@ -1,6 +1,5 @@
 # redis-server over a local socket: its types, Lua, pipelining, an append-only file that outlives a kill
 # deb: redis-server,redis-tools,dash,coreutils,grep,sed,findutils,diffutils,mawk
-# timeout: 300
 set -e
 cd /tmp
 start() { redis-server --port 0 --unixsocket /tmp/s --appendonly yes --appendfsync always --dir /tmp --daemonize no --save '' > log 2>&1 & server=$!

@@ -1,6 +1,5 @@
 # servers that people know, over loopback: nginx with 1,000 connections at once, redis, memcached, git, ssh, TLS, iperf3; and ip, ping
 # deb: nginx-light,apache2-utils,curl,redis-server,redis-tools,memcached,git,dropbear-bin,openssl,iperf3,iproute2,iputils-ping,netcat-openbsd,dash,coreutils,grep,sed,findutils,mawk,diffutils
-# timeout: 300
 set -e
 ulimit -n 4096
 export HOME=/tmp

@@ -1,6 +1,5 @@
 # bash, coreutils, findutils, grep, sed, gawk and perl: pipelines, arrays, sorting, checksums, dates, archives
 # deb: bash,coreutils,findutils,grep,sed,gawk,perl,tar,gzip,xz-utils,bzip2,diffutils,dash,mawk
-# timeout: 300
 set -e
 cd /tmp
 bash -c '

@@ -1,6 +1,5 @@
 # sqlite3: joins, windows, full-text search, transactions, a write-ahead log, integrity
 # deb: sqlite3,dash,coreutils,grep,sed,findutils,diffutils,mawk
-# timeout: 300
 set -e
 cd /tmp
 sqlite3 t.db <<'S'

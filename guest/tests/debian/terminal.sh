@@ -1,7 +1,6 @@
 # vim, tmux, expect, screen and less on pseudoterminals
 # deb: vim,tmux,expect,less,procps,ncurses-bin,dash,coreutils,grep,sed,findutils,diffutils,mawk
 # mem: 1G
-# timeout: 300
 set -e
 cd /tmp; export TERM=xterm LANG=C.UTF-8
 seq 100 > f; vim -u NONE -N -es -c '%s/7/seven/g' -c 'g/^1/d' -c 'normal Goan end' -c 'wq' f || true; tail -2 f; grep -c seven f

@@ -2,7 +2,6 @@
 // build: gcc
 // link: -pthread
 // oracle: linux
-// timeout: 60
 // cores: 2
 #include "test.h"
 #include <linux/aio_abi.h>

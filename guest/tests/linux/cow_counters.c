@@ -5,7 +5,6 @@
 //
 // build: gcc
 // mem: 512M
-// timeout: 120
 // expect-stdout: passed\n
 #include "test.h"
 

@@ -6,7 +6,6 @@
 // args:
 // kernel: check=1
 // build: gcc
-// timeout: 120
 // expect-stdout: passed\n
 #include "test.h"
 #include "caps.h"

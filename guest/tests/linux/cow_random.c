@@ -3,7 +3,6 @@
 //
 // args: 1 1500
 // build: gcc, musl
-// timeout: 120
 // expect-stdout: passed\n
 #include "test.h"
 

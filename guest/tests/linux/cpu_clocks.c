@@ -1,6 +1,5 @@
 // build: gcc, musl
 // oracle: linux
-// timeout: 60
 // Clocks of processor time: of the process with all its threads, of each thread, by the ids that
 // clock_getcpuclockid and pthread_getcpuclockid make.
 #define _GNU_SOURCE

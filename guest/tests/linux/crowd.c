@@ -1,6 +1,5 @@
 // A process that forks without end harms only itself: the others go on, and its children end.
 // mem: 128M
-// timeout: 120
 // expect-stdout: refused in the end: 1\nothers go on\n
 // why: on the host it would be a fork bomb
 #include "test.h"

@@ -1,7 +1,6 @@
 // Futexes that have an owner: the word, errors, turns, ends of owners, requeueing; mutexes of pthreads.
 // oracle: linux
 // cores: 4
-// timeout: 60
 #include "test.h"
 #include <pthread.h>
 #include <time.h>

@@ -3,7 +3,6 @@
 //
 // build: gcc
 // mem: 1G
-// timeout: 120
 // keeps: 1048576
 // expect-stdout: areas\nregions\nextents\nmemory came to an end\nend\n
 // why: Linux has a limit of 65,530 regions

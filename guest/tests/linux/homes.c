@@ -4,7 +4,6 @@
 // oracle: linux
 // cores: 4
 // args: main
-// timeout: 120
 #define _GNU_SOURCE
 #include "test.h"
 #include <poll.h>

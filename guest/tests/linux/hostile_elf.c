@@ -4,7 +4,6 @@
 //
 // args: 1 300
 // build: gcc
-// timeout: 120
 // expect-stdout: passed\n
 #include "test.h"
 #include <elf.h>

@@ -2,7 +2,6 @@
 // by requests that no library would send. The file is somebody else's; so is the program that runs.
 //
 // build: gcc
-// timeout: 60
 // expect-stdout: passed\n
 #include "test.h"
 #include "raw.h"

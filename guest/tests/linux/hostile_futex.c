@@ -3,7 +3,6 @@
 // memory things are.
 //
 // build: gcc
-// timeout: 60
 // expect-stdout: passed\n
 #include "test.h"
 #include "raw.h"

@@ -3,7 +3,6 @@
 //
 // build: gcc
 // cores: 2
-// timeout: 60
 // expect-stdout: passed\n
 #include "test.h"
 

@@ -2,7 +2,6 @@
 // them, sides that go while others wait, and a window that changes all the time.
 // oracle: linux
 // build: gcc, musl
-// timeout: 60
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,6 @@
 // goes on. One that has made very many copies of its root would keep the server busy, and is ended.
 //
 // build: gcc
-// timeout: 120
 // expect-stdout: passed\n
 #include "test.h"
 #include "raw.h"

@@ -2,7 +2,6 @@
 // what descriptions that were passed along are good for.
 // oracle: linux
 // build: gcc, musl
-// timeout: 60
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

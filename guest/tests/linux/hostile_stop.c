@@ -4,7 +4,6 @@
 //
 // build: gcc
 // cores: 4
-// timeout: 120
 // expect-stdout: passed\n
 #include "test.h"
 #include "raw.h"

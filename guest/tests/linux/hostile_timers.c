@@ -2,7 +2,6 @@
 // its own to the server. Others go on: they get their answers, and about in time.
 //
 // build: gcc, musl
-// timeout: 60
 // expect-stdout: passed\n
 #include "test.h"
 #include "raw.h"

@@ -5,7 +5,6 @@
 // is killed before that leaves nothing behind.
 //
 // build: gcc
-// timeout: 120
 // expect-stdout: passed\n
 #include "test.h"
 #include "raw.h"

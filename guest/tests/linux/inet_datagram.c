@@ -2,7 +2,6 @@
 // several at once, refusals, echo requests, ports that are shared.
 // oracle: linux
 // build: gcc, musl
-// timeout: 60
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

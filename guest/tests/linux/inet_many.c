@@ -2,7 +2,6 @@
 // socket, and a kill in the middle of it, after which everything is free again.
 // oracle: linux
 // build: gcc, musl
-// timeout: 120
 // cores: 4
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -2,7 +2,6 @@
 // state, peeking, waiting for all, connecting without waiting, signals, timeouts.
 // oracle: linux
 // build: gcc, musl
-// timeout: 60
 // cores: 4
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -1,6 +1,5 @@
 // build: gcc, musl
 // oracle: linux
-// timeout: 60
 // cores: 4
 // inotify: what each call on files tells those who watch them, and in which order.
 #include "test.h"

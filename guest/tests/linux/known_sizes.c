@@ -1,7 +1,6 @@
 // A reader that has read a file before, and others who change it in every way: each read sees what has become of it. And offsets of
 // files that one process has opened, before and after others have them, too.
 // oracle: linux
-// timeout: 120
 #include "must.h"
 #include <sys/sendfile.h>
 #include <sys/stat.h>

@@ -1,6 +1,5 @@
 // Using up what there is: memory, descriptors, processes. The rest goes on.
 // mem: 128M
-// timeout: 60
 // expect-stdout: memory came to an end\nit can be used again\ndescriptors came to an end: 24\nprocesses came and went\nend\n
 // why: Linux would let its out-of-memory killer choose somebody; here the one who asks is refused
 #include "test.h"

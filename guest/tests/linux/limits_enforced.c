@@ -2,7 +2,6 @@
 // without one.
 //
 // build: gcc, musl
-// timeout: 60
 // oracle: linux
 #include "test.h"
 #include <pthread.h>

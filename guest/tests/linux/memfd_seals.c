@@ -1,7 +1,6 @@
 // Files of memfd_create and their seals: which may be added, what they refuse, and who is in their way.
 // build: gcc, musl
 // oracle: linux
-// timeout: 60
 // cores: 2
 #include "test.h"
 #include <sys/uio.h>

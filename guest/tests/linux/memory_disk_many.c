@@ -4,7 +4,6 @@
 // build: gcc
 // kernel: md=4194304
 // cores: 4
-// timeout: 120
 // expect-stdout: 4 writers\nno page is wrong\nkilled 12\nall can be written\nthe same by both ways\n
 #include "test.h"
 #include <sys/wait.h>

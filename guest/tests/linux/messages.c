@@ -1,6 +1,5 @@
 // build: gcc, musl
 // oracle: linux
-// timeout: 60
 // cores: 4
 // System V messages: which one is received, what is refused, who waits and how that ends.
 #include "test.h"

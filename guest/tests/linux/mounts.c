@@ -1,7 +1,6 @@
 // What is mounted where: tmpfs, proc, bind mounts, mounts that are only read, and what gets in the way of unmounting.
 // oracle: linux
 // build: gcc, musl
-// timeout: 60
 #include "test.h"
 #include <dirent.h>
 #include <limits.h>

@@ -3,7 +3,6 @@
 // and has every operation shown.
 // oracle: linux
 // build: gcc
-// timeout: 120
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,6 @@
 // build: gcc, musl
 // link: -pthread
 // oracle: linux
-// timeout: 60
 // cores: 4
 #include "test.h"
 #include <poll.h>

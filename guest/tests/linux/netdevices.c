@@ -1,7 +1,6 @@
 // What a program learns of interfaces: by requests, by netlink, by libc; raw sockets and low ports, which only some may have.
 // oracle: linux
 // build: gcc
-// timeout: 60
 #include "test.h"
 #include <arpa/inet.h>
 #include <ifaddrs.h>

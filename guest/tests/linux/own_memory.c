@@ -2,7 +2,6 @@
 // comes again, and its neighbours stay.
 // oracle: linux
 // build: gcc
-// timeout: 120
 #include "must.h"
 #include <pthread.h>
 #include <stdint.h>

@@ -1,7 +1,6 @@
 // Large private memory as others and /proc see it: how much of it there is, in whose it counts, what limits and locks do with it.
 // oracle: linux
 // build: gcc
-// timeout: 120
 #include "must.h"
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -1,7 +1,6 @@
 // What two users and root may do to each other's files, processes and objects: more than 100 cases, each answered by Linux.
 // oracle: linux
 // build: gcc, musl
-// timeout: 120
 // cores: 4
 #include "test.h"
 #include <dirent.h>

@@ -1,7 +1,6 @@
 // Descriptors of other processes: pidfd_getfd, kcmp, and what else is asked of a process that is open (process_mrelease).
 // build: gcc, musl
 // oracle: linux
-// timeout: 60
 #include "test.h"
 #include <sys/prctl.h>
 

@@ -2,7 +2,6 @@
 // signal comes, when a buffer is not there or goes away, and by whom what is read was written.
 //
 // build: gcc, musl
-// timeout: 120
 // oracle: linux
 #include "test.h"
 #include <poll.h>

@@ -2,7 +2,6 @@
 // how much is written and how much is read at a time.
 //
 // build: gcc, musl
-// timeout: 120
 // oracle: linux
 #include "test.h"
 #include <pthread.h>

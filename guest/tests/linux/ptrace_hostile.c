@@ -2,7 +2,6 @@
 // oracle: linux
 // build: gcc
 // cores: 4
-// timeout: 120
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,6 @@
 // its library for a key of the generator (ChaCha20) that yields what its parent has drawn.
 //
 // build: gcc
-// timeout: 120
 // expect-stdout: before: different\nparent and child: different\nno key\nvfork: different\nend\n
 #include "test.h"
 #include <setjmp.h>

@@ -1,7 +1,6 @@
 // Roots of processes: chroot, and how one gets out of it; pivot_root; openat2 that is not to be led away.
 // oracle: linux
 // build: gcc, musl
-// timeout: 60
 #include "test.h"
 #include <limits.h>
 #include <sched.h>

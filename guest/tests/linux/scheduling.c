@@ -2,7 +2,6 @@
 // sched_getparam, sched_getscheduler, sched_get_priority_max, sched_get_priority_min, sched_rr_get_interval, sched_setattr, sched_getattr, ioprio_get, ioprio_set).
 // build: gcc, musl
 // oracle: linux
-// timeout: 60
 #include "test.h"
 #include <sched.h>
 #include <sys/resource.h>

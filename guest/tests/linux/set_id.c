@@ -1,7 +1,6 @@
 // Programs that run as their owner or group: ids, capabilities, what they are told, what they keep, and what stops them.
 // oracle: linux
 // build: gcc, musl
-// timeout: 120
 // cores: 4
 #include "test.h"
 #include <dirent.h>

@@ -2,7 +2,6 @@
 // set_tid_address, restart_syscall, fadvise64, utimes, futimesat, sync_file_range, epoll_pwait, getcpu, execveat). And numbers of calls that Linux has no more.
 // build: gcc, musl
 // oracle: linux
-// timeout: 60
 #include "test.h"
 #include <sched.h>
 #include <sys/epoll.h>

@@ -1,7 +1,6 @@
 // Name spaces of mounts, host names and users: what a process sees, what it may do there, and how others get into them.
 // oracle: linux
 // build: gcc, musl
-// timeout: 60
 #include "test.h"
 #include <grp.h>
 #include <limits.h>

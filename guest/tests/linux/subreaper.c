@@ -1,7 +1,6 @@
 // Who becomes the parent of orphans, and timer slack.
 // oracle: linux
 // build: gcc, musl
-// timeout: 60
 // cores: 4
 #include "test.h"
 #include <sys/prctl.h>

@@ -2,7 +2,6 @@
 // ever becomes less; getrusage, times, wait4 and /proc say the same.
 //
 // build: gcc, musl
-// timeout: 60
 // oracle: linux
 #include "test.h"
 #include <pthread.h>

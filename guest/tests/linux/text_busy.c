@@ -2,7 +2,6 @@
 // descriptions that are only written, as large and as small as there are.
 //
 // build: gcc, musl
-// timeout: 60
 // oracle: linux
 #include "test.h"
 #include <sys/sendfile.h>

@@ -1,6 +1,5 @@
 // Threads on several cores: parallel page faults, system calls and signals; where they run.
 // cores: 4
-// timeout: 60
 #include "test.h"
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,5 @@
 // How threads and processes with threads end, fork and execute.
 // oracle: linux
-// timeout: 60
 #include "test.h"
 #include <poll.h>
 #include <pthread.h>

@@ -1,6 +1,5 @@
 # Native programs that start parts of themselves on other cores, and are killed.
 # cores: 4
-# timeout: 60
 
 nativetest parts
 nativetest keeper >/tmp/said &

@@ -1,5 +1,4 @@
 # Native programs as processes: ends of all kinds, signals, stopping, files, standard input.
-# timeout: 60
 
 exec 2>/dev/null
 t() { nativetest "$@" 2>&1; echo "$1: $?"; }

@@ -1,5 +1,4 @@
 # The teaching programs of the book: a pager, a write barrier, a buffer pool.
-# timeout: 120
 
 pager
 pager 16 4

@@ -1,5 +1,4 @@
 # tar, gzip, bzip2 and cpio round trips; md5sum says whether everything came back.
-# timeout: 120
 
 mkdir -p tree/sub/deeper tree/empty
 seq 1 20000 >tree/numbers

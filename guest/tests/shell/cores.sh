@@ -1,6 +1,5 @@
 # Several cores: who computes goes to one that is idle, and all of them get something to do.
 # cores: 4
-# timeout: 120
 
 echo "processors: $(grep -c ^processor /proc/cpuinfo)"
 

@@ -1,5 +1,4 @@
 # Files and directories: links, modes, times, renames, removal, find, sizes, descriptors, fifos.
-# timeout: 120
 
 mkdir work && cd work || exit 1
 

@@ -1,5 +1,4 @@
 # 2,000 forks one after the other, then forks of other kinds.
-# timeout: 120
 
 i=0
 sum=0

@@ -1,5 +1,4 @@
 # Globbing: patterns against names, in order.
-# timeout: 120
 
 mkdir glob && cd glob || exit 1
 touch a b c ab abc .hidden 'with space' file1 file2 file10 UPPER x.c x.h y.c '[odd]' '*star'

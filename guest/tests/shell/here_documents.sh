@@ -1,5 +1,4 @@
 # Here-documents: expansion, quoting, tabs, sizes on both sides of a pipe's.
-# timeout: 120
 
 name=world
 cat <<END

@@ -1,5 +1,4 @@
 # Background jobs: wait and statuses, kill, job numbers, all without a terminal.
-# timeout: 120
 
 exec 2>/dev/null
 status() { return "$1"; }

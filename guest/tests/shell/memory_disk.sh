@@ -1,7 +1,6 @@
 # A memory disk with the programs that know disks: filled, copied from and to, with a file system on it.
 #
 # kernel: md=2097152
-# timeout: 120
 ls -l /dev/ram0 | awk '{ print $1, $3, $4, $5, $6 }'
 cat /proc/partitions
 blockdev --getsize64 /dev/ram0

@@ -2,7 +2,6 @@
 #
 # kernel: md=1099511627776
 # mem: 128M
-# timeout: 120
 free() { awk '$1 == "free" { print int($2 / 1048576) }' /proc/tessera/memory; }
 before=$(free)
 blockdev --getsize64 /dev/ram0

@@ -1,6 +1,5 @@
 # Files until there is no memory left: an error for the writer, and everything as before afterwards.
 # mem: 128M
-# timeout: 120
 # expect-stdout: dd failed\nfull\nstill works\nremoved\nwrites again\ntwo writers\n4\nthe end\n
 
 dd if=/dev/zero of=big bs=65536 count=10000 2>/dev/null || echo dd failed

@@ -1,5 +1,4 @@
 # Pipelines: five stages, more data than a pipe holds, statuses, readers and writers that leave early.
-# timeout: 120
 
 echo "five stages"
 seq 1 1000 | grep 7 | sed 's/7/seven/g' | sort -r | head -n 3

@@ -1,5 +1,4 @@
 # Command substitution and expansion.
-# timeout: 120
 
 echo "$(echo one) $(echo two)"
 echo `echo old style`

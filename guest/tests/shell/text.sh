@@ -1,5 +1,4 @@
 # awk, sed and the other tools that work on text.
-# timeout: 120
 
 echo "awk"
 seq 1 100 | awk '{ sum += $1 } END { print sum, NR, sum / NR }'

@@ -1,5 +1,4 @@
 # Traps: EXIT, INT by kill, USR1, ignored signals and what children inherit of them.
-# timeout: 120
 
 exec 2>/dev/null
 echo "EXIT"

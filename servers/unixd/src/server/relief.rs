@@ -68,6 +68,9 @@ impl Unixd {
                             false => Err(Errno::ENOMEM),
                         };
                     }
+                    if op.pages > 0 && self.is_asked(pid) {
+                        return count(op.pages as usize);
+                    }
                     match self.who_gives(pid, op.pages > 0) {
                         Some(own) if own == pid => return count(op.pages as usize),
                         Some(other) => other,
@@ -98,6 +101,13 @@ impl Unixd {
                 }
             }
         }
+    }
+
+    /// Does another wait for memory of this process? Then its own comes first: it answers only once it goes on, and whoever
+    /// asks would wait for all whom it asks.
+    fn is_asked(&self, pid: Pid) -> bool {
+        let asked = &self.procs.tracees.asked;
+        self.procs.threads_of(pid).iter().any(|tid| asked.contains_key(tid))
     }
 
     /// Who is to move small memory: the caller, if it has some and is not much smaller than the others.

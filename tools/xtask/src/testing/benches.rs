@@ -10,7 +10,7 @@ use crate::{bench, bench_cores, bench_host, bench_mor, bench_sfb, bench_sizes, p
 use anyhow::{bail, ensure, Context as _, Result};
 use std::time::{Duration, Instant};
 
-const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = papers::sections()

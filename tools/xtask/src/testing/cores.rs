@@ -16,7 +16,7 @@ use anyhow::{bail, ensure, Result};
 use std::fs;
 use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(200);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// Of races, and of those that are asked for by name.
 const RACE_TIMEOUT: Duration = Duration::from_secs(600);
 const LONG_RACE_TIMEOUT: Duration = Duration::from_secs(3600);

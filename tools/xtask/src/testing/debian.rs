@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+/// A script that takes a minute on a quiet machine may take five beside other tests on a loaded one.
+const TIMEOUT: Duration = Duration::from_secs(1200);
+
 /// Most of a script's own words that a failure shows.
 const COMPLAINT: usize = 4000;
 
@@ -78,7 +81,7 @@ fn run(context: &Context, script: &Script) -> Result<()> {
 
 /// Runs a script with arguments to its end.
 pub fn start(context: &Context, script: &Script, arguments: &[&str]) -> Result<Output> {
-    let timeout = script.directives.timeout.unwrap_or(Duration::from_secs(300));
+    let timeout = script.directives.timeout.unwrap_or(TIMEOUT);
     let mut command = this_tool(context, &context.folder("debian")?)?;
     command.args(["run", "--deb", &script.packages.join(",")]);
     command.args(["--mem", script.directives.memory.as_deref().unwrap_or("1G")]);

@@ -9,7 +9,7 @@ use crate::program::Invocation;
 use anyhow::{ensure, Result};
 use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(600);
 const PROGRAM: &str = "boot/programs/iommutest";
 /// Parts that there are at least.
 const PARTS: usize = 24;
@@ -54,7 +54,7 @@ fn run(context: &Context, name: &str, cores: u32, la57: bool) -> Vec<TestResult>
 fn console(context: &Context) -> Result<()> {
     let folder = context.folder("devices")?;
     let mut command = this_tool(context, &folder)?;
-    command.args(["run", "--iommu", "--verbose", "--mem", "512M", "--timeout=120", "--", "cat"]);
+    command.args(["run", "--iommu", "--verbose", "--mem", "512M", "--timeout=600", "--", "cat"]);
     let input = "a line\n".repeat(10_000);
     let output = feed(&mut command, input.as_bytes())?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -17,7 +17,8 @@
 //! | `mem`, `cores`, `nodes` | the machine's |
 //! | `nvdimm` | bytes of persistent memory, which was never used |
 //! | `swap` | bytes of a disk for pages that leave memory |
-//! | `timeout` | seconds (default 30) |
+//! | `timeout` | seconds after which it counts as hung, however slow the machine is (default 120) |
+//! | `runs` | `when its suite is asked for`: a run of all tests leaves it out |
 //! | `kernel` | further words of the kernel's command line; `check=1` checks its invariants at the end |
 //! | `keeps` | bytes that the servers may keep after the session (default 0: all memory comes back) |
 //! | `shell` | which of `sh`, `bash` runs a script (default `sh`) |
@@ -25,6 +26,9 @@
 use crate::machine::{parse_size, MachineOptions};
 use anyhow::{bail, Context, Result};
 use std::time::Duration;
+
+/// A test that takes a second on a quiet machine may take half a minute beside others on a loaded one.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A build with shared libraries: the way most programs are made, but not what most tests are about.
 pub const DYNAMIC: &str = "dynamic";
@@ -146,7 +150,7 @@ impl Directives {
     }
 
     pub fn timeout(&self) -> Duration {
-        self.timeout.unwrap_or(Duration::from_secs(30))
+        self.timeout.unwrap_or(DEFAULT_TIMEOUT)
     }
 
     /// The test is asked for by its name: whoever does has time.

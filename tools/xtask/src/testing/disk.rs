@@ -74,7 +74,7 @@ fn x_run(context: &Context, folder: &Path, options: &[&str], program: &[&str]) -
     let mut command = this_tool(context, folder)?;
     command.args(["run", "--mem", "256M"]).args(options);
     if !options.iter().any(|option| option.starts_with("--timeout")) {
-        command.arg("--timeout=200");
+        command.arg("--timeout=600");
     }
     if !options.iter().any(|option| option.starts_with("--disk=")) {
         command.arg("--disk=disk.img");

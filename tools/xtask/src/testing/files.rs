@@ -45,7 +45,7 @@ fn x_run(context: &Context, folder: &Path, arguments: &[&str], script: &str) -> 
     let mut command = this_tool(context, folder)?;
     command.args(["run", "--mem", "512M"]).args(arguments);
     if !arguments.contains(&"--timeout") {
-        command.arg("--timeout=120");
+        command.arg("--timeout=600");
     }
     command.args(["--", "sh", "-c", script]);
     Ok(command)

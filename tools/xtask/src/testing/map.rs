@@ -11,7 +11,7 @@ use crate::program::Invocation;
 use anyhow::Result;
 use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Words of `coretest` on four cores.
 const FOUR: &str = "monitor=boot/programs/coretest expect-cores=4 expect-nodes=1";

@@ -9,7 +9,7 @@ use crate::program::Invocation;
 use anyhow::{ensure, Result};
 use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(600);
 const PROGRAM: &str = "boot/programs/monitortest";
 
 /// Name, cores, memory, five levels of paging?

@@ -10,7 +10,7 @@ use crate::program::Invocation;
 use anyhow::{ensure, Result};
 use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Every program whose manifest says `[package.metadata.tessera] test = true`, on machines with four
 /// and with five levels of paging.

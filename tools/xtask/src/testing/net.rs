@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
 
 fn x_run(context: &Context, folder: &Path, options: &[&str], program: &[&str]) -> Result<Command> {
     let mut command = this_tool(context, folder)?;
-    command.args(["run", "--mem", "256M", "--timeout=200"]).args(options);
+    command.args(["run", "--mem", "256M", "--timeout=600"]).args(options);
     command.arg("--").args(program);
     Ok(command)
 }

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(200);
+const TIMEOUT: Duration = Duration::from_secs(600);
 const PROGRAM: &str = "boot/programs/persisttest";
 const MIB: u64 = 1 << 20;
 

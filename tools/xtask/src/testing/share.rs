@@ -51,7 +51,7 @@ pub fn cases() -> Vec<Case> {
 /// `./x run` in a folder, of which `shared` is shared.
 fn x_run(context: &Context, folder: &Path, options: &[&str], program: &[&str]) -> Result<Command> {
     let mut command = this_tool(context, folder)?;
-    command.args(["run", "--mem", "256M", "--timeout=150"]).args(options);
+    command.args(["run", "--mem", "256M", "--timeout=600"]).args(options);
     if !options.iter().any(|option| option.starts_with("--share")) {
         command.args(["--share", "shared"]);
     }

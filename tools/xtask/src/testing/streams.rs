@@ -48,7 +48,7 @@ pub fn cases() -> Vec<Case> {
 /// `./x run` with arguments.
 fn x_run(context: &Context, arguments: &[&str]) -> Result<Command> {
     let mut command = this_tool(context, &context.folder("cli")?)?;
-    command.args(["run", "--mem", "512M", "--timeout=120"]).args(arguments);
+    command.args(["run", "--mem", "512M", "--timeout=600"]).args(arguments);
     Ok(command)
 }
 
