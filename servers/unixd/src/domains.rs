@@ -200,8 +200,8 @@ impl Procs {
         self.runner_of(self.leader(tid)).and_then(|runner| runner.unit)
     }
 
-    /// Whose dispatcher [`dispatcher_of`](Self::dispatcher_of) is, or was when a request came that has ended
-    /// the child that a parent acts as: the thread's, or its parent's. With the badge of that one.
+    /// Whose dispatcher [`dispatcher_of`](Self::dispatcher_of) is: the thread's, or its parent's that acts as its process.
+    /// With the badge of that one.
     pub fn acting(&self, tid: Tid) -> Option<(Tid, u64)> {
         if let Some(thread) = self.thread(tid) {
             return Some((tid, thread.voice.badge.number().into()));

@@ -218,6 +218,11 @@ impl Unixd {
             return None;
         }
         let speaker = self.voices.who(message.badge);
+        // The request may change who acts as whom.
+        let sender = match message.caps() {
+            0 => None,
+            _ => speaker.and_then(|speaker| self.procs.acting(speaker.tid)),
+        };
         let answer = match speaker {
             Some(Speaker { pid: homes::STANDIN, tid: core }) => self.home_says(core, message),
             Some(Speaker { pid, .. }) if message.is_fault() => {
@@ -232,21 +237,20 @@ impl Unixd {
         };
         match message.caps() {
             0 => answer,
-            count => self.delete_unclaimed(count, speaker.is_some(), answer),
+            count => self.delete_unclaimed(count, sender, answer),
         }
     }
 
-    /// Deletes what came along and was not taken. If that takes long, the answer comes when it is done.
+    /// Deletes what came along and was not taken. If that takes long, the answer comes when it is done; so it may if all was
+    /// taken, while the kernel deletes something else bit by bit.
     #[inline(never)]
     fn delete_unclaimed(
         &mut self,
         count: u32,
-        is_known: bool,
+        sender: Option<(Tid, u64)>,
         answer: Option<(Words, Caps)>,
     ) -> Option<(Words, Caps)> {
         let Some(mut unclaimed) = Unclaimed::of(count) else { return answer };
-        // Who sent it is not known where nobody speaks under its badge any more.
-        let sender = self.procs.acting(self.caller.tid).filter(|_| is_known);
         if let (Some((words, Caps { count: 0, .. })), Some((tid, badge))) = (answer, sender) {
             unclaimed.answer = Some(Answer { tid, badge, words });
         }
