@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -249,6 +250,30 @@ static void wired(void)
 	munmap(q, 60 * MIB);
 }
 
+// Each page is in memory or out of it, and what was to leave has left where there is a store.
+static void told(void)
+{
+	enum { COUNT = 512 };
+	uint64_t *p = some(COUNT * 4096, MAP_PRIVATE), words[COUNT];
+	fill(p, COUNT * 4096, 5);
+	int from = open("/proc/self/pagemap", O_RDONLY);
+	int there = 0, out = 0;
+	for (int advised = 0; advised < 2; advised++) {
+		there = out = 0;
+		pread(from, words, sizeof words, (uintptr_t)p / 4096 * 8);
+		for (int n = 0; n < COUNT; n++)
+			there += words[n] >> 63, out += words[n] >> 62 & 1;
+		if (there + out != COUNT)
+			break;
+		madvise(p, COUNT * 4096, MADV_PAGEOUT);
+	}
+	struct sysinfo info;
+	sysinfo(&info);
+	close(from);
+	said("told", there + out == COUNT && (out > 0) == (info.totalswap > 0) && same(p, COUNT * 4096, 5));
+	munmap(p, COUNT * 4096);
+}
+
 static void killed(void)
 {
 	for (int n = 0; n < 4; n++) {
@@ -273,6 +298,7 @@ int main(void)
 	file();
 	pipes();
 	wired();
+	told();
 	killed();
 	// What is in the store is somebody's, and nobody is left. (Small things of this process may be there, on Linux.)
 	printf("store: %s\n", swap_used() < 4096 ? "empty" : "NOT EMPTY");

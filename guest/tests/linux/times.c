@@ -84,7 +84,8 @@ int main(void) {
     SHOW(getrusage(99, &usage));
     struct sysinfo info;
     SHOW(sysinfo(&info));
-    CHECK(info.totalram > 0 && info.freeram <= info.totalram);
+    CHECK(info.totalram > 0 && info.freeram > 0 && info.freeram <= info.totalram && info.mem_unit == 1);
+    CHECK(info.freeswap <= info.totalswap && info.procs > 0);
     SHOW(sched_yield());
     SHOW(syscall(9999));
     return 0;

@@ -33,6 +33,13 @@ impl Load {
     }
 }
 
+impl Load {
+    /// As `sysinfo` says them: 16 bits behind the point.
+    pub fn fixed_point(&self) -> [u64; 3] {
+        self.0.map(|average| average << (16 - SHIFT))
+    }
+}
+
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, average) in self.0.into_iter().enumerate() {

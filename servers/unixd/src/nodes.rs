@@ -60,6 +60,10 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// Bytes of files and shared memory that lie in the pool of pages.
+    pub fn in_pool(&self) -> u64 {
+        self.files.memory_ref().volatile.space().map_or(0, |(_, used)| used)
+    }
     /// Of these files; nothing else is mounted.
     pub fn new(files: Files) -> Tree {
         let mounted = Mounted::new(files.names().root());

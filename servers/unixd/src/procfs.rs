@@ -81,7 +81,7 @@ const SYSTEM: [&str; 11] = [
     "cmdline",
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
-const FILES: [&str; 21] = [
+const FILES: [&str; 22] = [
     "auxv",
     "cmdline",
     "comm",
@@ -96,6 +96,7 @@ const FILES: [&str; 21] = [
     "oom_adj",
     "oom_score",
     "oom_score_adj",
+    "pagemap",
     "setgroups",
     "smaps",
     "smaps_rollup",
@@ -105,9 +106,10 @@ const FILES: [&str; 21] = [
     "uid_map",
 ];
 /// Those of them that are for who may look into a process.
-pub const PRIVATE: [&str; 6] = ["auxv", "environ", "maps", "mem", "smaps", "smaps_rollup"];
+pub const PRIVATE: [&str; 7] =
+    ["auxv", "environ", "maps", "mem", "pagemap", "smaps", "smaps_rollup"];
 /// Those of them that are there for each thread too.
-const TASK_FILES: [&str; 15] = [
+const TASK_FILES: [&str; 16] = [
     "cmdline",
     "comm",
     "environ",
@@ -119,6 +121,7 @@ const TASK_FILES: [&str; 15] = [
     "status",
     "auxv",
     "maps",
+    "pagemap",
     "smaps",
     "oom_adj",
     "oom_score",

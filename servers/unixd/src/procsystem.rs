@@ -54,8 +54,7 @@ impl Texts<'_> {
             memfs::Node::File { content, .. } => content.extents().allocated(),
             _ => 0,
         });
-        let (_, used) = self.tree.files().memory_ref().volatile.space().unwrap_or_default();
-        let cached = used + cached.sum::<u64>();
+        let cached = self.tree.in_pool() + cached.sum::<u64>();
         let (total, swap) = (self.system.ram() >> 10, swap::facts());
         // Large private memory is files to this server alone.
         let private = self.procs.iter().map(|proc| self.descs.private_pages(self.tree, proc.pid));

@@ -109,19 +109,6 @@ replies! {
         /// Largest resident set, pages.
         peak_pages: u64,
     }
-    /// The machine, for `sysinfo`.
-    System {
-        /// All RAM, bytes.
-        total: u64,
-        /// Free RAM, bytes.
-        free: u64,
-        /// Processes.
-        processes: u64,
-        /// Since boot.
-        uptime_ns: u64,
-        /// 1-minute load, in units of 1/65536.
-        load: u64,
-    }
     /// An open file description.
     Opened {
         /// Its id, never 0. The caller holds it now.
@@ -1585,8 +1572,8 @@ requests! {
 
     // The system.
 
-    /// What `sysinfo` says.
-    80 SystemInfo() -> System;
+    /// What `sysinfo` says: words of 8 bytes in data, as they begin there, up to the number of processes.
+    80 SystemInfo() -> Count;
     /// Counts a system call that is not there, or not in the way in which it was asked for.
     81 RefusedCall(
         /// Its number.

@@ -80,6 +80,8 @@ pub mod command {
     pub const ENVIRON: u32 = 15;
     /// Moves up to `address` pages of small memory to where they can leave memory. Nobody's tracer asks for it.
     pub const RELIEVE: u32 = 16;
+    /// Reads `value` bytes of `/proc/self/pagemap`, from byte `address` of it, both whole words. Nobody's tracer asks for it.
+    pub const PAGEMAP: u32 = 17;
     /// First number that is no command of a tracer.
     pub const END: u32 = 16;
 
@@ -88,6 +90,7 @@ pub mod command {
         Some(match name {
             b"maps" => MAPS,
             b"smaps" => SMAPS,
+            b"pagemap" => PAGEMAP,
             b"auxv" => AUXILIARY,
             b"environ" => ENVIRON,
             _ => return None,

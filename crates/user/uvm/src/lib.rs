@@ -37,6 +37,7 @@ pub mod map;
 mod maps;
 mod mmap;
 mod own;
+mod pagemap;
 pub mod pairs;
 pub mod pmap;
 mod protect;

@@ -281,9 +281,11 @@ fn carry_out(
     let len = value as usize;
     let bytes = match what {
         command::READ => memory::read(&mut p.mm, address, len, true),
-        command::MAPS | command::SMAPS | command::AUXILIARY | command::ENVIRON => {
-            own_text::told(&mut p.mm, what, address, len)?
-        }
+        command::MAPS
+        | command::SMAPS
+        | command::AUXILIARY
+        | command::ENVIRON
+        | command::PAGEMAP => own_text::told(&mut p.mm, what, address, len)?,
         command::READ_SEEN => memory::read(&mut p.mm, address, len, false),
         command::WRITE | command::WRITE_SEEN => {
             let bytes = server::taken(len)?;

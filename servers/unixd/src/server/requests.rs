@@ -24,6 +24,7 @@ use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use crate::watches::{sources, Source};
+use alloc::vec::Vec;
 use notices::mask;
 use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
@@ -434,13 +435,16 @@ impl Unixd {
 
     fn system_info(&mut self) -> Tried {
         let (free, _) = crate::caps::memory();
-        done(unixproto::ops::System {
-            total: self.system.ram(),
-            free,
-            processes: self.procs.len() as u64,
-            uptime_ns: self.clock.now(),
-            load: 0,
-        })
+        let [load1, load5, load15] = self.load.fixed_point();
+        let (shared, swap) = (self.tree.in_pool(), crate::swap::facts());
+        let up = self.clock.now() / crate::clock::SECOND;
+        let ram = self.system.ram();
+        let processes = self.procs.len() as u64;
+        let words =
+            [up, load1, load5, load15, ram, free, shared, 0, swap.total, swap.free, processes];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.procs.put(self.caller, &bytes)?;
+        count(bytes.len())
     }
 
     /// A process closes descriptions.

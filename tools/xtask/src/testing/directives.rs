@@ -32,6 +32,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A build with shared libraries: the way most programs are made, but not what most tests are about.
 pub const DYNAMIC: &str = "dynamic";
+const BUILDS: [&str; 4] = ["gcc", "pie", "musl", DYNAMIC];
 
 #[derive(Clone, Debug, Default)]
 pub struct Directives {
@@ -105,7 +106,13 @@ impl Directives {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let list = || value.split(',').map(|word| word.trim().to_owned()).collect();
         match key {
-            "build" => self.builds = list(),
+            "build" => {
+                self.builds = list();
+                if let Some(unknown) = self.builds.iter().find(|it| !BUILDS.contains(&it.as_str()))
+                {
+                    bail!("there is no build {unknown:?}");
+                }
+            }
             "shell" => self.shells = list(),
             "deb" => self.packages = list(),
             "args" => self.arguments = words(value),

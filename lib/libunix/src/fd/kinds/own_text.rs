@@ -1,5 +1,5 @@
 //! Files of `/proc/self` whose text the library knows best. Opening one takes a snapshot, which stays in
-//! the library. A forked child has a copy with an offset of its own.
+//! the library; `pagemap` is made anew by each read. A forked child has a copy with an offset of its own.
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
@@ -11,22 +11,36 @@ use crate::server::header;
 use crate::thread::lock;
 use crate::trace::memory;
 use ::ephemeral::Counters;
+use abi::layout::USER_END;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::{O_ACCMODE, O_CLOEXEC, O_DIRECTORY, O_PATH, O_RDONLY, SEEK_CUR, SEEK_SET};
 use unixproto::trace::command;
-use uvm::Detail;
+use uvm::{Detail, PAGE};
 
 /// An open file.
 #[derive(Clone)]
 pub struct OwnText(Rc<Snapshot>);
 
 struct Snapshot {
-    text: Vec<u8>,
+    text: Made,
     offset: Cell<u64>,
 }
+
+/// When a text is made.
+enum Made {
+    /// When it was opened.
+    Once(Vec<u8>),
+    /// By each read, as what [`told`] is asked for.
+    Anew(u32),
+}
+
+/// Bytes of [`Made::Anew`] that are made at a time.
+const PIECE: u64 = 16 << 10;
+/// A word of `pagemap`.
+const WORD: u64 = 8;
 
 /// Whose text the library knows.
 #[derive(Clone, Copy)]
@@ -39,6 +53,8 @@ pub enum Text {
     Ephemeral,
     /// How often threads waited for each other in the library.
     Lock,
+    /// Of `pagemap`: a word for each page.
+    Pages,
 }
 
 /// The text that a path names, if it is one of this process, by either name, and to be read. If it is one
@@ -55,6 +71,7 @@ pub fn named(io: &mut Io, path: &[u8], flags: u32) -> Option<Text> {
         b"maps" => Text::Maps(Detail::Lines),
         b"smaps" => Text::Maps(Detail::Each),
         b"smaps_rollup" => Text::Maps(Detail::Sum),
+        b"pagemap" => Text::Pages,
         b"auxv" => Text::Auxiliary,
         b"ephemeral" => Text::Ephemeral,
         b"lock" => Text::Lock,
@@ -69,7 +86,8 @@ pub fn named(io: &mut Io, path: &[u8], flags: u32) -> Option<Text> {
 
 /// Opens a text as it is now.
 pub fn open(io: &mut Io, text: Text, flags: u32) -> Result<u64> {
-    let text = match text {
+    let once = match text {
+        Text::Pages => Vec::new(),
         Text::Maps(detail) => mm::maps_text(&mut io.mm, detail)?.into_bytes(),
         Text::Auxiliary => auxiliary(&io.mm.auxiliary)?,
         Text::Ephemeral => {
@@ -80,6 +98,10 @@ pub fn open(io: &mut Io, text: Text, flags: u32) -> Result<u64> {
             let (waits, sleeps) = lock::counters();
             alloc::format!("lock_waits {waits}\nlock_sleeps {sleeps}\n").into_bytes()
         }
+    };
+    let text = match text {
+        Text::Pages => Made::Anew(command::PAGEMAP),
+        _ => Made::Once(once),
     };
     let snapshot = Snapshot { text, offset: Cell::new(0) };
     let file = File::new(OwnText(Rc::new(snapshot)), O_RDONLY);
@@ -93,6 +115,7 @@ pub fn told(mm: &mut Mm, what: u32, from: u64, len: usize) -> Result<Vec<u8>> {
         command::MAPS => mm::maps_text(mm, Detail::Lines)?.into_bytes(),
         command::SMAPS => mm::maps_text(mm, Detail::Each)?.into_bytes(),
         command::AUXILIARY => auxiliary(&mm.auxiliary)?,
+        command::PAGEMAP => return pagemap(mm, from, len as u64),
         command::ENVIRON => {
             // As the program has left it.
             let (at, bytes) = mm.environ;
@@ -109,6 +132,24 @@ pub fn told(mm: &mut Mm, what: u32, from: u64, len: usize) -> Result<Vec<u8>> {
     Ok(piece)
 }
 
+/// The words of some pages. Nothing behind the end of what programs can have.
+fn pagemap(mm: &mut Mm, from: u64, len: u64) -> Result<Vec<u8>> {
+    if !from.is_multiple_of(WORD) || !len.is_multiple_of(WORD) {
+        return Err(Errno::EINVAL);
+    }
+    let (start, end) = (from / WORD, USER_END / PAGE - 1);
+    let count = (len / WORD).min(end.saturating_sub(start)) as usize;
+    let (mut words, mut bytes) = (Vec::new(), Vec::new());
+    words.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
+    bytes.try_reserve_exact(count * WORD as usize).map_err(|_| Errno::ENOMEM)?;
+    words.resize(count, 0);
+    mm::leases::end_all(mm);
+    let Mm { space, caps, .. } = mm;
+    space.pagemap(caps, start, &mut words);
+    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    Ok(bytes)
+}
+
 fn auxiliary(pairs: &[(u64, u64)]) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     text.try_reserve_exact(pairs.len() * 16).map_err(|_| Errno::ENOMEM)?;
@@ -119,6 +160,22 @@ fn auxiliary(pairs: &[(u64, u64)]) -> Result<Vec<u8>> {
     Ok(text)
 }
 
+/// Reads from a text that is made meanwhile, a piece at a time.
+fn read_anew(io: &mut Io, what: u32, from: u64, to: &mut Cursor) -> Result<u64> {
+    let mut done = 0;
+    loop {
+        let wanted = to.left().min(PIECE);
+        let piece = told(&mut io.mm, what, from + done, wanted as usize);
+        let piece = if done == 0 { piece? } else { piece.unwrap_or_default() };
+        let count = to.scatter(&mut io.mm, &piece).some();
+        let count = if done == 0 { count? } else { count.unwrap_or(0) } as u64;
+        done += count;
+        if count < wanted || to.left() == 0 {
+            return Ok(done);
+        }
+    }
+}
+
 impl FileOps for OwnText {
     const POSITIONED: bool = true;
 
@@ -127,10 +184,16 @@ impl FileOps for OwnText {
     }
     fn read(&self, io: &mut Io, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
         let Snapshot { text, offset } = &*self.0;
-        let start = usize::try_from(at.unwrap_or(offset.get())).unwrap_or(usize::MAX);
-        let rest = text.get(start..).unwrap_or_default();
-        let piece = &rest[..rest.len().min(to.left() as usize)];
-        let done = to.scatter(&mut io.mm, piece).some()? as u64;
+        let from = at.unwrap_or(offset.get());
+        let done = match text {
+            Made::Once(text) => {
+                let rest = usize::try_from(from).ok().and_then(|start| text.get(start..));
+                let rest = rest.unwrap_or_default();
+                let piece = &rest[..rest.len().min(to.left() as usize)];
+                to.scatter(&mut io.mm, piece).some()? as u64
+            }
+            Made::Anew(what) => read_anew(io, *what, from, to)?,
+        };
         if at.is_none() {
             offset.set(offset.get() + done);
         }
@@ -149,7 +212,11 @@ impl FileOps for OwnText {
         Ok(new)
     }
     fn stat(&self) -> Result<()> {
-        unnamed_stat(0o100444);
+        let mode = match self.0.text {
+            Made::Once(_) => 0o100444,
+            Made::Anew(_) => 0o100400,
+        };
+        unnamed_stat(mode);
         Ok(())
     }
 }
