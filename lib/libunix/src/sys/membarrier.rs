@@ -7,7 +7,8 @@
 
 use super::scheduling::{all_cores, core, sched_yield, set_affinity};
 use crate::errno::{Errno, Result};
-use crate::process::Process;
+use crate::process::Task;
+use crate::sys::State;
 use crate::thread::area;
 use core::arch::x86_64::__cpuid;
 use core::sync::atomic::{fence, Ordering};
@@ -24,32 +25,32 @@ const GET_REGISTRATIONS: u32 = 1 << 9;
 /// All but those of restartable sequences, which there are not (`rseq` is `ENOSYS`), as in a Linux without them.
 const COMMANDS: u32 = 0x7f | GET_REGISTRATIONS;
 
-pub fn membarrier(p: &mut Process, command: u32, flags: u32) -> Result<u64> {
+pub fn membarrier((task, sys): (&Task, &mut State), command: u32, flags: u32) -> Result<u64> {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
     match command {
         QUERY => return Ok(COMMANDS.into()),
-        GET_REGISTRATIONS => return Ok(p.sys.registered.into()),
+        GET_REGISTRATIONS => return Ok(sys.registered.into()),
         REGISTER_GLOBAL_EXPEDITED
         | REGISTER_PRIVATE_EXPEDITED
         | REGISTER_PRIVATE_EXPEDITED_SYNC_CORE => {
-            p.sys.registered |= command;
+            sys.registered |= command;
             return Ok(0);
         }
         PRIVATE_EXPEDITED | PRIVATE_EXPEDITED_SYNC_CORE => {
             // The bit of the registration is the next one.
-            if p.sys.registered & command << 1 == 0 {
+            if sys.registered & command << 1 == 0 {
                 return Err(Errno::EPERM);
             }
-            if p.threads.is_alone() {
+            if task.threads.is_alone() {
                 return Ok(0);
             }
         }
         GLOBAL | GLOBAL_EXPEDITED => {}
         _ => return Err(Errno::EINVAL),
     }
-    visit_all(p.me.affinity)?;
+    visit_all(task.me.affinity)?;
     Ok(0)
 }
 
