@@ -158,6 +158,7 @@ fn begin(p: &mut Process, regs: &mut Regs, image: Image, args: &Args, secure: bo
     p.signals.exec();
     p.me.signals.exec();
     p.sys.parent_death_signal = 0;
+    p.sys.registered = 0;
     p.sys.attached.exec();
     p.me.exec();
     match load(p, image, args, secure) {

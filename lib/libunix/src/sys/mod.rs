@@ -10,6 +10,7 @@ mod ioctl;
 pub mod limits;
 mod locks;
 pub mod mask;
+mod membarrier;
 mod messages;
 mod mounts;
 mod moves;
@@ -46,6 +47,8 @@ pub struct State {
     aio: aio::Contexts,
     /// Execution domain.
     personality: u32,
+    /// Commands of `membarrier` with which the process has registered.
+    pub registered: u32,
     /// `PR_SET_PDEATHSIG`.
     pub parent_death_signal: u32,
     /// `PR_SET_TIMERSLACK`, and what 0 sets it to. Timers are as exact as they can be, whatever it is.
@@ -77,6 +80,7 @@ impl State {
         State {
             aio: aio::Contexts::new(),
             personality: 0,
+            registered: 0,
             parent_death_signal: 0,
             slack: [50_000; 2],
             attached: segments::Attached::new(),

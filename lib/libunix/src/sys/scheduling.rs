@@ -28,7 +28,7 @@ fn check_thread(tid: i32) -> Result<()> {
 }
 
 /// The cores that there are, at most 64.
-fn all_cores() -> u64 {
+pub fn all_cores() -> u64 {
     // SAFETY: the frame is mapped; the kernel wrote the field before the dispatcher was started.
     let cores = unsafe { (*frame()).cores };
     u64::MAX >> (64 - cores.clamp(1, 64))
@@ -74,6 +74,12 @@ pub fn sched_setaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Resu
 }
 
 /// Lets a thread run on these cores only.
+/// The core on which the caller runs.
+pub fn core() -> u32 {
+    // SAFETY: the frame is mapped; the field is atomic.
+    unsafe { (*frame()).core.load(Ordering::Relaxed) as u32 }
+}
+
 pub fn set_affinity(dispatcher: CapAddr, cores: u64) -> Result<()> {
     // All cores, whichever there are, need no set.
     let mask = if cores & all_cores() == all_cores() { 0 } else { cores };

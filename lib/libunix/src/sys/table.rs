@@ -375,7 +375,7 @@ calls! {
     273 set_robust_list robust::set_robust_list, (u64, u64);
     274 get_robust_list robust::get_robust_list, (i32, u64, u64);
     309 getcpu scheduling::getcpu, (u64, u64);
-    324 membarrier thread::membarrier, (u32, u32);
+    324 membarrier membarrier::membarrier, (u32, u32);
     334 rseq info::not_there, ();
 
     // Limits and the system.

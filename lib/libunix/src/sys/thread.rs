@@ -132,14 +132,6 @@ fn get_name(mm: &mut Mm, addr: u64) -> Result<u64> {
     user::copy_out(mm, addr, &name).map(|()| 0)
 }
 
-pub fn membarrier(_: (), command: u32, flags: u32) -> Result<u64> {
-    const QUERY: u32 = 0;
-    match (command, flags) {
-        (QUERY, 0) => Ok(0),
-        _ => Err(Errno::EINVAL),
-    }
-}
-
 pub fn personality(sys: &mut State, persona: u32) -> u64 {
     let before = sys.personality;
     if persona != u32::MAX {
