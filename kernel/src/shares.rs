@@ -20,14 +20,18 @@ pub fn channel_bytes(cores: usize) -> u64 {
 }
 
 /// Divides the memory: fills in `info.shares` and `info.channels`, and marks both in the memory map.
-/// With one core, or where it would take more than half of the memory, nothing is divided.
+/// With one core, or where it would take more than half of the memory, nothing is divided. If Linux programs have homes on all
+/// cores (`homes=`), each needs as much, and the boot core twice that.
 pub fn divide(info: &mut BootInfo) {
     let cores = info.cores.as_slice().len();
     let usable: u64 = usable(info).map(|r| r.end - r.start).sum();
-    let share = usable / (4 * cores.max(1) as u64) / GRAIN * GRAIN;
-    let share = share.clamp(LEAST, MOST);
+    let (parts, most) = match info.option("homes") {
+        Some(_) => (cores as u64 + 1, usable - usable / (cores as u64 + 1)),
+        None => (4 * cores.max(1) as u64, usable / 2),
+    };
+    let share = (usable / parts / GRAIN * GRAIN).clamp(LEAST, MOST);
     let all = share * cores.saturating_sub(1) as u64 + channel_bytes(cores);
-    if cores < 2 || all > usable / 2 {
+    if cores < 2 || all > most {
         return;
     }
     let Some(channels) = take(info, channel_bytes(cores), PAGE, None) else { return };

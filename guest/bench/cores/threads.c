@@ -1,7 +1,7 @@
 // What threads of one process do at once: each does the same number of operations, so on as many cores as there are
-// threads all of it would take as long as with one thread on one core.
+// threads all of it would take as long as with one thread on one core. Or processes of one thread each, which have been executed.
 //
-//   threads COUNT OPERATIONS [PART]      OPERATIONS: how often each thread does each, divided by what it costs
+//   threads COUNT OPERATIONS [PART|all [processes]]      OPERATIONS: how often each thread does each, divided by what it costs
 //
 // Before each part it prints `@cores NAME` and the kernel's counters, with how often a thread has waited for another one in
 // the library.
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ static struct thread {
 } threads[MOST] __attribute__((aligned(4096)));
 static int count, scale, file;
 static const char *only;
-static pthread_barrier_t barrier;
+static pthread_barrier_t own_barrier, *barrier = &own_barrier;
 
 static void must(int holds, const char *what) {
     if (holds) return;
@@ -216,28 +217,73 @@ static void *work(void *argument) {
     self->memory = map(LARGE_PAGES);
     for (int i = 0; i < PARTS; i++) {
         if (only != NULL && strcmp(only, parts[i].name) != 0) continue;
-        pthread_barrier_wait(&barrier);
+        pthread_barrier_wait(barrier);
         if (self->number == 0) begin(parts[i].name);
-        pthread_barrier_wait(&barrier);
+        pthread_barrier_wait(barrier);
         parts[i].run(self, scale / parts[i].cost);
     }
-    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(barrier);
     return NULL;
 }
 
+// The barrier of processes is in a file that all map.
+static void share_barrier(int make) {
+    int shared = open("/tmp/barrier", O_RDWR | (make ? O_CREAT | O_TRUNC : 0), 0600);
+    must(!make || ftruncate(shared, PAGE) == 0, "ftruncate");
+    barrier = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
+    must(barrier != MAP_FAILED, "the barrier");
+    close(shared);
+    if (!make) return;
+    pthread_barrierattr_t attributes;
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    must(pthread_barrier_init(barrier, &attributes, count) == 0, "barrier");
+}
+
+static void run_processes(char **argument) {
+    share_barrier(1);
+    for (int i = 1; i < count; i++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", i);
+        pid_t worker = fork();
+        must(worker >= 0, "fork");
+        if (worker > 0) continue;
+        execl(argument[0], argument[0], argument[1], argument[2], argument[3], argument[4], number, NULL);
+        must(0, "exec");
+    }
+    work(&threads[0]);
+    begin("end");
+    for (int i = 1; i < count; i++) {
+        int status;
+        must(wait(&status) > 0 && status == 0, "a worker");
+    }
+    printf("done\n");
+}
+
 int main(int arguments, char **argument) {
-    must(arguments == 3 || arguments == 4, "two or three arguments");
-    if (arguments == 4) only = argument[3];
+    must(arguments >= 3 && arguments <= 6, "two to five arguments");
+    if (arguments > 3 && strcmp(argument[3], "all") != 0) only = argument[3];
     count = atoi(argument[1]);
     scale = atoi(argument[2]);
     must(count > 0 && count <= MOST, "1 to 64 threads");
+    for (int i = 0; i < count; i++) threads[i].number = i;
+    if (arguments == 6) {
+        // One of the processes that the first one has executed.
+        file = open("/tmp/threads", O_RDWR);
+        share_barrier(0);
+        work(&threads[atoi(argument[5]) % MOST]);
+        return 0;
+    }
     file = open("/tmp/threads", O_RDWR | O_CREAT | O_TRUNC, 0600);
     for (int i = 0; i < FILE_PAGES; i++) {
         char page[PAGE] = {i};
         must(write(file, page, PAGE) == PAGE, "write");
     }
-    must(pthread_barrier_init(&barrier, NULL, count) == 0, "barrier");
-    for (int i = 0; i < count; i++) threads[i].number = i;
+    if (arguments == 5) {
+        run_processes(argument);
+        return 0;
+    }
+    must(pthread_barrier_init(barrier, NULL, count) == 0, "barrier");
     pthread_t others[MOST];
     for (int i = 1; i < count; i++) must(pthread_create(&others[i], NULL, work, &threads[i]) == 0, "pthread_create");
     work(&threads[0]);

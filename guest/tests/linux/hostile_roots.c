@@ -33,7 +33,7 @@ static int make(unsigned slot, unsigned type, unsigned long bytes) {
 // Sends so many capabilities, moved; answers the error.
 static long grow(unsigned count) {
     unsigned long label = CALL | (unsigned long)count << 16 | MOVED;
-    long called = INVOKE(label, UNIXD, OP_GROW_ROOT, 0, 0, 0, 0, 0, own(RAW_NODE, GIVEN), 0);
+    long called = INVOKE(label, raw_keeper(), OP_GROW_ROOT, 0, 0, 0, 0, raw_thread(), own(RAW_NODE, GIVEN), 0);
     long error = called ? -1 : (long)raw_results[0];
     INVOKE(DELETE, own(RAW_NODE, GIVEN), 0);
     INVOKE(DELETE, own(RAW_NODE, SECOND), 0);

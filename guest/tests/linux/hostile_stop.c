@@ -197,7 +197,7 @@ static void rebel(void) {
         unsigned long first = own(RAW_NODE, 30 + 2 * weak);
         INVOKE(COPY, own(RAW_NODE, weak ? WEAK_DISPATCHER : NEW_DISPATCHER), first);
         INVOKE(COPY, own(RAW_NODE, weak ? WEAK_ROOT : NEW_ROOT), first + 1);
-        long called = INVOKE(CALL | 2 << 16, UNIXD, OP_REPLACE, 1, 0, 0, 0, 0, first, 0);
+        long called = INVOKE(CALL | 2 << 16, raw_keeper(), OP_REPLACE, 1, 0, 0, 0, raw_thread(), first, 0);
         status[4 + weak] = called ? -1 : (long)raw_results[0];
     }
     // It still is what it was.

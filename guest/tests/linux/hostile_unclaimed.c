@@ -63,7 +63,7 @@ static void send(unsigned op, unsigned count) {
     // Only requests that begin now count.
     for (long asked = shared->asked; shared->asked < asked + 2;) shared->longest = 0;
     long from = microseconds();
-    long called = INVOKE(label, UNIXD, op, 0, 0, 0, 0, 0, own(RAW_NODE, FIRST), 0);
+    long called = INVOKE(label, raw_keeper(), op, 0, 0, 0, 0, raw_thread(), own(RAW_NODE, FIRST), 0);
     shared->took = microseconds() - from;
     // The request that was there at the end counts, too.
     for (long asked = shared->asked; shared->asked < asked + 2;) usleep(1000);

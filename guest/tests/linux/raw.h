@@ -3,6 +3,8 @@
 #include "caps.h"
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 // abi::layout; the flag `disabled` is the first field of the dispatcher's frame.
 #define RAW_FRAME 0x7fffe0001000ul
@@ -18,7 +20,11 @@ static unsigned long raw_results[7];
 static inline long raw_invoke(unsigned long rax, unsigned long target, const unsigned long *arguments) {
     unsigned long words[11] = {rax, target};
     memcpy(words + 2, arguments, 9 * sizeof *words);
-    return invoke_words(words, raw_results);
+    // What other cores know of is done in pieces.
+    long status;
+    do status = invoke_words(words, raw_results);
+    while (status == AGAIN);
+    return status;
 }
 
 // Invokes a capability; answers the status.
@@ -39,6 +45,14 @@ enum {
     OP_UNKNOWN_CALL, OP_LOG, OP_THREAD = 90, OP_THREAD_EXIT, OP_KILL_THREAD, OP_FUTEX_COUNT = 96,
     OP_FUTEX_WAIT, OP_FUTEX_WAKE, OP_FUTEX_FIRST,
 };
+
+// Where requests with capabilities, and those that are answered with some, are sent: to `unixd`, or, if the home is another
+// core, to its stand-in there, in a slot that is empty elsewhere.
+enum { STANDIN = 12 };
+static inline unsigned long raw_keeper(void) { return INVOKE(IDENTIFY, STANDIN, 0) == EMPTY ? UNIXD : STANDIN; }
+
+// What the last word of such a request says: which thread has sent it.
+static inline unsigned long raw_thread(void) { return syscall(SYS_gettid); }
 
 // Sends a request through the endpoint in a slot: answers 0, an error number, or -1 if there was no
 // answer. `a` goes to the data area; capabilities come back in the slots from `receive` on.
@@ -62,8 +76,11 @@ static inline long raw_lending(unsigned long bits, unsigned op, const void *addr
     return status ? -1 : (long)raw_results[0];
 }
 
-#define REQUEST_CAPS(op, a, receive, ...) \
-    raw_request_through(UNIXD, op, a, receive, (unsigned long[5]){__VA_ARGS__})
+#define REQUEST_CAPS(op, a, receive, ...) raw_with_caps(op, a, receive, (unsigned long[4]){__VA_ARGS__})
+static inline long raw_with_caps(unsigned op, const char *a, unsigned long receive, const unsigned long *w) {
+    unsigned long words[5] = {w[0], w[1], w[2], w[3], raw_thread()};
+    return raw_request_through(raw_keeper(), op, a, receive, words);
+}
 
 // An L2CNode of its own at this index of the root: slots that the library of the process does not use.
 enum { RAW_NODE = 62 };

@@ -81,7 +81,8 @@ impl Scheduler {
             return Err(Status::WrongState);
         }
         dcb.frame.get().load(&dcb.ctx);
-        dcb.clear(flag::SUSPENDED | flag::FAULT | flag::REPEATED | flag::CONFIGURING);
+        dcb.clear(flag::FAULT | flag::REPEATED | flag::CONFIGURING);
+        // One that somebody has stopped before waits for `Continue`.
         self.wake(dcb);
         Ok(())
     }
@@ -94,10 +95,11 @@ impl Scheduler {
             return Ok(());
         }
         self.bring_home(dcb);
+        dcb.set(flag::SUSPENDED);
         if dcb.state.get() == State::Stopped {
+            // Whoever starts it need not have heard of this.
             return Err(Status::WrongState);
         }
-        dcb.set(flag::SUSPENDED);
         self.queue.remove(dcb);
         if self.direct == Some(dcb) {
             self.direct = None;
@@ -117,8 +119,10 @@ impl Scheduler {
             return Err(Status::WrongState);
         }
         dcb.clear(flag::SUSPENDED);
-        if dcb.state.get() == State::Ready {
-            self.wake(dcb);
+        match dcb.state.get() {
+            State::Stopped => return Err(Status::WrongState),
+            State::Ready => self.wake(dcb),
+            _ => {}
         }
         Ok(())
     }

@@ -243,6 +243,7 @@ impl Scheduler {
         dcb.leave_endpoint();
         self.queue.remove(dcb);
         dcb.state.set(State::Stopped);
+        dcb.clear(flag::SUSPENDED);
         if self.direct == Some(dcb) {
             self.direct = None;
         }

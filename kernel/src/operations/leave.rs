@@ -56,6 +56,11 @@ fn free_left(caps: &CapSpace, monitor: &Monitor) -> Result<(u32, SlotRef), Pause
     free.map(|(slot, index)| (index, slot)).ok_or(Pause::Again)
 }
 
+/// Is there no room for what must be left to the monitor, until that has deleted something?
+pub fn is_full(caps: &CapSpace, monitor: &Monitor) -> bool {
+    left_slots(caps, monitor).is_some_and(|slots| slots.iter().all(|slot| !slot.is_empty()))
+}
+
 /// The slots of the monitor, as long as it has them.
 fn left_slots(caps: &CapSpace, monitor: &Monitor) -> Option<SlotRun> {
     let base = monitor.get()?.left;

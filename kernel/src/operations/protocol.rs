@@ -1,9 +1,9 @@
 //! The steps of the monitors' protocol that destroy something.
 
 use super::delete::{delete_slot, reap_all, revoke_here};
-use super::leave::leave_slot;
+use super::leave::{self, leave_slot};
 use super::reclaim::reclaim;
-use crate::cap::budget::Progress;
+use crate::cap::budget::{Pause, Progress};
 use crate::cap::locks::Sweep;
 use crate::cap::mapping::is_mapping;
 use crate::cap::policy::{CapPolicy, MEMORY};
@@ -52,11 +52,16 @@ pub fn sweep_all(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
 }
 
 /// Empties what is parked, after the copies or descendants of a capability are gone. Nothing is parked on account of objects of
-/// pools; and what is may be waiting for just this operation, so that a pool can go.
+/// pools; and what is may be waiting for just this operation, so that a pool can go. So may what has been left to the monitor until
+/// no more can be: parts of what this operation has locked.
 fn reap_for(cpu: &mut CpuDriver, cap: &RawCap) -> Progress {
-    match cap.is(CapType::Morsel) {
-        true => Ok(()),
-        false => reap_all(cpu),
+    if cap.is(CapType::Morsel) {
+        return Ok(());
+    }
+    match reap_all(cpu) {
+        // Whoever makes room goes on with it.
+        Err(Pause::Again) if leave::is_full(&cpu.caps, &cpu.monitor) => Ok(()),
+        result => result,
     }
 }
 

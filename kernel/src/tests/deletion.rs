@@ -217,8 +217,7 @@ fn revoking_the_root_table_in_use_stops_the_domain() {
     let mut m = Machine::new();
     let table = m.make(CapType::Pml4, 0, 4096, 30);
     let second = m.second(0x4000, 16);
-    m.core.local.sched.suspend(second).unwrap();
-    second.state.set(crate::object::State::Stopped);
+    m.core.local.sched.stop(second);
     let args = op::Configure {
         cspace: Place::NULL,
         vspace: table.into(),

@@ -1,6 +1,7 @@
 //! Calls, answers, notifications, timers.
 
 use super::machine::*;
+use crate::object::dcb::flag;
 use crate::object::{DcbRef, State};
 use captypes::invocations::{received, NOTIFY_TIMER};
 use captypes::{op, CapAddr, CapType, Place, Rights, Status};
@@ -280,4 +281,24 @@ fn a_fault_is_a_call() {
     assert_eq!(m.current(), Some(server));
     assert_eq!(server.ctx.words(), [14, 6, 0xdead_0000, 0x1234, 0, 0]);
     assert_eq!((server.ctx.r13.get(), server.ctx.rdi.get()), (received::FAULT, 9));
+}
+
+/// Whoever starts it need not know that somebody else has stopped it meanwhile.
+#[test]
+fn one_that_is_stopped_before_it_is_started_waits_for_continue() {
+    let mut m = Machine::new();
+    let second = m.second(0, 16);
+    let stopped = |result| assert_eq!(result, Err(Status::WrongState));
+    m.core.local.sched.stop(second);
+    stopped(m.call(at(16), op::Suspend {}));
+    m.call(at(16), op::Start {}).unwrap();
+    assert!(second.has(flag::SUSPENDED) && !second.has(flag::QUEUED));
+    m.call(at(16), op::Continue {}).unwrap();
+    assert!(second.has(flag::QUEUED));
+    // And who has let it go on before has not stopped it.
+    m.core.local.sched.stop(second);
+    stopped(m.call(at(16), op::Suspend {}));
+    stopped(m.call(at(16), op::Continue {}));
+    m.call(at(16), op::Start {}).unwrap();
+    assert!(second.has(flag::QUEUED));
 }

@@ -205,10 +205,10 @@ pub fn failed(unit: u32) -> Said {
     Said::Failed { unit, vector: 0, error: 0, address: 0, rip: 0 }
 }
 
-/// A capability to a dispatcher that does not allow to revoke it.
+/// A capability to a dispatcher for `unixd`. It stops it by that, and lets it go on: for which the right to revoke is needed.
 pub fn shown(dispatcher: CapAddr) -> Result<OwnedCap, Status> {
     let slot = domain::with(|domain| domain.slot())?;
-    dispatcher.mint(slot, owner::OWN).map(|()| OwnedCap::own(slot))
+    dispatcher.copy_to(slot).map(|()| OwnedCap::own(slot))
 }
 
 /// Slots for a domain that has come, which is there: dispatcher and root.

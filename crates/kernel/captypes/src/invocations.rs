@@ -664,7 +664,7 @@ invocations! {
         /// invoker is supervised, and the dispatcher is not.
         43 Start() -> ();
         /// Stops it where it is, until `Continue`. Of another than the invoker this needs the right
-        /// `REVOKE`.
+        /// `REVOKE`. `WrongState`: it does not run, and will not before `Continue`, should somebody start it.
         44 Suspend() -> ();
         /// Lets a suspended dispatcher go on where it was. Needs the right `REVOKE`.
         45 Continue() -> (), needs REVOKE;

@@ -413,39 +413,50 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
     where
         W: Outside<Request = Q, Client = C>,
     {
-        let Some(operation) = self.operation(id) else { return };
-        let (waiting, region) = (operation.others, Region { base: at, ..operation.cap.region() });
-        operation.cover = None;
-        operation.phase = Phase::Covering { at, waiting };
-        self.post_all(world, waiting, Message::Cover { op: id, region });
-        if waiting.is_empty() {
+        if !self.asks_who_covers(world, id, at) {
             self.covered(world, id, at);
         }
     }
 
-    /// Others have said what they cover from `at` on.
-    fn covered<W>(&mut self, world: &mut W, id: OpId, at: u64)
+    /// Asks the others for what they cover from `at` on, if there are some.
+    fn asks_who_covers<W>(&mut self, world: &mut W, id: OpId, at: u64) -> bool
     where
         W: Outside<Request = Q, Client = C>,
     {
-        let Some(operation) = self.operation(id) else { return };
-        let region = Region { base: at, ..operation.cap.region() };
-        operation.note_cover(world.first_cover(region));
-        let (home, cover, covered) = (operation.home, operation.cover, operation.covered);
-        let (gap_end, next) = cover.map_or((region.end, region.end), |c| (c.base, c.end));
-        if at < gap_end {
-            let region = Region { end: gap_end, ..region };
-            self.post(world, home, Message::GiveBack { region });
-            if self.bug.is(Mutation::ReclaimTwice) {
+        let Some(operation) = self.operation(id) else { return true };
+        let (waiting, region) = (operation.others, Region { base: at, ..operation.cap.region() });
+        operation.cover = None;
+        operation.phase = Phase::Covering { at, waiting };
+        self.post_all(world, waiting, Message::Cover { op: id, region });
+        !waiting.is_empty()
+    }
+
+    /// Others have said what they cover from `at` on. Where nobody else is to be asked, all pieces are looked at here, however many.
+    fn covered<W>(&mut self, world: &mut W, id: OpId, mut at: u64)
+    where
+        W: Outside<Request = Q, Client = C>,
+    {
+        loop {
+            let Some(operation) = self.operation(id) else { return };
+            let region = Region { base: at, ..operation.cap.region() };
+            operation.note_cover(world.first_cover(region));
+            let (home, cover, covered) = (operation.home, operation.cover, operation.covered);
+            let (gap_end, next) = cover.map_or((region.end, region.end), |c| (c.base, c.end));
+            if at < gap_end {
+                let region = Region { end: gap_end, ..region };
                 self.post(world, home, Message::GiveBack { region });
+                if self.bug.is(Mutation::ReclaimTwice) {
+                    self.post(world, home, Message::GiveBack { region });
+                }
             }
-        }
-        match next < region.end && !self.bug.is(Mutation::StopAtCover) {
-            true => self.cover(world, id, next),
-            false => {
+            if next >= region.end || self.bug.is(Mutation::StopAtCover) {
                 let change = if covered { Change::Same } else { Change::Gone };
-                self.end(world, id, change, Ok(()));
+                return self.end(world, id, change, Ok(()));
             }
+            if self.asks_who_covers(world, id, next) {
+                return;
+            }
+            at = next;
         }
     }
 

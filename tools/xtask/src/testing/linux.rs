@@ -20,6 +20,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const BUILDS: [&str; 4] = ["gcc", "pie", "musl", DYNAMIC];
+/// Tests that are also run with processes at home on all cores: of waits, signals, terminals, locks, sockets, threads, shared memory,
+/// and of who is hostile.
+const AT_HOMES: [&str; 16] = [
+    "cow_promise",
+    "epoll",
+    "exec",
+    "futex",
+    "hostile_roots",
+    "hostile_stop",
+    "locks",
+    "pipes",
+    "ptys",
+    "shared_events",
+    "signals",
+    "sockets",
+    "thread_signals",
+    "threads",
+    "vfork",
+    "wait",
+];
+/// Whose homes are chosen by this seed: the first program's is not core 0.
+const HOMES_SEED: u64 = 1;
+/// So many cores then.
+const HOMES_CORES: u32 = 4;
 
 pub fn cases(context: &Context) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
@@ -35,6 +59,10 @@ pub fn cases(context: &Context) -> Result<Vec<Case>> {
                 let case = format!("linux/{name}.{build}");
                 cases.push(Case::single(case, move |context| run(context, &source, &name, build)));
             }
+        }
+        if AT_HOMES.contains(&name.as_str()) {
+            let case = format!("linux/{name}.homes");
+            cases.push(Case::single(case, move |context| run_at_homes(context, &source, &name)));
         }
     }
     Ok(cases)
@@ -60,11 +88,31 @@ fn run(context: &Context, source: &Path, name: &str, build: &str) -> Result<()> 
     if context.filter.starts_with(&case) {
         directives.lengthen();
     }
-    let stdout = expected_stdout(&directives, source, build)?;
-    let status = directives.expected_status.unwrap_or(0);
     let test = format!("{case}.{build}");
-    let observed = guest_run(context, test, (source, name, build), &directives)?.run(context)?;
-    observed.expect(status, stdout.as_deref(), context.verbose)?;
+    let run = guest_run(context, test, (source, name, build), &directives)?;
+    check(context, run, (source, build), &directives)
+}
+
+/// The same program with processes at home on all cores.
+fn run_at_homes(context: &Context, source: &Path, name: &str) -> Result<()> {
+    let mut directives = Directives::parse(&fs::read_to_string(source)?, "//")?;
+    directives.cores.get_or_insert(HOMES_CORES);
+    let test = format!("linux/{name}.homes");
+    let mut run = guest_run(context, test, (source, name, "gcc"), &directives)?;
+    run.machine.homes.get_or_insert(HOMES_SEED);
+    check(context, run, (source, "gcc"), &directives)
+}
+
+/// Boots, and compares what the program has printed and how it has ended, and looks whether all memory has come back.
+fn check(
+    context: &Context,
+    run: GuestRun,
+    (source, build): (&Path, &str),
+    directives: &Directives,
+) -> Result<()> {
+    let stdout = expected_stdout(directives, source, build)?;
+    let observed = run.run(context)?;
+    observed.expect(directives.expected_status.unwrap_or(0), stdout.as_deref(), context.verbose)?;
     observed.expect_memory(directives.kept)
 }
 
