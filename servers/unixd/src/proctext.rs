@@ -77,11 +77,13 @@ impl Texts<'_> {
             }
             "counters" => {
                 for &which in Counter::ALL {
-                    let of_all = (0..).map_while(|core| libos::log::counter_of(core, which).ok());
+                    // That of the own core is up to date; others tell theirs now and then.
+                    let own = libos::log::counter(which).unwrap_or(0);
+                    let others = (1..).map_while(|core| libos::log::counter_of(core, which).ok());
                     let value: u64 = match which {
                         // How long one core has had nothing to do says something, of several it does not.
-                        Counter::IdleTicks => libos::log::counter_of(0, which).unwrap_or(0),
-                        _ => of_all.sum(),
+                        Counter::IdleTicks => own,
+                        _ => own + others.sum::<u64>(),
                     };
                     put_line!(text, "{} {value}", which.name());
                 }

@@ -53,6 +53,11 @@ impl Script {
         self.path.with_extension("out")
     }
 
+    /// The file that is the machine's persistent memory, if it has some.
+    fn memory(&self) -> String {
+        format!("{}.pmem", self.name)
+    }
+
     fn file(&self) -> String {
         format!("{}.sh", self.name)
     }
@@ -69,12 +74,22 @@ pub fn cases(context: &Context) -> Result<Vec<Case>> {
 
 fn run(context: &Context, script: &Script) -> Result<()> {
     let expected = fs::read(script.expected())?;
-    let output = start(context, script, &[])?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = &said[said.floor_char_boundary(said.len().saturating_sub(COMPLAINT))..];
-    ensure!(output.status.success(), "exit status {}; it said: {said}", output.status);
-    if output.stdout != expected {
-        bail!("{}\nit said: {said}", difference(&expected, &output.stdout));
+    // What an earlier run has left is not there.
+    let memory = context.folder("debian")?.join(script.memory());
+    if memory.exists() {
+        fs::remove_file(&memory)?;
+    }
+    let (mut printed, mut said) = (Vec::new(), String::new());
+    for boot in 1..=script.directives.boots.unwrap_or(1) {
+        let output = start(context, script, &[])?;
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+        said.drain(..said.floor_char_boundary(said.len().saturating_sub(COMPLAINT)));
+        let status = output.status;
+        ensure!(status.success(), "boot {boot}: exit status {status}; it said: {said}");
+        printed.extend(output.stdout);
+    }
+    if printed != expected {
+        bail!("{}\nit said: {said}", difference(&expected, &printed));
     }
     Ok(())
 }
@@ -87,6 +102,9 @@ pub fn start(context: &Context, script: &Script, arguments: &[&str]) -> Result<O
     command.args(["--mem", script.directives.memory.as_deref().unwrap_or("1G")]);
     command.args(["--cores", &script.directives.cores.unwrap_or(context.cores).to_string()]);
     command.args(["--timeout", &timeout.as_secs().to_string()]);
+    if let Some(bytes) = &script.directives.nvdimm {
+        command.args(["--nvdimm", &format!("{}:{bytes}", script.memory())]);
+    }
     command.args(["--file", &format!("{}:/root/{}", script.path.display(), script.file())]);
     command.args(["--", "/bin/sh", &format!("/root/{}", script.file())]).args(arguments);
     feed(&mut command, b"")
@@ -104,6 +122,7 @@ pub fn record(project: &Project, filter: &str) -> Result<()> {
         let output = Command::new("unshare")
             .args(["--fork", "--pid", "--mount", "sh", "-c", IN_ROOT, "sh"])
             .args([root.as_path(), Path::new(&format!("/root/{}", script.file()))])
+            .arg(script.directives.boots.unwrap_or(1).to_string())
             .output();
         fs::remove_file(copy)?;
         let output = output.context("cannot start unshare")?;
@@ -129,6 +148,9 @@ mount -t devpts -o newinstance,ptmxmode=0666 none /mnt/root/dev/pts
 ln -sf pts/ptmx /mnt/root/dev/ptmx
 ln -sf /proc/self/fd /mnt/root/dev/fd
 chmod 1777 /mnt/root/dev/shm
-exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux \
-    chroot /mnt/root sh -c 'cd /root && exec "$@"' sh /bin/sh "$2"
+mkdir /mnt/root/pmem
+for boot in $(seq "$3"); do
+    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux \
+        chroot /mnt/root sh -c 'cd /root && exec "$@"' sh /bin/sh "$2"
+done
 "#;

@@ -16,6 +16,7 @@
 //! | `oracle` | `linux`: NAME.out is recorded from Linux by `./x test --record` |
 //! | `mem`, `cores`, `nodes` | the machine's |
 //! | `nvdimm` | bytes of persistent memory, which was never used |
+//! | `boots` | how often the machine is started, with the same persistent memory: a script sees what it has left there (default 1) |
 //! | `swap` | bytes of a disk for pages that leave memory |
 //! | `timeout` | seconds after which it counts as hung, however slow the machine is (default 120) |
 //! | `runs` | `when its suite is asked for`: a run of all tests leaves it out |
@@ -54,6 +55,8 @@ pub struct Directives {
     pub nodes: Option<u32>,
     /// Bytes of persistent memory, as on the command line.
     pub nvdimm: Option<String>,
+    /// How often the machine is started.
+    pub boots: Option<u32>,
     /// It takes long: a run of all tests leaves it out.
     pub when_asked: bool,
     /// A disk for pages that leave memory, as on the command line.
@@ -64,7 +67,7 @@ pub struct Directives {
     pub kept: u64,
 }
 
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "deb",
     "build",
     "args",
@@ -78,6 +81,7 @@ const KEYS: [&str; 21] = [
     "cores",
     "nodes",
     "nvdimm",
+    "boots",
     "swap",
     "timeout",
     "runs",
@@ -121,6 +125,7 @@ impl Directives {
             "stdin" => self.stdin = unescape(value),
             "expect-status" => self.expected_status = Some(value.parse()?),
             "expect-stdout" => self.expected_stdout = Some(unescape(value)),
+            "boots" => self.boots = Some(value.parse()?),
             "oracle" if value == "linux" => self.linux_is_oracle = true,
             "gives" if value == "requests" => self.gives_requests = true,
             "keeps" => self.kept = value.parse()?,
