@@ -33,7 +33,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A build with shared libraries: the way most programs are made, but not what most tests are about.
 pub const DYNAMIC: &str = "dynamic";
-const BUILDS: [&str; 4] = ["gcc", "pie", "musl", DYNAMIC];
+/// All of them.
+pub const BUILDS: [&str; 4] = ["gcc", "pie", "musl", DYNAMIC];
 
 #[derive(Clone, Debug, Default)]
 pub struct Directives {

@@ -5,7 +5,7 @@
 //! Linux; `./x test --record` runs it here and writes them anew. Tests themselves do not ask the
 //! machine's own Linux: kernels differ in corners, and a test must not.
 
-use super::directives::{Directives, DYNAMIC};
+use super::directives::{Directives, BUILDS, DYNAMIC};
 use super::guest::{GuestRun, Observed};
 use super::model::number;
 use super::{feed, Case, Context};
@@ -19,7 +19,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const BUILDS: [&str; 4] = ["gcc", "pie", "musl", DYNAMIC];
 /// Tests that are also run with processes at home on all cores: of waits, signals, terminals, locks, sockets, threads, shared memory,
 /// and of who is hostile.
 const AT_HOMES: [&str; 16] = [

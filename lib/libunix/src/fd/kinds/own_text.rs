@@ -1,5 +1,5 @@
 //! Files of `/proc/self` whose text the library knows best. Opening one takes a snapshot, which stays in
-//! the library; `pagemap` is made anew by each read. A forked child has a copy with an offset of its own.
+//! the library; `pagemap` is made anew by each read. A forked child has a copy with an offset of its own, and reads its own pages.
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
@@ -33,11 +33,11 @@ struct Snapshot {
 enum Made {
     /// When it was opened.
     Once(Vec<u8>),
-    /// By each read, as what [`told`] is asked for.
-    Anew(u32),
+    /// By each read: a word for each page.
+    Pages,
 }
 
-/// Bytes of [`Made::Anew`] that are made at a time.
+/// Bytes of [`Made::Pages`] that are made at a time.
 const PIECE: u64 = 16 << 10;
 /// A word of `pagemap`.
 const WORD: u64 = 8;
@@ -86,22 +86,20 @@ pub fn named(io: &mut Io, path: &[u8], flags: u32) -> Option<Text> {
 
 /// Opens a text as it is now.
 pub fn open(io: &mut Io, text: Text, flags: u32) -> Result<u64> {
-    let once = match text {
-        Text::Pages => Vec::new(),
-        Text::Maps(detail) => mm::maps_text(&mut io.mm, detail)?.into_bytes(),
-        Text::Auxiliary => auxiliary(&io.mm.auxiliary)?,
+    let text = match text {
+        Text::Pages => Made::Pages,
+        Text::Maps(detail) => Made::Once(mm::maps_text(&mut io.mm, detail)?.into_bytes()),
+        Text::Auxiliary => Made::Once(auxiliary(&io.mm.auxiliary)?),
         Text::Ephemeral => {
             let Counters { hits, misses, local, .. } = io.fds.windows.counters();
-            alloc::format!("hits {hits}\nmisses {misses}\ninvalidations {local}\n").into_bytes()
+            let text = alloc::format!("hits {hits}\nmisses {misses}\ninvalidations {local}\n");
+            Made::Once(text.into_bytes())
         }
         Text::Lock => {
             let (waits, sleeps) = lock::counters();
-            alloc::format!("lock_waits {waits}\nlock_sleeps {sleeps}\n").into_bytes()
+            let text = alloc::format!("lock_waits {waits}\nlock_sleeps {sleeps}\n");
+            Made::Once(text.into_bytes())
         }
-    };
-    let text = match text {
-        Text::Pages => Made::Anew(command::PAGEMAP),
-        _ => Made::Once(once),
     };
     let snapshot = Snapshot { text, offset: Cell::new(0) };
     let file = File::new(OwnText(Rc::new(snapshot)), O_RDONLY);
@@ -160,12 +158,12 @@ fn auxiliary(pairs: &[(u64, u64)]) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Reads from a text that is made meanwhile, a piece at a time.
-fn read_anew(io: &mut Io, what: u32, from: u64, to: &mut Cursor) -> Result<u64> {
+/// Reads the words of pages, a piece at a time.
+fn read_pages(io: &mut Io, from: u64, to: &mut Cursor) -> Result<u64> {
     let mut done = 0;
     loop {
         let wanted = to.left().min(PIECE);
-        let piece = told(&mut io.mm, what, from + done, wanted as usize);
+        let piece = pagemap(&mut io.mm, from + done, wanted);
         let piece = if done == 0 { piece? } else { piece.unwrap_or_default() };
         let count = to.scatter(&mut io.mm, &piece).some();
         let count = if done == 0 { count? } else { count.unwrap_or(0) } as u64;
@@ -192,7 +190,7 @@ impl FileOps for OwnText {
                 let piece = &rest[..rest.len().min(to.left() as usize)];
                 to.scatter(&mut io.mm, piece).some()? as u64
             }
-            Made::Anew(what) => read_anew(io, *what, from, to)?,
+            Made::Pages => read_pages(io, from, to)?,
         };
         if at.is_none() {
             offset.set(offset.get() + done);
@@ -214,7 +212,7 @@ impl FileOps for OwnText {
     fn stat(&self) -> Result<()> {
         let mode = match self.0.text {
             Made::Once(_) => 0o100444,
-            Made::Anew(_) => 0o100400,
+            Made::Pages => 0o100400,
         };
         unnamed_stat(mode);
         Ok(())
