@@ -17,7 +17,8 @@ use anyhow::{bail, ensure, Context as _, Result};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Tests that are also run with processes at home on all cores: of waits, signals, terminals, locks, sockets, threads, shared memory,
 /// and of who is hostile.
@@ -190,7 +191,8 @@ fn guest_run(
         machine.swap = Some(crate::swap::parse(size)?);
     }
     if let Some(size) = &directives.nvdimm {
-        let memory = folder.join(format!("{name}.nvdimm"));
+        // By the test: the same build also runs with homes, at the same time.
+        let memory = folder.join(format!("{}.nvdimm", test.replace('/', "-")));
         if memory.exists() {
             fs::remove_file(&memory)?;
         }
@@ -210,7 +212,7 @@ fn guest_run(
 }
 
 /// Compiles unless the program is newer than its source and the headers beside it and in the
-/// neighbouring folders.
+/// neighbouring folders. Two tests may do so at once: each finds no program, or a whole one.
 pub fn compile(source: &Path, program: &Path, build: &str) -> Result<()> {
     let changed = |file: &Path| fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
     let around = source.parent().and_then(Path::parent).context("a source is in a folder")?;
@@ -229,15 +231,19 @@ pub fn compile(source: &Path, program: &Path, build: &str) -> Result<()> {
         "nolibc" => ("gcc", &["-static", "-nostdlib", "-DNO_LIBC"]),
         _ => ("gcc", &["-static"]),
     };
+    static COMPILED: AtomicUsize = AtomicUsize::new(0);
+    let number = COMPILED.fetch_add(1, Ordering::Relaxed);
+    let unfinished = program.with_extension(format!("{}-{number}.unfinished", process::id()));
     let output = Command::new(compiler)
         .args(["-O1", "-g", "-Wall", "-Wno-unused-result", "-pthread"])
         .args(how)
         .arg("-o")
-        .args([program, source])
+        .args([&*unfinished, source])
         .arg("-lm")
         .output()
         .with_context(|| format!("cannot start {compiler}"))?;
     ensure!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+    fs::rename(&unfinished, program)?;
     Ok(())
 }
 
