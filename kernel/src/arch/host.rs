@@ -11,7 +11,7 @@ use vtd::{Context, Fault, CONTEXTS};
 pub use super::host_maps::*;
 
 use super::boot_info::BootInfo;
-use super::{CoreHead, Handlers, IrqMessage, PerfCounter, PerfFacts};
+use super::{Breakpoints, CoreHead, Handlers, IrqMessage, PerfCounter, PerfFacts};
 
 /// What a real core keeps for its hardware: nothing here.
 pub struct Hw;
@@ -45,6 +45,8 @@ thread_local! {
     static INTERRUPTED: Cell<u64> = const { Cell::new(0) };
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     static DEADLINE: Cell<u64> = const { Cell::new(u64::MAX) };
+    static BREAKPOINTS: Cell<Breakpoints> = const { Cell::new(Breakpoints { addresses: [0; 4], control: 0 }) };
+    static DEBUG_STATUS: Cell<u64> = const { Cell::new(0) };
     static COUNTS: Cell<Counts> = const { Cell::new(Counts {
         flush_all: 0, flush_page: 0, root_writes: 0, zeroed_pages: 0, copied_pages: 0,
         fpu_saves: 0, fpu_restores: 0,
@@ -291,6 +293,26 @@ pub fn read_gs_base() -> u64 {
 
 /// Sets the user's GS base; bits that would make it non-canonical are replaced.
 pub fn write_gs_base(_base: u64) {}
+
+/// Watches for what `breakpoints` say.
+pub fn write_breakpoints(breakpoints: Breakpoints) {
+    BREAKPOINTS.set(breakpoints);
+}
+
+/// What is watched for.
+pub fn breakpoints() -> Breakpoints {
+    BREAKPOINTS.get()
+}
+
+/// Why there was a debug exception, as DR6 says it; asked once.
+pub fn take_debug_status() -> u64 {
+    DEBUG_STATUS.take()
+}
+
+/// What the next debug exception is to have been for.
+pub fn set_debug_status(status: u64) {
+    DEBUG_STATUS.set(status);
+}
 
 /// The time stamp counter.
 pub fn tsc() -> u64 {

@@ -32,6 +32,14 @@ use host as imp;
 
 pub use imp::*;
 
+/// What debug registers hold: zeros are no breakpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Breakpoints {
+    pub addresses: [u64; 4],
+    /// As DR7.
+    pub control: u64,
+}
+
 /// What a device writes to raise an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IrqMessage {

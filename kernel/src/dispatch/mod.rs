@@ -38,7 +38,7 @@ pub use guests::{guest, serve_guest, welcome};
 pub use irqs::{line, lines, Irqs};
 pub use notify::{interrupted, is_upcalled, log_fault, receive_notifications};
 
-use crate::arch::VectorUnit;
+use crate::arch::{Breakpoints, VectorUnit};
 use crate::cores::{CoreId, ThisCore};
 use crate::morsels::Waiting;
 use crate::object::DcbRef;
@@ -163,6 +163,11 @@ impl Scheduler {
     /// first one.
     pub fn first_use_of_vectors(&mut self, dcb: DcbRef) -> bool {
         self.registers.first_use_of_vectors(dcb)
+    }
+
+    /// Gives a dispatcher, which is here, other breakpoints.
+    pub fn set_breakpoints(&mut self, dcb: DcbRef, breakpoints: Breakpoints) {
+        self.registers.set_breakpoints(dcb, breakpoints);
     }
 
     /// For whatever executes vector instructions in the kernel.

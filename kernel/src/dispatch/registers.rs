@@ -1,12 +1,12 @@
 //! Registers that the entry code does not store: whose values they hold, and who may touch them.
 //!
-//! Segment bases are exchanged when the dispatcher changes. Programs have vector state; the libraries
+//! Segment bases, and debug registers where somebody has some, are exchanged when the dispatcher changes. Programs have vector state; the libraries
 //! and servers of the system are compiled without, so that a call to a server and back saves and
 //! restores nothing. A dispatcher without vector state that executes a vector instruction gets some
 //! then: until it does, such instructions fault while it runs, and it can neither see nor change what
 //! the registers hold for somebody else.
 
-use crate::arch::{self, VectorUnit};
+use crate::arch::{self, Breakpoints, VectorUnit};
 use crate::object::dcb::flag;
 use crate::object::DcbRef;
 
@@ -17,12 +17,14 @@ pub struct Registers {
     /// Whose vector state.
     vectors: Option<DcbRef>,
     unit: VectorUnit,
+    /// The debug registers are somebody's.
+    watches: bool,
 }
 
 impl Registers {
     /// Nobody's.
     pub const fn new() -> Registers {
-        Registers { bases: None, vectors: None, unit: VectorUnit::new() }
+        Registers { bases: None, vectors: None, unit: VectorUnit::new(), watches: false }
     }
 
     /// Are its segment bases loaded?
@@ -43,6 +45,28 @@ impl Registers {
         self.bases = Some(dcb);
         arch::write_fs_base(dcb.fs_base.get());
         arch::write_gs_base(dcb.gs_base.get());
+        if dcb.has(flag::BREAKPOINTS) | self.watches {
+            self.load_breakpoints(dcb);
+        }
+    }
+
+    /// Watches for what this one wants to know, if anything.
+    #[cold]
+    fn load_breakpoints(&mut self, dcb: DcbRef) {
+        self.watches = dcb.has(flag::BREAKPOINTS);
+        arch::write_breakpoints(dcb.breakpoints.get());
+    }
+
+    /// Gives a dispatcher, which is here, other breakpoints.
+    pub fn set_breakpoints(&mut self, dcb: DcbRef, breakpoints: Breakpoints) {
+        dcb.breakpoints.set(breakpoints);
+        match breakpoints.control {
+            0 => dcb.clear(flag::BREAKPOINTS),
+            _ => dcb.set(flag::BREAKPOINTS),
+        }
+        if self.are_of(dcb) {
+            self.load_breakpoints(dcb);
+        }
     }
 
     /// Keeps the segment bases of whoever has them loaded.

@@ -1,7 +1,7 @@
 //! Entering a dispatcher's library, and what happens where there is none to enter.
 
 use super::{DEBUG, GENERAL_PROTECTION, PAGE_FAULT};
-use crate::arch::log;
+use crate::arch::{self, log};
 use crate::cores::CoreId;
 use crate::dispatch::{is_upcalled, log_fault};
 use crate::driver::CpuDriver;
@@ -11,7 +11,10 @@ use crate::object::dcb::{flag, Errand, FAULT_EP};
 use crate::object::frame::finish_step;
 use crate::object::{DcbRef, Endpoint, Obj};
 use abi::dispatcher::{guarded_fault, Upcall};
-use captypes::invocations::Counter;
+use captypes::invocations::{Counter, DEBUG_STEP};
+
+/// The flag with which the processor executes an instruction in spite of a breakpoint on it.
+const RESUME_FLAG: u64 = 1 << 16;
 
 /// Exit status of a session whose first program failed: none that a program's end gives.
 const FIRST_PROGRAM_GONE: u32 = 125;
@@ -28,6 +31,10 @@ impl CpuDriver {
     #[inline(always)]
     pub(super) fn fault(&mut self, dcb: DcbRef, vector: u64, error: u64, address: u64) {
         let frame = dcb.frame.get();
+        let error = if vector == DEBUG { arch::take_debug_status() } else { error };
+        if vector == DEBUG && passes_over(dcb, error) {
+            return;
+        }
         let reason = if vector == PAGE_FAULT { Upcall::PageFault } else { Upcall::Exception };
         if is_upcalled(dcb, reason) && !frame.is_disabled(dcb.ctx.rip.get()) {
             frame.set_fault(vector, error, address);
@@ -73,6 +80,26 @@ impl CpuDriver {
             crate::machine::shutdown(self, FIRST_PROGRAM_GONE);
         }
     }
+}
+
+/// Is this debug exception nobody's business? The library touches for the program what that watches, or the program goes on
+/// behind a breakpoint that it was told of.
+#[cold]
+fn passes_over(dcb: DcbRef, status: u64) -> bool {
+    let is_breakpoint = status & !DEBUG_STEP != 0 && status & DEBUG_STEP == 0;
+    if !is_breakpoint || !dcb.frame.get().is_some() {
+        return false;
+    }
+    let (frame, rip) = (dcb.frame.get(), dcb.ctx.rip.get());
+    let passes = match dcb.has(flag::LINUX) && frame.is_disabled(rip) {
+        true => true,
+        false => frame.take_pass(rip),
+    };
+    if passes {
+        // What is watched may be the instruction itself.
+        dcb.ctx.rflags.set(dcb.ctx.rflags.get() | RESUME_FLAG);
+    }
+    passes
 }
 
 /// Lets a disabled dispatcher go on where its library said, if a guarded instruction of it has faulted. That

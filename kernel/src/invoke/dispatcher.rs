@@ -1,7 +1,7 @@
 //! Invocations of Dispatchers.
 
 use super::{endpoint, object, outcome, redirect, run, settled, survived, Outcome};
-use crate::arch;
+use crate::arch::{self, Breakpoints};
 use crate::cap::lookup::used_slot;
 use crate::cap::CapExt;
 use crate::driver::CpuDriver;
@@ -55,6 +55,9 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
         DispatcherOp::SetFsBase => {
             run(local, dcb, |local, t, a: op::SetFsBase| set_fs_base(local, dispatcher(t)?, a.base))
         }
+        DispatcherOp::SetBreakpoints => run(local, dcb, |local, t, a: op::SetBreakpoints| {
+            set_breakpoints(local, dispatcher(t)?, &a)
+        }),
         DispatcherOp::SetAffinity => run(local, dcb, |local, t, a: op::SetAffinity| {
             local.sched.set_affinity(dispatcher(t)?, a.mask)
         }),
@@ -150,5 +153,31 @@ fn set_fs_base(local: &mut CpuDriver, target: DcbRef, base: u64) -> Result<(), S
     if local.sched.current() == Some(target) {
         arch::write_fs_base(base);
     }
+    Ok(())
+}
+
+fn set_breakpoints(
+    local: &mut CpuDriver,
+    target: DcbRef,
+    args: &op::SetBreakpoints,
+) -> Result<(), Status> {
+    /// What `control` may have: switches and kinds.
+    const MEANT: u64 = 0xffff_00ff;
+    /// A breakpoint's bytes at most.
+    const LONGEST: u64 = 8;
+    let &op::SetBreakpoints { address0, address1, address2, address3, control } = args;
+    let addresses = [address0, address1, address2, address3];
+    let watches_ports = (16..32).step_by(4).any(|bit| control >> bit & 3 == 2);
+    if control & !MEANT != 0 || watches_ports {
+        return Err(Status::Invalid);
+    }
+    if addresses.iter().any(|&address| address > arch::user_end() - LONGEST) {
+        return Err(Status::OutOfRange);
+    }
+    if target.trip.abroad.get() {
+        return Err(Status::WrongState);
+    }
+    local.sched.bring_home(target);
+    local.sched.set_breakpoints(target, Breakpoints { addresses, control });
     Ok(())
 }

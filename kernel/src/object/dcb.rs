@@ -8,7 +8,7 @@ use super::frame::Frame;
 use super::slots::slot_at;
 use super::time::Time;
 use super::{Endpoint, Obj, Object, SlotRef, SlotRun};
-use crate::arch;
+use crate::arch::{self, Breakpoints};
 use crate::cores::CoreId;
 use captypes::CapType;
 use core::cell::{Cell, UnsafeCell};
@@ -74,6 +74,8 @@ pub mod flag {
     pub const SUPERVISED: u32 = 512;
     /// The last `Configure` has answered `Again`: the next one may be its repetition.
     pub const CONFIGURING: u32 = 1024;
+    /// It has breakpoints.
+    pub const BREAKPOINTS: u32 = 2048;
 }
 
 /// Why a dispatcher moves from one core to another.
@@ -189,6 +191,8 @@ pub struct Dcb {
     /// Segment bases, always addresses.
     pub fs_base: Cell<u64>,
     pub gs_base: Cell<u64>,
+    /// Its debug registers; the addresses are user addresses.
+    pub breakpoints: Cell<Breakpoints>,
     slots: [Slot; SLOTS],
     vectors: UnsafeCell<[u8; AREA]>,
 }

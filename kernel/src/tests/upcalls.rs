@@ -1,11 +1,12 @@
 //! A dispatcher with the Linux ABI: what enters its library, and what does not.
 
 use super::machine::*;
+use crate::arch;
 use crate::events::{on_irq, on_syscall, on_trap};
 use crate::object::{DcbRef, State, UserWord};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use captypes::invocations::options;
-use captypes::{op, CapType, Label, Place};
+use captypes::{op, CapAddr, CapType, Label, Place, Status};
 use core::mem::offset_of;
 
 const DISPATCHER_OFFSET: u64 = 0;
@@ -268,4 +269,60 @@ fn vector_state_follows_its_dispatcher() {
     m.run();
     let counts = crate::arch::take_counts();
     assert_eq!((counts.fpu_saves, counts.fpu_restores), (0, 0));
+}
+
+/// Breakpoints are those of whoever runs; what a library does for its program is passed over.
+#[test]
+fn breakpoints_are_of_a_dispatcher_and_of_its_program() {
+    const DEBUG: u64 = 1;
+    let control = 0xd_0001;
+    let (mut m, linux) = setup();
+    let set = |address0, control| op::SetBreakpoints {
+        address0,
+        address1: 0,
+        address2: 0,
+        address3: 0,
+        control,
+    };
+    m.core.local.sched.resume(m.dcb).unwrap();
+    m.core.local.sched.suspend(linux).unwrap();
+    m.run();
+    assert_eq!(m.call(CapAddr(16), set(0x1000, 1 << 13)), Err(Status::Invalid));
+    assert_eq!(m.call(CapAddr(16), set(0x1000, 2 << 16)), Err(Status::Invalid));
+    assert_eq!(m.call(CapAddr(16), set(u64::MAX << 47, 1)), Err(Status::OutOfRange));
+    m.call(CapAddr(16), set(0x1000, control)).unwrap();
+    assert_eq!(arch::breakpoints().control, 0);
+    // They come and go with the dispatcher.
+    m.core.local.sched.resume(linux).unwrap();
+    m.core.local.sched.suspend(m.dcb).unwrap();
+    m.run();
+    assert_eq!(m.current(), Some(linux));
+    assert_eq!(arch::breakpoints().addresses[0], 0x1000);
+    assert_eq!(arch::breakpoints().control, control);
+    // The library touches what is watched.
+    disable(linux, 0x30_0000);
+    arch::set_debug_status(1);
+    on_trap(&mut m.core, DEBUG, 0, 0);
+    assert_eq!((linux.state.get(), linux.ctx.rip.get()), (State::Ready, 0x30_0000));
+    assert_eq!(linux.ctx.rflags.get() & 1 << 16, 1 << 16);
+    // The program does.
+    enable(linux);
+    arch::set_debug_status(1);
+    on_trap(&mut m.core, DEBUG, 0, 0);
+    assert!(is_in(linux, Upcall::Exception));
+    assert_eq!(field(offset_of!(DispatcherFrame, fault_error)).get(), 1);
+    // It goes on behind a breakpoint that it was told of, once.
+    for goes_on in [true, false] {
+        enable(linux);
+        if goes_on {
+            field(offset_of!(DispatcherFrame, passes)).set(0x40_0000);
+        }
+        arch::set_debug_status(1);
+        on_trap(&mut m.core, DEBUG, 0, 0);
+        assert_eq!(is_in(linux, Upcall::Exception), !goes_on);
+    }
+    m.core.local.sched.resume(m.dcb).unwrap();
+    m.core.local.sched.suspend(linux).unwrap();
+    m.run();
+    assert_eq!(arch::breakpoints().control, 0);
 }

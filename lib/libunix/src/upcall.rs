@@ -7,6 +7,7 @@ use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
 use crate::sys::unlocked::{self, Outcome};
 use crate::thread::{create, lock};
+use crate::trace::breakpoints;
 use crate::{exec, fork, home, sys, trace as trace_library, vfork};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
 use core::panic::PanicInfo;
@@ -67,6 +68,9 @@ fn settle(p: &mut Process, regs: &mut Regs, frame: *mut DispatcherFrame) -> ! {
         // In the middle of the way back the kernel sees to it that nothing traps.
         let step = if trace_library::steps() { trace_library::TRAP_FLAG } else { 0 };
         regs.rflags = regs.rflags & !trace_library::TRAP_FLAG | step;
+        if p.me.debug.watch() {
+            breakpoints::before(p, step != 0);
+        }
     }
     go(p.pid, frame)
 }
@@ -198,6 +202,9 @@ extern "C" fn exception(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: as in `page_fault`.
     let (vector, error) = unsafe { ((*frame).fault_vector, (*frame).fault_error) };
     p.me.call = NO_CALL;
+    if vector == breakpoints::DEBUG {
+        breakpoints::happened(p, error, regs);
+    }
     let cause = Cause::exception(vector, error, regs);
     signal::raise(p, regs, cause);
     finish(p, regs, frame)

@@ -20,6 +20,7 @@ use crate::server::{self, op, Caps};
 use crate::signal::Signals;
 use crate::sys::{self, limits::Limits};
 use crate::thread::Thread;
+use crate::trace::breakpoints;
 use abi::dispatcher::Regs;
 use abi::layout::SESSION_FRAME;
 use abi::slots::{SESSION, UNIXD};
@@ -115,6 +116,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     p.me.tid = child.pid;
     p.me.signals.child();
     p.sys.child();
+    breakpoints::forget(&mut p.me);
     (p.me.clear_tid, p.me.robust_list) = (how.clear_tid, 0);
     if how.stack != 0 {
         regs.rsp = how.stack;
@@ -143,6 +145,7 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
     // Each from where it is to where it belongs: some are large.
     p.signals = parent.signals;
     *p.me = parent.me;
+    breakpoints::restore(&p.me);
     p.sys = parent.sys;
     p.limits = parent.limits;
     // The child has a copy of what it has drawn from.

@@ -134,8 +134,11 @@ pub struct DispatcherFrame {
     /// Where it continues, with `rax` = the address of a page fault (else zero) and `rdx` = a [`guarded_fault`].
     /// All other registers but the flags are as they were.
     pub guarded_fixup: u64,
+    /// Address of an instruction that is executed in spite of a breakpoint on it, once. For the library, which returns
+    /// to the program without the flag that says so to the processor.
+    pub passes: AtomicU64,
     /// Room for more facts.
-    pub reserved2: [u64; 5],
+    pub reserved2: [u64; 4],
     /// Registers of the program.
     pub save: Regs,
     /// For the library.

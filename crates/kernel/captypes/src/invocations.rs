@@ -727,6 +727,23 @@ invocations! {
             /// Bytes.
             bytes: u64
         ) -> Copied;
+        /// Sets which accesses of the dispatcher raise a debug exception: up to four, as the processor's debug registers
+        /// say them. The exception's error code has the low bits of DR6: bit n for breakpoint n, [`DEBUG_STEP`] for a
+        /// single step. What an enabled dispatcher does is reported, not what its library or the kernel does for it.
+        /// `OutOfRange`: an address that is no user address; `Invalid`: bits of `control` other than those that switch
+        /// breakpoints on (0 to 7) and say their kinds (16 to 31), or accesses to ports; `WrongState`: it waits at another core.
+        55 SetBreakpoints(
+            /// Address of breakpoint 0.
+            address0: u64,
+            /// Address of breakpoint 1.
+            address1: u64,
+            /// Address of breakpoint 2.
+            address2: u64,
+            /// Address of breakpoint 3.
+            address3: u64,
+            /// As DR7; 0: none.
+            control: u64
+        ) -> ();
     }
 
     Receiver(ReceiverOp) "Dispatchers and Endpoints" on [Dispatcher Endpoint] {
@@ -1078,6 +1095,9 @@ pub const LENDS_READ: u64 = 1 << 25;
 
 /// The same, to be written to.
 pub const LENDS_WRITE: u64 = 1 << 26;
+
+/// Bit of the error code of a debug exception: a single step.
+pub const DEBUG_STEP: u64 = 1 << 14;
 
 /// Options of [`op::Configure`].
 pub mod options {

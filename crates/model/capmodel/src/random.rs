@@ -121,6 +121,7 @@ const WEIGHTS: &[(Label, u32, u32)] = &[
     (Label::Continue, 2, 0),
     (Label::SetTimer, 3, 0),
     (Label::SetFsBase, 2, 0),
+    (Label::SetBreakpoints, 2, 0),
     (Label::Usage, 2, 0),
     (Label::Yield, 1, 0),
     (Label::Wait, 1, 0),
@@ -417,6 +418,11 @@ impl Draft<'_> {
         let r = &mut *self.random;
         let (word, few) = (r.word(), 1 + r.below(6));
         let badge = if r.one_in(2) && target.cap.ty == CapType::Endpoint { r.below(4) } else { 0 };
+        if label == Label::SetBreakpoints {
+            let control = if word & 1 == 0 { word >> 8 & 0xdddd_00ff } else { word >> 8 };
+            let args = [word >> (word & 31), 0x1000, word >> 40, 0, control];
+            return Some(Operation::new(label, target.place, &args));
+        }
         let args: [u64; 3] = match label {
             Label::Copy | Label::Move if target.cap.ty == CapType::L2CNode && r.one_in(2) => {
                 [self.empty_in_root()?.0, 0, 0]

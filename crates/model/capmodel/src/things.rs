@@ -76,6 +76,18 @@ impl Model {
                 check.demand(args.base < USER_END, Status::OutOfRange);
                 check.passed(found).map(|_| Words::NONE)
             }
+            Label::SetBreakpoints => {
+                let args = decode!(SetBreakpoints);
+                let op::SetBreakpoints { address0, address1, address2, address3, control } = args;
+                let mut check = Check::default();
+                let found = check.get(dispatcher());
+                let is_port = |n: u32| control >> (16 + 4 * n) & 3 == 2;
+                check.demand(control & !0xffff_00ff == 0 && !(0..4).any(is_port), Status::Invalid);
+                let addresses = [address0, address1, address2, address3];
+                let are_of_user = addresses.iter().all(|&address| address <= USER_END - 8);
+                check.demand(are_of_user, Status::OutOfRange);
+                check.passed(found).map(|_| Words::NONE)
+            }
             Label::Usage => simple(dispatcher().map(|_| Words::one(0))),
             Label::Notify => self.notify(who, target, decode!(Notify)),
             Label::Poll => self.poll(who, target),

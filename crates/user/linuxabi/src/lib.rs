@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod bytes;
+pub mod debugregs;
 pub mod dirent;
 pub mod errno;
 pub mod fdset;

@@ -11,6 +11,7 @@ use crate::threads::{self, dispatcher, Entry, Spaces};
 use crate::Test;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
+use core::sync::atomic::{AtomicU64, Ordering};
 use libos::abi::slots::VSPACE;
 use libos::domain;
 use libos::vspace::{root, RW, RWX};
@@ -27,8 +28,10 @@ pub const TESTS: &[Test] = &[
     ("hostile_flags_and_syscall", flags_and_syscall),
     ("hostile_last_address", last_address),
     ("hostile_bases", bases),
+    ("hostile_breakpoints", breakpoints),
 ];
 
+const DEBUG: u64 = 1;
 const INVALID_OPCODE: u64 = 6;
 const PROTECTION: u64 = 13;
 const PAGE_FAULT: u64 = 14;
@@ -45,6 +48,11 @@ enum End {
 
 fn run_in(lab: &mut Lab, spaces: Spaces, entry: Entry, args: [u64; 3]) -> Result<End, Status> {
     threads::prepare(lab, 0, entry, args, spaces)?;
+    end()
+}
+
+/// Starts what is prepared, and waits until it tells something or is told of.
+fn end() -> Result<End, Status> {
     invoke(dispatcher(0), op::Start {})?;
     let message = threads::hear()?;
     threads::kill(0)?;
@@ -465,4 +473,77 @@ extern "C" fn use_base(base: u64, _: u64, _: u64) -> ! {
     // SAFETY: as above; nothing is mapped there for user mode.
     unsafe { asm!("wrgsbase {1}", "mov {0}, gs:[0x18]", out(reg) value, in(reg) base) };
     went_on(value)
+}
+
+/// What is watched.
+static WATCHED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn writes_it(value: u64, _: u64, _: u64) -> ! {
+    WATCHED.store(value, Ordering::Relaxed);
+    went_on(value)
+}
+
+/// Emulators report this as two exceptions, the second before the first has been looked at.
+extern "C" fn writes_it_in_a_step(_: u64, _: u64, _: u64) -> ! {
+    // SAFETY: the flag ends with the thread.
+    unsafe {
+        asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq", "mov qword ptr [{}], 1", "nop", in(reg) WATCHED.as_ptr());
+    }
+    went_on(0)
+}
+
+/// Loading SS holds the exception back until behind the next instruction, which is in the kernel.
+extern "C" fn holds_it_back(_: u64, _: u64, _: u64) -> ! {
+    // SAFETY: reads and writes a word of its own, and looks up a capability.
+    unsafe {
+        asm!(
+            "mov [{at}], ss", "mov ss, [{at}]", "syscall",
+            at = in(reg) WATCHED.as_ptr(), inout("rax") 0u64 => _, in("rdi") 0, lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    went_on(1)
+}
+
+fn watched(lab: &mut Lab, entry: Entry, address: u64, control: u64) -> Result<End, Status> {
+    threads::prepare(lab, 0, entry, [7, 0, 0], Spaces::default())?;
+    let set =
+        op::SetBreakpoints { address0: address, address1: 0, address2: 0, address3: 0, control };
+    invoke(dispatcher(0), set)?;
+    end()
+}
+
+/// Breakpoints of a dispatcher stop it where they say, and nobody else: not the kernel, and not whoever runs after it.
+fn breakpoints(lab: &mut Lab) -> Outcome {
+    const WRITTEN: u64 = 0x9_0001;
+    const TOUCHED: u64 = 0xb_0001;
+    const EXECUTED: u64 = 1;
+    good!(threads::make_endpoint(lab));
+    let address = WATCHED.as_ptr() as u64;
+    let hit = End::Exception { vector: DEBUG, error: 1 };
+    check!(good!(watched(lab, writes_it, address, WRITTEN)) == hit);
+    check!(WATCHED.load(Ordering::Relaxed) == 7);
+    check!(good!(watched(lab, writes_it, address, 0)) == End::WentOn(7));
+    check!(good!(watched(lab, writes_it, address + 8, WRITTEN)) == End::WentOn(7));
+    check!(good!(watched(lab, writes_it, writes_it as *const () as u64, EXECUTED)) == hit);
+    for _ in 0..20 {
+        let stepped = good!(watched(lab, writes_it_in_a_step, address, WRITTEN));
+        check!(matches!(stepped, End::Exception { vector: DEBUG, .. }));
+        // It is told of what it touched before it enters, or goes on.
+        let held = good!(watched(lab, holds_it_back, address, TOUCHED));
+        check!(held == hit || held == End::WentOn(1));
+        WATCHED.store(1, Ordering::Relaxed);
+    }
+    for (address0, control, error) in [
+        (u64::MAX, WRITTEN, Status::OutOfRange),
+        (1 << 63, 0, Status::OutOfRange),
+        (address, 1 << 13 | WRITTEN, Status::Invalid),
+        (0x80, 0x2_0001, Status::Invalid),
+        (address, 1 << 32, Status::Invalid),
+    ] {
+        good!(threads::prepare(lab, 0, writes_it, [0; 3], Spaces::default()));
+        let set = op::SetBreakpoints { address0, address1: 0, address2: 0, address3: 0, control };
+        check!(invoke(dispatcher(0), set) == Err(error));
+        good!(threads::kill(0));
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! What this processor can do, and the control registers that follow from it.
 
+use super::super::Breakpoints;
 use super::memory;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, CpuidResult};
@@ -165,10 +166,14 @@ pub fn enable(features: &Features) {
     FSGSBASE.store(features.fsgsbase, Ordering::Relaxed);
 }
 
+/// Of DR7: the bit that is always set.
+const NO_BREAKPOINTS: u64 = 0x400;
+/// Of DR6: the bits that are always set.
+pub const NO_STATUS: u64 = 0xffff_0ff0;
+
 /// Whatever was there before the kernel may have left a way in, or traps: `sysenter` leads nowhere, and
 /// nothing is watched for.
 fn forget_firmware() {
-    const NO_BREAKPOINTS: u64 = 0x400;
     // SAFETY: every 64-bit processor has these registers; the kernel relies on none of them.
     unsafe {
         for register in [msr::SYSENTER_CS, msr::SYSENTER_ESP, msr::SYSENTER_EIP] {
@@ -176,6 +181,36 @@ fn forget_firmware() {
         }
         asm!("mov dr7, {}", in(reg) NO_BREAKPOINTS, options(nomem, nostack, preserves_flags));
     }
+}
+
+/// Watches for what `breakpoints` say. Nothing of the kernel's memory may be among them.
+#[cold]
+#[inline(never)]
+pub fn write_breakpoints(breakpoints: Breakpoints) {
+    let Breakpoints { addresses: [zero, one, two, three], control } = breakpoints;
+    // SAFETY: every 64-bit processor has these registers. The kernel passes over what it does to user memory that
+    // is watched (entry.rs).
+    unsafe {
+        asm!("mov dr7, {}", in(reg) NO_BREAKPOINTS, options(nomem, nostack, preserves_flags));
+        asm!("mov dr0, {}", in(reg) zero, options(nomem, nostack, preserves_flags));
+        asm!("mov dr1, {}", in(reg) one, options(nomem, nostack, preserves_flags));
+        asm!("mov dr2, {}", in(reg) two, options(nomem, nostack, preserves_flags));
+        asm!("mov dr3, {}", in(reg) three, options(nomem, nostack, preserves_flags));
+        asm!("mov dr7, {}", in(reg) control | NO_BREAKPOINTS, options(nomem, nostack, preserves_flags));
+    }
+}
+
+/// Why there was a debug exception, as DR6 says it; asked once.
+pub fn take_debug_status() -> u64 {
+    /// Which breakpoints, and whether it was a single step.
+    const REASONS: u64 = 0x400f;
+    let status: u64;
+    // SAFETY: as above.
+    unsafe {
+        asm!("mov {}, dr6", out(reg) status, options(nomem, nostack, preserves_flags));
+        asm!("mov dr6, {}", in(reg) NO_STATUS, options(nomem, nostack, preserves_flags));
+    }
+    status & REASONS
 }
 
 /// Whether user mode may set its FS and GS bases itself.

@@ -12,7 +12,7 @@
 //!
 //! The kernel runs with interrupts off on one stack per core and keeps nothing on it between
 //! events: each entry starts at the top. An exception of the kernel itself is a bug and ends in a
-//! panic; the one interrupt that arrives in kernel mode is the one that the idle loop waits for.
+//! panic, but for what the program's breakpoints watch; the one interrupt that arrives in kernel mode is the one that the idle loop waits for.
 //!
 //! The way out trusts no context, because a program can write those in frames that it shares:
 //! * flags are masked to those that a program may choose, and interrupts are always on;
@@ -260,13 +260,39 @@ unsafe extern "C" fn entry_syscall<H: Handlers>() {
 
     trap_from_kernel:
         cmp qword ptr [rsp], 32
-        jb trap_emergency
+        jb 4f
         // Only the idle loop can be interrupted; it has nothing to save.
         mov rsi, [rsp]
         mov rsp, gs:[{STACK}]
         mov rdi, gs:[{SELF}]
         call {on_irq}
         jmp leave_kernel
+
+        // The kernel itself has touched memory that the program watches, or enters for it behind an instruction
+        // that held the exception back. On a stack of its own, since that may be the program's yet.
+    4:  cmp qword ptr [rsp], {DEBUG}
+        jne trap_emergency
+        mov [rsp], rax
+        lea rax, [rip + entry_stubs + {STUB_BYTES} * {DEBUG}]
+        cmp [rsp + 16], rax
+        je twice
+        mov eax, {NO_STATUS}
+        mov dr6, rax
+        pop rax
+        add rsp, 8
+        iretq
+
+        // Before the first instruction of this very exception: an emulator that reports a single step and what it
+        // touches as two. The second has taken the place of what the first has pushed, so where the program was is
+        // not known; its library has been told not to do both (trace/breakpoints.rs).
+    twice:
+        mov rax, [rsp]
+        mov qword ptr [rsp], {DEBUG}
+        mov qword ptr [rsp + 16], 0
+        mov qword ptr [rsp + 24], {USER_CS}
+        mov qword ptr [rsp + 32], {FORCED}
+        mov qword ptr [rsp + 40], 0
+        jmp entry_trap
 
         // An exception of the kernel, or one that may come between two instructions of this file:
         // never returns, so GS matters to nobody.
@@ -333,6 +359,9 @@ unsafe extern "C" fn entry_syscall<H: Handlers>() {
         FORCED = const FORCED_FLAGS,
         USER_CS = const USER_CS,
         USER_SS = const USER_SS,
+        STUB_BYTES = const STUB_BYTES,
+        DEBUG = const super::tables::vector::DEBUG,
+        NO_STATUS = const cpu::NO_STATUS,
         NMI = const super::tables::vector::NMI,
         MACHINE_CHECK = const super::tables::vector::MACHINE_CHECK,
         on_syscall = sym H::on_syscall,

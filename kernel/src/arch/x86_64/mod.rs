@@ -33,7 +33,8 @@ use memory::{BootPages, Image};
 pub use apic::{eoi, irq_mask, irq_message, irq_unmask, send_ipi, timer_set};
 pub use apic::{IRQS, VECTOR_IPI, VECTOR_IRQ0, VECTOR_TIMER};
 pub use cpu::{
-    canonical, has_fsgsbase, read_fs_base, read_gs_base, relax, tsc, write_fs_base, write_gs_base,
+    canonical, has_fsgsbase, read_fs_base, read_gs_base, relax, take_debug_status, tsc,
+    write_breakpoints, write_fs_base, write_gs_base,
 };
 pub use entry::{idle, resume};
 pub use fpu::{fpu_area_size, fpu_init_image, fpu_restore, fpu_sanitize, fpu_save};

@@ -1,6 +1,6 @@
 //! Segment, task and interrupt descriptors of a core.
 //!
-//! Each core has its own set, inside its [`Core`](super::super::Core). Three exceptions that may
+//! Each core has its own set, inside its [`Core`](super::super::Core). Four exceptions that may
 //! come at any instant have stacks of their own, so that they can be reported even where the
 //! kernel's stack is the problem.
 
@@ -14,6 +14,7 @@ const TASK: u16 = 0x28;
 
 /// Vectors of exceptions.
 pub mod vector {
+    pub const DEBUG: u8 = 1;
     pub const NMI: u8 = 2;
     pub const BREAKPOINT: u8 = 3;
     pub const OVERFLOW: u8 = 4;
@@ -23,10 +24,11 @@ pub mod vector {
 }
 
 /// The separate stacks that a core needs, by their number in the task state segment.
-pub const EMERGENCY_STACKS: usize = 3;
+pub const EMERGENCY_STACKS: usize = 4;
 const STACK_OF_DOUBLE_FAULT: u8 = 1;
 const STACK_OF_NMI: u8 = 2;
 const STACK_OF_MACHINE_CHECK: u8 = 3;
+const STACK_OF_DEBUG: u8 = 4;
 
 /// The processor's 64-bit task state segment: nothing but stacks and the I/O permission offset.
 #[repr(C, packed(4))]
@@ -73,6 +75,7 @@ impl Gate {
             vector::DOUBLE_FAULT => STACK_OF_DOUBLE_FAULT,
             vector::NMI => STACK_OF_NMI,
             vector::MACHINE_CHECK => STACK_OF_MACHINE_CHECK,
+            vector::DEBUG => STACK_OF_DEBUG,
             _ => 0,
         };
         let from_user = matches!(vector, vector::BREAKPOINT | vector::OVERFLOW);
@@ -122,8 +125,8 @@ impl Tables {
     /// Which stacks the processor switches to.
     pub fn set_stacks(&mut self, kernel: u64, emergency: [u64; EMERGENCY_STACKS]) {
         self.task.privilege_stacks = [kernel, 0, 0];
-        let [double_fault, nmi, machine_check] = emergency;
-        self.task.emergency_stacks = [double_fault, nmi, machine_check, 0, 0, 0, 0];
+        let [double_fault, nmi, machine_check, debug] = emergency;
+        self.task.emergency_stacks = [double_fault, nmi, machine_check, debug, 0, 0, 0];
     }
 
     /// Makes this core use them. GS is cleared by this, and must be set afterwards. There is no local

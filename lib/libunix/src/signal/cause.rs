@@ -1,6 +1,8 @@
 //! Which signal an exception of the program becomes.
 
+use crate::trace::breakpoints::DEBUG;
 use abi::Regs;
+use captypes::invocations::DEBUG_STEP;
 use core::arch::asm;
 use unixproto::signals::*;
 use uvm::FaultError;
@@ -24,7 +26,9 @@ const SEGV_ACCERR: i32 = 2;
 const BUS_ADRALN: i32 = 1;
 const BUS_ADRERR: i32 = 2;
 const ILL_ILLOPN: i32 = 2;
+const TRAP_BRKPT: i32 = 1;
 const TRAP_TRACE: i32 = 2;
+const TRAP_HWBKPT: i32 = 4;
 
 impl Cause {
     /// A page fault that could not be handled.
@@ -43,7 +47,9 @@ impl Cause {
         let at = regs.rip;
         let (signal, code, address) = match vector {
             0 => (SIGFPE, 1, at),
-            1 => (SIGTRAP, TRAP_TRACE, at),
+            DEBUG if error & DEBUG_STEP != 0 => (SIGTRAP, TRAP_TRACE, at),
+            DEBUG if error != 0 => (SIGTRAP, TRAP_HWBKPT, at),
+            DEBUG => (SIGTRAP, TRAP_BRKPT, at),
             3 => (SIGTRAP, SI_KERNEL, 0),
             6 => (SIGILL, ILL_ILLOPN, at),
             11 | 12 => (SIGBUS, SI_KERNEL, 0),
@@ -52,6 +58,8 @@ impl Cause {
             19 => (SIGFPE, float_code(sse_state()), at),
             _ => (SIGSEGV, SI_KERNEL, 0),
         };
+        // Why there was a debug exception is its tracer's to know.
+        let error = if vector == DEBUG { 0 } else { error };
         Cause { signal, code, address, vector, error }
     }
 }

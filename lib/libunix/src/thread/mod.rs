@@ -18,11 +18,13 @@ pub mod park;
 use crate::process::{Task, NO_CALL};
 use crate::server::Header;
 use crate::signal;
+use crate::trace::breakpoints;
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use linuxabi::debugregs::DebugRegisters;
 
 /// What the library knows about one thread.
 #[derive(Clone)]
@@ -45,6 +47,10 @@ pub struct Thread {
     pub affinity: u64,
     /// What it waits for in the library has happened.
     pub woken: bool,
+    /// What its tracer has it watched for.
+    pub debug: DebugRegisters,
+    /// What was there before a step that goes on.
+    pub before_step: Option<Box<breakpoints::Before>>,
     /// How it starts.
     pub start: create::Start,
 }
@@ -62,6 +68,8 @@ impl Thread {
             robust_list: 0,
             affinity: u64::MAX,
             woken: false,
+            debug: DebugRegisters::NONE,
+            before_step: None,
             start: create::Start::NONE,
         }
     }
@@ -71,6 +79,7 @@ impl Thread {
     /// `execve`: of the old program's memory nothing is left.
     pub fn exec(&mut self) {
         (self.clear_tid, self.robust_list) = (0, 0);
+        breakpoints::forget(self);
     }
 }
 
@@ -251,7 +260,7 @@ pub fn each_header(mut f: impl FnMut(&Header)) {
 /// A forked child: the thread that forked is its first and only one.
 pub fn after_fork(task: &mut Task, tid: u32) {
     let mut me = Thread::clone(&task.me);
-    (me.index, me.tid) = (0, tid);
+    (me.index, me.tid, me.debug) = (0, tid, DebugRegisters::NONE);
     // SAFETY: nobody else runs, and `me` is a copy.
     unsafe { *FIRST.0.get() = me };
     task.me = Me::first();

@@ -7,6 +7,7 @@
 //! A thread that nobody traces pays for a look at its header where signals are acted on, and nothing at its system calls:
 //! these enter here only from its first stop on ([`upcall::show_calls`]).
 
+pub mod breakpoints;
 pub mod memory;
 mod registers;
 pub mod tracer;

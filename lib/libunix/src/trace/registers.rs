@@ -1,6 +1,6 @@
 //! The program's registers, for its tracer.
 
-use super::TRAP_FLAG;
+use super::{breakpoints, TRAP_FLAG};
 use crate::errno::{Errno, Result};
 use crate::fork::set_bases;
 use crate::process::Task;
@@ -71,18 +71,26 @@ pub fn set_set(p: &mut Task, regs: &mut Regs, which: u64, bytes: &[u8]) -> Resul
     }
 }
 
-/// Reads a word of `struct user`. There are no debug registers that a program may use: they are zero.
+/// The debug register that is at an offset of `struct user`.
+fn debug_register(offset: u64) -> Option<usize> {
+    (DEBUG_REGISTERS..USER_BYTES).contains(&offset).then(|| (offset - DEBUG_REGISTERS) as usize / 8)
+}
+
+/// Reads a word of `struct user`.
 pub fn user_word(p: &Task, regs: &Regs, offset: u64) -> Result<u64> {
     if !offset.is_multiple_of(8) || offset >= USER_BYTES {
         return Err(Errno::EIO);
+    }
+    if let Some(number) = debug_register(offset) {
+        return Ok(p.me.debug.get(number));
     }
     Ok(shown(p, regs).words().get(offset as usize / 8).copied().unwrap_or(0))
 }
 
 /// Sets one.
 pub fn set_user_word(p: &mut Task, regs: &mut Regs, offset: u64, value: u64) -> Result<()> {
-    if (DEBUG_REGISTERS..USER_BYTES).contains(&offset) && value == 0 {
-        return Ok(());
+    if let Some(number) = debug_register(offset).filter(|_| offset.is_multiple_of(8)) {
+        return breakpoints::set(&mut p.me, number, value);
     }
     let new = shown(p, regs).with_word(offset, value, USER_END)?;
     take(p, regs, &new);
