@@ -1639,11 +1639,6 @@ const BUGS: &[Bug] = &[
         changes: &[("kernel/src/dispatch/registers.rs", "if dcb.has(flag::BREAKPOINTS) | self.watches {", "if dcb.has(flag::BREAKPOINTS) {")],
         found_by: Test::Host { package: "kernel", test: "breakpoints_are_of_a_dispatcher_and_of_its_program" },
     },
-    Bug {
-        name: "a_step_is_not_told_from_its_second_exception",
-        changes: &[("kernel/src/arch/x86_64/entry.rs", "        je twice\n", "")],
-        found_by: Test::Machine { test: "native/captest/hostile_breakpoints" },
-    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
