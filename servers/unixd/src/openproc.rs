@@ -76,10 +76,16 @@ impl Opening<'_> {
             _ if writes
                 && !matches!(
                     node,
-                    File(_, "comm" | "mem" | "uid_map" | "gid_map" | "setgroups")
-                        | TaskFile(_, _, "comm" | "mem")
+                    File(_, "clear_refs" | "comm" | "mem" | "uid_map" | "gid_map" | "setgroups")
+                        | TaskFile(_, _, "clear_refs" | "comm" | "mem")
                 )
                 && !matches!(node, File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name)) =>
+            {
+                Err(Errno::EACCES)
+            }
+            File(_, "clear_refs") | TaskFile(_, _, "clear_refs")
+                if op.flags & O_ACCMODE != O_WRONLY
+                    && !self.procs.get(self.caller.pid)?.has(Capability::DacOverride) =>
             {
                 Err(Errno::EACCES)
             }

@@ -81,8 +81,9 @@ const SYSTEM: [&str; 11] = [
     "cmdline",
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
-const FILES: [&str; 22] = [
+const FILES: [&str; 23] = [
     "auxv",
+    "clear_refs",
     "cmdline",
     "comm",
     "environ",
@@ -106,10 +107,11 @@ const FILES: [&str; 22] = [
     "uid_map",
 ];
 /// Those of them that are for who may look into a process.
-pub const PRIVATE: [&str; 7] =
-    ["auxv", "environ", "maps", "mem", "pagemap", "smaps", "smaps_rollup"];
+pub const PRIVATE: [&str; 8] =
+    ["auxv", "clear_refs", "environ", "maps", "mem", "pagemap", "smaps", "smaps_rollup"];
 /// Those of them that are there for each thread too.
-const TASK_FILES: [&str; 16] = [
+const TASK_FILES: [&str; 17] = [
+    "clear_refs",
     "cmdline",
     "comm",
     "environ",
@@ -506,6 +508,7 @@ impl View<'_> {
             Fd(..) => S_IFLNK | 0o700,
             File(_, "uid_map" | "gid_map" | "setgroups") => S_IFREG | 0o644,
             File(_, "comm") | TaskFile(_, _, "comm") => S_IFREG | 0o644,
+            File(_, "clear_refs") | TaskFile(_, _, "clear_refs") => S_IFREG | 0o200,
             File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name) => S_IFREG | 0o644,
             TesseraFile("capabilities") | File(_, "auxv" | "environ") => S_IFREG | 0o400,
             TaskFile(_, _, "auxv" | "environ") => S_IFREG | 0o400,

@@ -455,6 +455,12 @@ impl Life<'_> {
         let (what, data) = match (told, op.write) {
             (None, true) => (command::WRITE, self.procs.a(self.caller, call)?),
             (None, false) => (command::READ, Vec::new()),
+            (Some(command::CLEAR_REFS), writes) => {
+                if !writes || !command::CLEARED.contains(&op.address) {
+                    return Err(Errno::EINVAL);
+                }
+                (command::CLEAR_REFS, Vec::new())
+            }
             (Some(what), false) => (what, Vec::new()),
             (Some(_), true) => return Err(Errno::EIO),
         };

@@ -82,6 +82,11 @@ pub mod command {
     pub const RELIEVE: u32 = 16;
     /// Reads `value` bytes of `/proc/self/pagemap`, from byte `address` of it, both whole words. Nobody's tracer asks for it.
     pub const PAGEMAP: u32 = 17;
+    /// Does what a number written to `/proc/self/clear_refs` asks for: `address`. Nobody's tracer asks for it.
+    pub const CLEAR_REFS: u32 = 18;
+    /// Numbers that may be written there: references (1 to 3) and pages that were written to (4) are counted anew, or the most
+    /// memory that it had (5).
+    pub const CLEARED: core::ops::RangeInclusive<u64> = 1..=5;
     /// First number that is no command of a tracer.
     pub const END: u32 = 16;
 
@@ -93,6 +98,7 @@ pub mod command {
             b"pagemap" => PAGEMAP,
             b"auxv" => AUXILIARY,
             b"environ" => ENVIRON,
+            b"clear_refs" => CLEAR_REFS,
             _ => return None,
         })
     }

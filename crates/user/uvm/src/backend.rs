@@ -6,6 +6,7 @@
 //! is in slot `e % 256` of the region's CNode for that half, and the Frame of the same page in the
 //! same slot of the chunk. Where little is, both are in a [pair](crate::pairs).
 
+use crate::bits::Bits;
 use crate::types::{Access, NoMemory, Prot, Refused};
 use core::num::NonZeroU32;
 
@@ -130,6 +131,10 @@ pub trait Backend {
 
     /// Which of entries `first..first + count`, at most 64, of a table were used since this was asked last: bit 0 is the first.
     fn entries_used(&mut self, table: Table, first: u32, count: u32) -> u64;
+    /// Entries of a last-level table whose pages were written to since [`entries_clean`](Self::entries_clean), or since they were made.
+    fn entries_written(&mut self, table: Table) -> Bits<8>;
+    /// From now on no entry of a last-level table, which is this process's alone, says that its page was written to.
+    fn entries_clean(&mut self, table: Table) -> Result<(), Refused>;
     /// Has anybody else the page in a slot?
     fn page_shared(&mut self, page: (CNode, u32)) -> bool;
     /// Copies the page in a slot to a page of an object that is [this process's alone](Self::object_own).

@@ -25,6 +25,8 @@ impl<const W: usize> Bits<W> {
     pub const LEN: u32 = 64 * W as u32;
     /// The empty set.
     pub const EMPTY: Self = Bits([0; W]);
+    /// All.
+    pub const FULL: Self = Bits([u64::MAX; W]);
 
     /// Is `n` in the set?
     #[inline]

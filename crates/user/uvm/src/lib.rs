@@ -49,6 +49,7 @@ mod types;
 mod unmap;
 mod usage;
 mod whole;
+mod written;
 
 #[cfg(test)]
 mod tests;

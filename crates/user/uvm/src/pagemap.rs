@@ -3,6 +3,7 @@
 use crate::backend::Backend;
 use crate::map::{Entry, Flags};
 use crate::space::Space;
+use crate::written::Seen;
 
 /// The page is in memory, and the process's tables show it (bit 63).
 pub const PRESENT: u64 = 1 << 63;
@@ -10,6 +11,8 @@ pub const PRESENT: u64 = 1 << 63;
 pub const SWAPPED: u64 = 1 << 62;
 /// It is a file's, or of shared memory (bit 61).
 pub const SHARED: u64 = 1 << 61;
+/// It was written to since `clear_refs` (bit 55).
+pub const SOFT_DIRTY: u64 = 1 << 55;
 /// Nobody else has it (bit 56). Only of small private memory it is known.
 pub const EXCLUSIVE: u64 = 1 << 56;
 
@@ -27,9 +30,11 @@ impl Space {
     pub fn pagemap(&self, b: &mut impl Backend, start: u64, words: &mut [u64]) {
         words.fill(0);
         for entry in self.map.within(start, start + words.len() as u64) {
-            let mut run = Run::default();
+            let (mut run, mut seen) = (Run::default(), Seen::default());
             for page in entry.start..entry.end {
-                words[(page - start) as usize] = self.word_of(b, &entry, page, &mut run);
+                let word = self.word_of(b, &entry, page, &mut run);
+                let written = self.pmap.is_written(b, page, &mut seen);
+                words[(page - start) as usize] = word | if written { SOFT_DIRTY } else { 0 };
             }
         }
     }

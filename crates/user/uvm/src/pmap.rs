@@ -15,6 +15,7 @@ use crate::amap::{Amap, Chunk, Place};
 use crate::backend::{Backend, Extent, ObjectError, Table};
 use crate::bits::Bits;
 use crate::types::{NoMemory, Prot, Refused};
+use crate::written::Written;
 use alloc::vec::Vec;
 use tables::Sparse;
 
@@ -39,6 +40,8 @@ pub struct Pmap {
     condemned: bool,
     /// Some region or giant that one entry maps could not be taken away: it may show what is not mapped.
     pub(crate) keeps_wholes: bool,
+    /// Pages that count as written.
+    pub(crate) written: Written,
 }
 
 /// Region and entry of a page.
@@ -57,6 +60,7 @@ impl Pmap {
             whole_regions: 0,
             condemned: false,
             keeps_wholes: false,
+            written: Written::ALL,
         }
     }
     /// All regions, by number.
@@ -341,6 +345,8 @@ impl Pmap {
             Ok(false) => region.forget(entry, entry + 1),
             Err(Refused) => self.reset(b, key)?,
         }
+        let page = key * u64::from(2 * HALF) + u64::from(entry);
+        self.written.add(page, page + 1);
         Ok(replaced == Ok(true))
     }
 
@@ -405,6 +411,8 @@ impl Pmap {
         hi: u32,
     ) -> Result<(), NoMemory> {
         let Some(region) = self.regions.get_mut(key) else { return self.leave_whole(b, key) };
+        let first = key * u64::from(2 * HALF);
+        self.written.add(first + u64::from(lo), first + u64::from(hi));
         match region.remove(b, (amap, key), (lo, hi)) {
             Ok(()) => Ok(()),
             Err(Refused) => self.reset(b, key),
@@ -426,6 +434,8 @@ impl Pmap {
         hi: u32,
     ) -> Result<(), NoMemory> {
         let Some(region) = self.regions.get_mut(key) else { return self.leave_whole(b, key) };
+        let first = key * u64::from(2 * HALF);
+        self.written.add(first + u64::from(lo), first + u64::from(hi));
         region.forget(lo, hi);
         match region.hide_zeros(b, lo, hi) {
             Ok(()) => Ok(()),
@@ -520,6 +530,14 @@ impl Pmap {
     ///
     /// The backend refuses: nothing has changed.
     pub fn drop_region(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
+        self.drop_table(b, key)?;
+        let pages = u64::from(2 * HALF);
+        self.written.add(key * pages, (key + 1) * pages);
+        Ok(())
+    }
+
+    /// The same, if nobody asks what was written to before.
+    pub(crate) fn drop_table(&mut self, b: &mut impl Backend, key: u64) -> Result<(), NoMemory> {
         if let Some(region) = self.regions.get(key) {
             region.drop_all(b, key)?;
             self.regions.remove(key);
@@ -533,6 +551,7 @@ impl Pmap {
         self.wholes.clear();
         (self.has_wholes, self.whole_regions, self.keeps_wholes) = (false, 0, false);
         self.condemned = false;
+        self.written = Written::ALL;
     }
 
     /// Gives all pages up. Up to `spare` regions stay, empty.
@@ -542,6 +561,7 @@ impl Pmap {
     /// The backend refuses: some regions are condemned.
     pub fn clear(&mut self, b: &mut impl Backend, spare: usize) -> Result<(), NoMemory> {
         let (mut kept, mut result) = (0, self.drop_wholes(b));
+        self.written = Written::ALL;
         let mut at = 0;
         while let Some(key) = self.regions.next_key(at) {
             at = key + 1;
@@ -680,6 +700,7 @@ impl Pmap {
 
     /// In the child: forgets the regions that the parent kept.
     pub fn forget_kept(&mut self, b: &mut impl Backend) {
+        self.written = Written::ALL;
         self.forget_wholes(b);
         self.regions.retain(|region| {
             if region.kept {

@@ -161,6 +161,8 @@ impl Pmap {
                 return Err(refused.into());
             }
             self.wholes.remove(shown.key());
+            let pages = shown.pages();
+            self.written.add(pages.start, pages.end);
             self.whole_regions -= u32::from(matches!(shown, Shown::Region(_)));
             self.has_wholes = !self.wholes.is_empty();
         }
@@ -223,6 +225,7 @@ impl Space {
         start: u64,
         end: u64,
     ) -> Result<(), NoMemory> {
+        self.pmap.written.add(start, end);
         match self.pmap.has_wholes {
             true => self.leave_wholes(b, start, end),
             false => Ok(()),

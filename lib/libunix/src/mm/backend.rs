@@ -6,7 +6,7 @@ use super::object::Objects;
 use super::user;
 use abi::layout::{LIBRARY_START, PAGE};
 use abi::slots::VSPACE;
-use captypes::invocations::{Identity, MapFlags};
+use captypes::invocations::{Identity, MapFlags, StatusBits};
 use captypes::{op, CapAddr, CapType, Place, Status};
 use libos::morsel::MorselCap;
 use libos::ram::Ram;
@@ -14,9 +14,10 @@ use libos::{invoke, Cap};
 use linuxdomain::{own, RWX};
 use tables::Sparse;
 use unixproto::files::NO_PAGE;
+use uvm::bits::Bits;
 use uvm::{
     Access, Backend, CNode, Extent, NoMemory, ObjectError, ObjectId, Prot, Refused, Shown, Table,
-    There,
+    There, REGION_PAGES,
 };
 
 /// Capabilities of the process, as far as program memory is made of them.
@@ -332,6 +333,13 @@ impl Backend for Caps {
 
     fn entries_used(&mut self, table: Table, first: u32, count: u32) -> u64 {
         self.objects.entries_used(table_slot(table), first, count)
+    }
+    fn entries_written(&mut self, table: Table) -> Bits<8> {
+        self.objects.entries_written(table_slot(table))
+    }
+    fn entries_clean(&mut self, table: Table) -> Result<(), Refused> {
+        let cleared = table_slot(table).clear_status(0, REGION_PAGES as u32, StatusBits::DIRTY);
+        cleared.map(|_| ()).map_err(|_| Refused)
     }
     fn page_shared(&mut self, (node, at): (CNode, u32)) -> bool {
         has_copies(slot(node, at))

@@ -23,6 +23,7 @@ use libos::Cap;
 use linuxdomain::{own, NEAR_EXTENTS};
 use tables::{Item, Numbers, Ranges, Slab};
 use unixproto::files::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, NOT_BEHIND};
+use uvm::bits::Bits;
 use uvm::{Extent, NoMemory, ObjectError, ObjectId, Streams, There, REGION_PAGES};
 
 /// A mapped file.
@@ -603,6 +604,28 @@ impl Objects {
         // If that is refused, they count as used once more.
         let _ = table.clear_status(first, count, StatusBits::ACCESSED);
         used
+    }
+
+    /// Which entries of a last-level table say that their page was written to: all, if it cannot be looked at.
+    #[cold]
+    pub fn entries_written(&mut self, table: Place) -> Bits<8> {
+        const ENTRY: usize = size_of::<u64>();
+        const DIRTY: u8 = 1 << 6;
+        let Ok(look) = self.pages.open(table, 0, PAGE, R) else { return Bits::FULL };
+        let mut written = Bits::EMPTY;
+        for first in (0..512u32).step_by(64) {
+            let mut entries = [0; 64 * ENTRY];
+            let progress = look.memory().skip(first as usize * ENTRY).read(&mut entries);
+            if progress.fault.is_some() {
+                return Bits::FULL;
+            }
+            for (at, entry) in (first..).zip(entries.chunks_exact(ENTRY)) {
+                if entry[0] & DIRTY != 0 {
+                    written.set(at);
+                }
+            }
+        }
+        written
     }
 
     /// Copies a page into an object that is this process's alone and of which something was asked for, at a page that it does not have yet.

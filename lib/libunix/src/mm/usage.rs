@@ -210,3 +210,8 @@ pub fn count(mm: &mut Mm) {
     mm.counted = counted;
     tell(mm);
 }
+
+/// The most that was in memory counts from now on.
+pub fn forget_most(mm: &Mm) {
+    main_header().memory.most_resident.store(resident(mm), Relaxed);
+}

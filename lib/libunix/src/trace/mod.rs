@@ -309,6 +309,10 @@ fn carry_out(
             p.me.signals.set_blocked(value);
             return Ok((0, Vec::new()));
         }
+        command::CLEAR_REFS => {
+            own_text::clear_refs(&mut p.mm, address);
+            return Ok((0, Vec::new()));
+        }
         command::RELIEVE => {
             return Ok((relief::give(&mut p.mm, address, true) as usize, Vec::new()))
         }

@@ -1639,6 +1639,16 @@ const BUGS: &[Bug] = &[
         changes: &[("kernel/src/dispatch/registers.rs", "if dcb.has(flag::BREAKPOINTS) | self.watches {", "if dcb.has(flag::BREAKPOINTS) {")],
         found_by: Test::Host { package: "kernel", test: "breakpoints_are_of_a_dispatcher_and_of_its_program" },
     },
+    Bug {
+        name: "what_was_written_to_is_forgotten_with_its_table",
+        changes: &[("crates/user/uvm/src/pmap.rs", "        self.written.add(key * pages, (key + 1) * pages);\n", "")],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_is_moved_counts_as_not_written_to",
+        changes: &[("crates/user/uvm/src/whole.rs", "        self.pmap.written.add(start, end);\n", "")],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

@@ -1,6 +1,7 @@
 //! A model of the kernel: capabilities with copies, CNodes, tables, Mappings, objects.
 
 use crate::backend::*;
+use crate::bits::Bits;
 use crate::pmap::Pmap;
 use crate::types::{Access, NoMemory, Prot, Refused, GIANT_REGIONS, PAGE, REGION_PAGES};
 use std::cell::RefCell;
@@ -34,6 +35,8 @@ struct Mapping {
 struct Entry {
     target: Target,
     prot: Prot,
+    /// The bit that the processor sets.
+    written: bool,
 }
 
 struct Node {
@@ -429,6 +432,15 @@ impl Process {
         let prot = if *writable { entry.prot } else { entry.prot.read_only() };
         prot.allows(access).then_some(entry.target)
     }
+    /// The same of a write, which it notes.
+    pub fn look_up_written(&self, page: u64) {
+        let mut kernel = self.kernel.borrow_mut();
+        let Some((table, _)) = self.upper.get(&(page >> 9)) else { return };
+        let table = kernel.tables.get_mut(table).unwrap();
+        if let Some(entry) = table.entries.get_mut(&((page & 511) as u32)) {
+            entry.written = true;
+        }
+    }
     /// Is a page shown by one entry with others? If so, are all pages around it that are one of 2 MiB in its object shown, as far
     /// as they are between two pages?
     pub fn is_whole(&self, page: u64, (start, end): (u64, u64)) -> Option<bool> {
@@ -537,7 +549,8 @@ impl Process {
         for (n, &target) in targets.iter().enumerate() {
             kernel.check_writable(target, prot);
             let table = kernel.tables.get_mut(&table).unwrap();
-            let old = table.entries.insert(first + n as u32, Entry { target, prot });
+            let old =
+                table.entries.insert(first + n as u32, Entry { target, prot, written: false });
             assert!(old.is_none_or(|old| old.target == Target::Zero), "entry in use");
         }
         kernel.put(node, slot.1, Cap::Mapping(id));
@@ -740,7 +753,7 @@ impl Backend for Process {
         let mut kernel = self.kernel.borrow_mut();
         let entries = &mut kernel.tables.get_mut(&table).unwrap().entries;
         for at in first..first + count {
-            entries.entry(at).or_insert(Entry { target: Target::Zero, prot });
+            entries.entry(at).or_insert(Entry { target: Target::Zero, prot, written: false });
         }
         Ok(())
     }
@@ -790,7 +803,7 @@ impl Backend for Process {
         let Cap::Page(page) = kernel.nodes[&pages].slots[&page.1] else { panic!("no page") };
         let Mapping { table, first, count } = kernel.mappings[&id].clone();
         assert_eq!(count, 1);
-        let entry = Entry { target: Target::Anon(page), prot };
+        let entry = Entry { target: Target::Anon(page), prot, written: false };
         kernel.check_writable(entry.target, prot);
         kernel.tables.get_mut(&table).unwrap().entries.insert(first, entry);
         Ok(true)
@@ -898,6 +911,23 @@ impl Backend for Process {
             kernel.mappings.insert(id, Mapping { table: old.table, first, count });
             kernel.put(node, first % 256, Cap::Mapping(id));
         }
+        Ok(())
+    }
+    fn entries_written(&mut self, table: Table) -> Bits<8> {
+        let kernel = self.kernel.borrow();
+        let mut written = Bits::EMPTY;
+        let entries = &kernel.tables[&self.table_names[&table.0]].entries;
+        entries.iter().filter(|(_, entry)| entry.written).for_each(|(at, _)| written.set(*at));
+        written
+    }
+    fn entries_clean(&mut self, table: Table) -> Result<(), Refused> {
+        self.own_table(table);
+        self.ask()?;
+        let name = self.table_names[&table.0];
+        let mut kernel = self.kernel.borrow_mut();
+        let table = kernel.tables.get_mut(&name).unwrap();
+        assert_eq!(table.refs, 1, "bits of another process, too");
+        table.entries.values_mut().for_each(|entry| entry.written = false);
         Ok(())
     }
     /// Every fourth entry, others each time.

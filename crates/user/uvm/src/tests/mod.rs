@@ -13,7 +13,7 @@ use crate::{Flags, Space};
 use kernel::{Held, Kernel, Process, Remains, Target};
 use model::Model;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 pub const LOW: u64 = 16;
@@ -29,6 +29,8 @@ pub struct Both {
     pub model: Model,
     /// What is lent: the first page, and how many; and what is mapped of them.
     pub lent: Option<(u64, u64, u64, u64)>,
+    /// Pages that were written to since that was asked last.
+    pub written: BTreeSet<u64>,
 }
 
 impl Both {
@@ -183,7 +185,7 @@ impl World {
         real.limits.stack = 64 * PAGE;
         let model = Model { low: LOW, high: HIGH, top: TOP, stack_pages: 64, ..Model::default() };
         let backend = Process::new(kernel.clone());
-        let processes = vec![Both { real, backend, model, lent: None }];
+        let processes = vec![Both { real, backend, model, lent: None, written: BTreeSet::new() }];
         World { kernel, processes, remains: Vec::new(), copies: 0, clock: 1 << 40, exact: true }
     }
 
@@ -216,6 +218,7 @@ impl World {
             backend,
             model: parent.model.inherited(),
             lent: None,
+            written: parent.written.clone(),
         };
         parent.real.forked();
         child.own_what_is_own();
@@ -284,6 +287,10 @@ impl World {
         if access == Access::Write {
             self.copies += both.model.write(page, self.clock).copied as u64;
             kernel.set_value(target, self.clock);
+            drop(kernel);
+            both.backend.look_up_written(page);
+            both.written.insert(page);
+            kernel = self.kernel.borrow_mut();
         }
         let value = kernel.value(target);
         match both.model.look(page) {
@@ -292,6 +299,20 @@ impl World {
         }
         both.note_zeroes(page);
         Ok(value)
+    }
+
+    /// Every page that was written to counts as written.
+    pub fn check_written(&mut self) {
+        for both in &mut self.processes {
+            let mut words = vec![0; (HIGH - LOW) as usize];
+            both.real.pagemap(&mut both.backend, LOW, &mut words);
+            let says = |page: u64| words[(page - LOW) as usize] & crate::pagemap::SOFT_DIRTY != 0;
+            for entry in both.real.map().entries() {
+                let written = both.written.range(entry.start..entry.end).copied();
+                let missing = written.filter(|&page| page >= LOW && page < HIGH && !says(page));
+                assert_eq!(missing.collect::<Vec<_>>(), [], "written, but not so for clear_refs");
+            }
+        }
     }
 
     /// What the hardware allows must be allowed, and lead to the right pages.

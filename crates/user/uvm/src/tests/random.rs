@@ -78,6 +78,8 @@ pub enum Op {
         shared: bool,
     },
     Fork,
+    /// Asks what was written to, and forgets it.
+    ClearWritten,
     Exit,
     Kill,
 }
@@ -160,6 +162,7 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
         2 => (0u32..3).prop_map(|object| Op::TakeAway { object }),
         1 => (1u64..200).prop_map(|pages| Op::Lengthen { pages }),
         2 => (1u64..300, any::<bool>()).prop_map(|(pages, shared)| Op::Relieve { pages, shared }),
+        1 => Just(Op::ClearWritten),
         2 => Just(Op::Fork),
         1 => Just(Op::Exit),
         1 => Just(Op::Kill),
@@ -394,6 +397,11 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
             }
             both.own_what_is_own();
         }
+        Op::ClearWritten => {
+            let both = &mut world.processes[which];
+            both.real.clear_written(&mut both.backend);
+            both.written.clear();
+        }
         Op::Lengthen { pages } => world.kernel.borrow_mut().lengthen(pages),
         Op::Fork if world.processes.len() < 4 => world.fork(which),
         Op::Exit if forked => world.exit(which),
@@ -417,6 +425,7 @@ proptest! {
             step(&mut world, *which, op);
             world.processes.iter_mut().for_each(|both| both.backend.left = None);
             world.check();
+            world.check_written();
             world.clear_away(*which);
             world.check();
         }

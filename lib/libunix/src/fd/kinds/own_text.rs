@@ -114,6 +114,8 @@ pub fn told(mm: &mut Mm, what: u32, from: u64, len: usize) -> Result<Vec<u8>> {
         command::SMAPS => mm::maps_text(mm, Detail::Each)?.into_bytes(),
         command::AUXILIARY => auxiliary(&mm.auxiliary)?,
         command::PAGEMAP => return pagemap(mm, from, len as u64),
+        // It is written to.
+        command::CLEAR_REFS => return Err(Errno::EINVAL),
         command::ENVIRON => {
             // As the program has left it.
             let (at, bytes) = mm.environ;
@@ -128,6 +130,21 @@ pub fn told(mm: &mut Mm, what: u32, from: u64, len: usize) -> Result<Vec<u8>> {
     piece.try_reserve_exact(bytes).map_err(|_| Errno::ENOMEM)?;
     piece.extend_from_slice(&rest[..bytes]);
     Ok(piece)
+}
+
+/// Does what a number written to `clear_refs` asks for. Of references nothing is told.
+pub fn clear_refs(mm: &mut Mm, number: u64) {
+    const WRITTEN: u64 = 4;
+    const MOST_RESIDENT: u64 = 5;
+    mm::leases::end_all(mm);
+    match number {
+        WRITTEN => {
+            let Mm { space, caps, .. } = mm;
+            space.clear_written(caps);
+        }
+        MOST_RESIDENT => usage::forget_most(mm),
+        _ => {}
+    }
 }
 
 /// The words of some pages. Nothing behind the end of what programs can have.

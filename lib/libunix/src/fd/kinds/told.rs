@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::stream::in_pieces;
+use crate::fd::transfer::Source;
 use crate::fd::Fds;
 use crate::process::Io;
 use crate::server::{self, header, op};
@@ -13,6 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::{Kind, SEEK_CUR, SEEK_SET};
 use unixproto::ops::Opened;
 use unixproto::session::DATA_BYTES;
+use unixproto::trace::command;
 
 /// Bits of the number that `unixd` gives below the id of the process: what it is asked for.
 const PID_SHIFT: u32 = 16;
@@ -69,6 +71,30 @@ impl FileOps for Told {
             server::call(op::Seek { desc, offset, whence: SEEK_SET })?;
         }
         Ok(done)
+    }
+    /// A number, which says what is to be counted anew (`clear_refs`).
+    fn write(&self, io: &mut Io, _: Handle, _: Option<u64>, from: &mut impl Source) -> Result<u64> {
+        /// More is not looked at.
+        const LONGEST: u64 = 12;
+        let wanted = from.left();
+        let mut text = [0; LONGEST as usize];
+        let len = from.gather(io, &mut text[..wanted.min(LONGEST) as usize]).some()?;
+        if self.what != command::CLEAR_REFS {
+            return Err(Errno::EIO);
+        }
+        let text = core::str::from_utf8(&text[..len]).map_err(|_| Errno::EINVAL)?;
+        let number: u64 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+        if !command::CLEARED.contains(&number) {
+            return Err(Errno::EINVAL);
+        }
+        if self.pid == header().pid.load(Relaxed) {
+            own_text::clear_refs(&mut io.mm, number);
+        } else {
+            let ask =
+                op::MemoryFile { desc: self.desc, write: true, address: number, bytes: 0 };
+            server::wait(io, ask)?;
+        }
+        Ok(wanted)
     }
     /// By its end no such text is known.
     fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
