@@ -42,8 +42,8 @@ impl Scheduler {
             self.registers.settle_vectors(dcb, true);
             self.registers.settle_vectors(invoker, false);
             dcb.copy_vectors(&invoker);
-            dcb.fs_base.set(arch::read_fs_base());
-            dcb.gs_base.set(arch::read_gs_base());
+            dcb.bases.fs.set(arch::read_fs_base());
+            dcb.bases.gs.set(arch::read_gs_base());
         }
         if dcb.has(flag::VECTORS) && dcb.frame.get().is_some() {
             dcb.frame.get().set_vectors();

@@ -165,16 +165,16 @@ impl Scheduler {
         self.registers.first_use_of_vectors(dcb)
     }
 
-    /// Gives a dispatcher, which is here, other breakpoints.
-    pub fn set_breakpoints(&mut self, dcb: DcbRef, breakpoints: Breakpoints) {
-        self.registers.set_breakpoints(dcb, breakpoints);
-    }
-
     /// For whatever executes vector instructions in the kernel.
     #[inline]
     pub fn vector_unit(&self) -> &VectorUnit {
         self.registers.unit()
     }
+}
+
+/// Gives a dispatcher, which is here, other breakpoints.
+pub fn set_breakpoints(sched: &mut Scheduler, dcb: DcbRef, breakpoints: Breakpoints) {
+    sched.registers.set_breakpoints(dcb, breakpoints);
 }
 
 impl Waiting for Scheduler {

@@ -43,8 +43,8 @@ impl Registers {
     #[inline]
     pub fn load(&mut self, dcb: DcbRef) {
         self.bases = Some(dcb);
-        arch::write_fs_base(dcb.fs_base.get());
-        arch::write_gs_base(dcb.gs_base.get());
+        arch::write_fs_base(dcb.bases.fs.get());
+        arch::write_gs_base(dcb.bases.gs.get());
         if dcb.has(flag::BREAKPOINTS) | self.watches {
             self.load_breakpoints(dcb);
         }
@@ -73,8 +73,8 @@ impl Registers {
     #[inline]
     pub fn unload(&mut self) {
         if let Some(last) = self.bases.take() {
-            last.fs_base.set(arch::read_fs_base());
-            last.gs_base.set(arch::read_gs_base());
+            last.bases.fs.set(arch::read_fs_base());
+            last.bases.gs.set(arch::read_gs_base());
         }
     }
 

@@ -8,7 +8,7 @@ use crate::driver::CpuDriver;
 use crate::ipc;
 use crate::object::context::CLEAN_FLAGS;
 use crate::object::dcb::{flag, Errand, FAULT_EP};
-use crate::object::frame::finish_step;
+use crate::object::frame::{finish_step, take_pass};
 use crate::object::{DcbRef, Endpoint, Obj};
 use abi::dispatcher::{guarded_fault, Upcall};
 use captypes::invocations::{Counter, DEBUG_STEP};
@@ -93,7 +93,7 @@ fn passes_over(dcb: DcbRef, status: u64) -> bool {
     let (frame, rip) = (dcb.frame.get(), dcb.ctx.rip.get());
     let passes = match dcb.has(flag::LINUX) && frame.is_disabled(rip) {
         true => true,
-        false => frame.take_pass(rip),
+        false => take_pass(frame, rip),
     };
     if passes {
         // What is watched may be the instruction itself.

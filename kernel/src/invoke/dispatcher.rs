@@ -4,6 +4,7 @@ use super::{endpoint, object, outcome, redirect, run, settled, survived, Outcome
 use crate::arch::{self, Breakpoints};
 use crate::cap::lookup::used_slot;
 use crate::cap::CapExt;
+use crate::dispatch;
 use crate::driver::CpuDriver;
 use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, SlotRef};
@@ -149,7 +150,7 @@ fn set_fs_base(local: &mut CpuDriver, target: DcbRef, base: u64) -> Result<(), S
     if !target.trip.abroad.get() {
         local.sched.bring_home(target);
     }
-    target.fs_base.set(base);
+    target.bases.fs.set(base);
     if local.sched.current() == Some(target) {
         arch::write_fs_base(base);
     }
@@ -178,6 +179,6 @@ fn set_breakpoints(
         return Err(Status::WrongState);
     }
     local.sched.bring_home(target);
-    local.sched.set_breakpoints(target, Breakpoints { addresses, control });
+    dispatch::set_breakpoints(&mut local.sched, target, Breakpoints { addresses, control });
     Ok(())
 }

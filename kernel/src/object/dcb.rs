@@ -134,6 +134,12 @@ pub struct Trip {
     pub guests: Links,
 }
 
+/// Segment bases.
+pub struct Bases {
+    pub fs: Cell<u64>,
+    pub gs: Cell<u64>,
+}
+
 /// Room for vector state at the end of the page.
 const AREA: usize = 3072;
 
@@ -189,8 +195,7 @@ pub struct Dcb {
     /// Vector, error code, address, instruction pointer of a fault that is reported.
     pub fault: [Cell<u64>; 4],
     /// Segment bases, always addresses.
-    pub fs_base: Cell<u64>,
-    pub gs_base: Cell<u64>,
+    pub bases: Bases,
     /// Its debug registers; the addresses are user addresses.
     pub breakpoints: Cell<Breakpoints>,
     slots: [Slot; SLOTS],

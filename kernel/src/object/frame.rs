@@ -100,20 +100,20 @@ impl Frame {
         word!(self, vectors).set(1);
     }
 
-    /// Is the instruction at `rip` to be executed once in spite of a breakpoint?
-    pub fn take_pass(self, rip: u64) -> bool {
-        let passes = word!(self, passes).get() == rip && rip != 0;
-        if passes {
-            word!(self, passes).set(0);
-        }
-        passes
-    }
-
     /// Notification bits, shared with the library.
     #[inline]
     pub fn notifications(self) -> UserWord {
         word!(self, notifications)
     }
+}
+
+/// Is the instruction at `rip` to be executed once in spite of a breakpoint?
+pub fn take_pass(frame: Frame, rip: u64) -> bool {
+    let passes = word!(frame, passes).get() == rip && rip != 0;
+    if passes {
+        word!(frame, passes).set(0);
+    }
+    passes
 }
 
 /// Lets the last instructions of the way back to the program be over at once, where one instruction of the program is

@@ -98,7 +98,7 @@ pub fn configure(
         let frame = dcb.frame.get();
         frame.set_facts(address, hz, facts.epoch_ns, arch::has_fsgsbase(), cores);
         let own = settings.options & options::LINUX == 0;
-        dcb.gs_base.set(if own { arch::canonical(address) } else { 0 });
+        dcb.bases.gs.set(if own { arch::canonical(address) } else { 0 });
     }
     cpu.sched.set_options(invoker, dcb, settings.options);
     // What the slots held before may have been the last capabilities to CNodes. Those of others are

@@ -3,7 +3,7 @@
 
 use super::memory;
 use crate::errno::{Errno, Result};
-use crate::process::{frame, Process};
+use crate::process::{frame, Task};
 use crate::thread::{area, Thread};
 use abi::layout::USER_END;
 use abi::Regs;
@@ -60,7 +60,7 @@ pub type Before = [Option<Vec<u8>>; BREAKPOINTS];
 /// Emulators report a single step and what it touches one after the other, where the kernel cannot tell them apart. There nothing
 /// is watched during a step: what is written is found by comparing. Before the program goes on, with a step or without.
 #[cold]
-pub fn before(p: &mut Process, steps: bool) {
+pub fn before(p: &mut Task, steps: bool) {
     if !steps && p.me.before_step.is_some() {
         return end_step(&mut p.me);
     }
@@ -72,7 +72,7 @@ pub fn before(p: &mut Process, steps: bool) {
     }
 }
 
-fn seen(p: &mut Process) -> Before {
+fn seen(p: &mut Task) -> Before {
     p.me.debug.data().map(|data| {
         let (address, len) = data?;
         Some(memory::read(&mut p.mm, address, len, false))
@@ -97,7 +97,7 @@ fn is_emulated() -> bool {
 }
 
 /// The program's debug exception, for these reasons.
-pub fn happened(p: &mut Process, mut reasons: u64, regs: &Regs) {
+pub fn happened(p: &mut Task, mut reasons: u64, regs: &Regs) {
     if let Some(before) = p.me.before_step.take() {
         for (n, (before, now)) in before.iter().zip(seen(p)).enumerate() {
             reasons |= u64::from(*before != now) << n;

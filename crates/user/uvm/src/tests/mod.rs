@@ -309,7 +309,7 @@ impl World {
             let says = |page: u64| words[(page - LOW) as usize] & crate::pagemap::SOFT_DIRTY != 0;
             for entry in both.real.map().entries() {
                 let written = both.written.range(entry.start..entry.end).copied();
-                let missing = written.filter(|&page| page >= LOW && page < HIGH && !says(page));
+                let missing = written.filter(|page| (LOW..HIGH).contains(page) && !says(*page));
                 assert_eq!(missing.collect::<Vec<_>>(), [], "written, but not so for clear_refs");
             }
         }
