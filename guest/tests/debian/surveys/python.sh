@@ -10,7 +10,8 @@ for name in ${*:-$(cd /usr/lib/python3.11/test; ls -d test_*.py test_*/ | sed 's
     if [ $status = 0 ]; then
         if grep -q '^1 test skipped:' said; then echo "$name skipped: $(grep -m 1 ' skipped -- ' said | sed 's/.* skipped -- //' | cut -c 1-160)"; else echo "$name passes"; fi
     else
-        # Which tests; of the module if it is the module.
+        # Which tests, which only a run with more words says; of the module if it is the module.
+        [ $status = 2 ] && timeout -k 5 600 python3 -m test -v $name > said 2>&1 < /dev/null
         which=$(sed -n 's/^\(FAIL\|ERROR\): \([^ ]*\).*/\2/p' said | sort -u | tr '\n' ' ' | cut -c 1-300)
         echo "$name fails: ${which:-status $status}"
     fi
