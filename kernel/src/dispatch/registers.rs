@@ -9,6 +9,11 @@
 use crate::arch::{self, Breakpoints, VectorUnit};
 use crate::object::dcb::flag;
 use crate::object::DcbRef;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Some dispatcher had breakpoints since the machine began. Until then nobody pays for a look, which is 1 % of a call and its answer.
+/// Whoever sees the flag of a dispatcher sees this, too: it was set before, where that dispatcher was.
+static BREAKPOINTS_USED: AtomicBool = AtomicBool::new(false);
 
 /// Whose registers the processor has.
 pub struct Registers {
@@ -45,13 +50,20 @@ impl Registers {
         self.bases = Some(dcb);
         arch::write_fs_base(dcb.bases.fs.get());
         arch::write_gs_base(dcb.bases.gs.get());
+        if BREAKPOINTS_USED.load(Ordering::Relaxed) {
+            self.exchange_breakpoints(dcb);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn exchange_breakpoints(&mut self, dcb: DcbRef) {
         if dcb.has(flag::BREAKPOINTS) | self.watches {
             self.load_breakpoints(dcb);
         }
     }
 
     /// Watches for what this one wants to know, if anything.
-    #[cold]
     fn load_breakpoints(&mut self, dcb: DcbRef) {
         self.watches = dcb.has(flag::BREAKPOINTS);
         arch::write_breakpoints(dcb.breakpoints.get());
@@ -62,7 +74,10 @@ impl Registers {
         dcb.breakpoints.set(breakpoints);
         match breakpoints.control {
             0 => dcb.clear(flag::BREAKPOINTS),
-            _ => dcb.set(flag::BREAKPOINTS),
+            _ => {
+                BREAKPOINTS_USED.store(true, Ordering::Relaxed);
+                dcb.set(flag::BREAKPOINTS);
+            }
         }
         if self.are_of(dcb) {
             self.load_breakpoints(dcb);
