@@ -131,7 +131,8 @@ pub trait Backend {
 
     /// Which of entries `first..first + count`, at most 64, of a table were used since this was asked last: bit 0 is the first.
     fn entries_used(&mut self, table: Table, first: u32, count: u32) -> u64;
-    /// Entries of a last-level table whose pages were written to since [`entries_clean`](Self::entries_clean), or since they were made.
+    /// Entries of a last-level table whose pages were written to since [`entries_clean`](Self::entries_clean), or since they were made,
+    /// and those that are not there.
     fn entries_written(&mut self, table: Table) -> Bits<8>;
     /// From now on no entry of a last-level table, which is this process's alone, says that its page was written to.
     fn entries_clean(&mut self, table: Table) -> Result<(), Refused>;

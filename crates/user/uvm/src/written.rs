@@ -3,7 +3,7 @@
 //! The processor notes it in the entries of the tables, which the process reads itself; nothing faults. An entry tells it from the
 //! time on at which its bit was cleared, or it was made. What is lost with an entry is kept as ranges of pages, which
 //! count as written: those that were unmapped, copied, mapped anew or moved. So a page may count as written that was not,
-//! and never the other way round. Parts of objects that [one entry](crate::whole) maps always count as written: the bits in their
+//! and never the other way round. An entry that others have taken away (a page of an object left memory) counts, too. Parts of objects that [one entry](crate::whole) maps always count as written: the bits in their
 //! tables are not this process's alone.
 
 use crate::backend::Backend;
@@ -88,7 +88,7 @@ impl Pmap {
             return bits.get(entry);
         }
         let bits = match self.region(key) {
-            Some(region) => b.entries_written(region.table),
+            Some(region) => b.entries_written(region.table).and(&region.present),
             None if self.is_whole(key) => Bits::FULL,
             None => Bits::EMPTY,
         };

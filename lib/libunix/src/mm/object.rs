@@ -606,10 +606,11 @@ impl Objects {
         used
     }
 
-    /// Which entries of a last-level table say that their page was written to: all, if it cannot be looked at.
+    /// Which entries of a last-level table say that their page was written to, or are not there: all, if it cannot be looked at.
     #[cold]
     pub fn entries_written(&mut self, table: Place) -> Bits<8> {
         const ENTRY: usize = size_of::<u64>();
+        const PRESENT: u8 = 1;
         const DIRTY: u8 = 1 << 6;
         let Ok(look) = self.pages.open(table, 0, PAGE, R) else { return Bits::FULL };
         let mut written = Bits::EMPTY;
@@ -620,7 +621,7 @@ impl Objects {
                 return Bits::FULL;
             }
             for (at, entry) in (first..).zip(entries.chunks_exact(ENTRY)) {
-                if entry[0] & DIRTY != 0 {
+                if entry[0] & (PRESENT | DIRTY) != PRESENT {
                     written.set(at);
                 }
             }

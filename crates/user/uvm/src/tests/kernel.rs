@@ -915,9 +915,10 @@ impl Backend for Process {
     }
     fn entries_written(&mut self, table: Table) -> Bits<8> {
         let kernel = self.kernel.borrow();
-        let mut written = Bits::EMPTY;
+        let mut written = Bits::FULL;
         let entries = &kernel.tables[&self.table_names[&table.0]].entries;
-        entries.iter().filter(|(_, entry)| entry.written).for_each(|(at, _)| written.set(*at));
+        let clean = entries.iter().filter(|(_, entry)| !entry.written);
+        clean.for_each(|(&at, _)| written.clear_range(at, at + 1));
         written
     }
     fn entries_clean(&mut self, table: Table) -> Result<(), Refused> {
