@@ -52,9 +52,8 @@ int main(void) {
             }
         }
     }
-    fprintf(stderr, "%d missing, %d clean, %d out of memory\n", missing, clean, out);
     // Some have left; and not all counts as written, or nothing was shown.
-    if (!missing && !wrong && clean > 0) printf("passed\n");
-    else printf("missing %d wrong %d clean %d\n", missing, wrong, clean);
+    if (!missing && !wrong && clean > 0 && out > 1000) printf("passed\n");
+    else printf("missing %d wrong %d clean %d out %d\n", missing, wrong, clean, out);
     return 0;
 }
