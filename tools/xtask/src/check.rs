@@ -20,6 +20,9 @@ pub fn check(project: &Project) -> Result<()> {
     layers::check(&project.root)?;
     links::check(&project.root)?;
     tables::check(&project.root)?;
+    let mut reference = host(project);
+    reference.args(["test", "--quiet", "--package", "captypes", "--test", "reference"]);
+    step(reference, "the reference of the capabilities (docs/capabilities.md)")?;
     let mut clippy = host(project);
     clippy.args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]);
     step(clippy, "clippy")?;

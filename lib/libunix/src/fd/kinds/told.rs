@@ -43,6 +43,18 @@ impl Told {
     }
 }
 
+/// What a text asks to be counted anew, up to a zero byte in it.
+fn cleared(text: &[u8]) -> Result<u64> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default().trim_ascii();
+    let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Errno::EINVAL);
+    }
+    let number = core::str::from_utf8(text).ok().and_then(|text| text.parse::<i32>().ok());
+    let number = number.ok_or(Errno::ERANGE)?;
+    u64::try_from(number).ok().filter(|number| command::CLEARED.contains(number)).ok_or(Errno::EINVAL)
+}
+
 impl FileOps for Told {
     const SERVED: Option<Kind> = Some(Kind::Told);
     const POSITIONED: bool = true;
@@ -82,11 +94,7 @@ impl FileOps for Told {
         if self.what != command::CLEAR_REFS {
             return Err(Errno::EIO);
         }
-        let text = core::str::from_utf8(&text[..len]).map_err(|_| Errno::EINVAL)?;
-        let number: u64 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
-        if !command::CLEARED.contains(&number) {
-            return Err(Errno::EINVAL);
-        }
+        let number = cleared(&text[..len])?;
         if self.pid == header().pid.load(Relaxed) {
             own_text::clear_refs(&mut io.mm, number);
         } else {
@@ -94,7 +102,7 @@ impl FileOps for Told {
                 op::MemoryFile { desc: self.desc, write: true, address: number, bytes: 0 };
             server::wait(io, ask)?;
         }
-        Ok(wanted)
+        Ok(len as u64)
     }
     /// By its end no such text is known.
     fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
