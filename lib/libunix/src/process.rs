@@ -134,6 +134,7 @@ needs! {
     p => (&'a mut mm::Mm, &'a sys::limits::Limits): p.memory();
     p => (&'a mut mm::Mm, &'a mut signal::Signals): (&mut p.io.task.mm, &mut p.signals);
     p => (&'a mut mm::Mm, &'a mut sys::State): (&mut p.io.task.mm, &mut p.sys);
+    p => (&'a mut Task, &'a mut sys::State): (&mut p.io.task, &mut p.sys);
     p => (&'a Task, &'a mut sys::State): (&p.io.task, &mut p.sys);
 }
 

@@ -5,6 +5,7 @@ use crate::mm::{leases, relief, usage, Mm};
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
+use crate::sys::seccomp;
 use crate::sys::unlocked::{self, Outcome};
 use crate::thread::{create, lock};
 use crate::trace::breakpoints;
@@ -123,8 +124,8 @@ fn settle_unlocked(frame: *mut DispatcherFrame) -> ! {
     settle(p, regs, frame)
 }
 
-/// The same of a program that is traced.
-extern "C" fn traced_syscall(frame: *mut DispatcherFrame) -> ! {
+/// The same of a program that is traced, or of which calls are filtered.
+extern "C" fn watched_syscall(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     p.me.call = regs.rax;
@@ -133,9 +134,9 @@ extern "C" fn traced_syscall(frame: *mut DispatcherFrame) -> ! {
     settle(p, regs, frame)
 }
 
-/// Has system calls enter where a tracer may hear of them, or not any more.
+/// Has system calls enter where a tracer may hear of them and filters are asked, or not any more.
 pub fn show_calls(frame: *mut DispatcherFrame, shown: bool) {
-    let entry = if shown { traced_syscall } else { syscall };
+    let entry = if shown { watched_syscall } else { syscall };
     // SAFETY: the frame is mapped, and the kernel reads this only when the program makes a call.
     unsafe { (*frame).upcall[Upcall::Syscall as usize] = entry as *const () as u64 };
 }
@@ -266,8 +267,10 @@ pub extern "C" fn child(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     fork::child(p, regs);
-    // It may be traced from its beginning.
+    // It may be traced and filtered from its beginning.
     trace_library::adopt();
+    seccomp::adopt(p);
+    seccomp::child(p);
     finish(p, regs, frame)
 }
 
@@ -276,8 +279,9 @@ pub extern "C" fn thread(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     create::started(p, regs);
-    // It may be traced from its beginning.
+    // The same.
     trace_library::adopt();
+    seccomp::adopt(p);
     finish(p, regs, frame)
 }
 

@@ -14,6 +14,9 @@ use core::cell::Cell;
 
 /// As `uname` has them.
 pub const RELEASE: &str = "6.1.0-tessera";
+/// What filters of system calls can answer, and which of that would be told.
+const ACTIONS: &str = "kill_process kill_thread trap errno trace log allow";
+const ACTIONS_LOGGED: &str = "kill_process kill_thread trap errno trace log";
 const VERSION: &str = concat!("#1 Tessera ", env!("CARGO_PKG_VERSION"));
 
 /// What an entry is.
@@ -132,6 +135,8 @@ impl Made {
             ("kernel/cap_last_cap", number(credentials::CapSet::COUNT as usize - 1)),
             ("kernel/overflowuid", number(credentials::OVERFLOW_ID as usize)),
             ("kernel/overflowgid", number(credentials::OVERFLOW_ID as usize)),
+            ("kernel/seccomp/actions_avail", format!("{ACTIONS}\n")),
+            ("kernel/seccomp/actions_logged", format!("{ACTIONS_LOGGED}\n")),
             ("kernel/shmmax", number(memfs::SIZE_MAX as usize)),
             ("kernel/shmall", number(memfs::SIZE_MAX as usize >> 12)),
             ("kernel/shmmni", number(SEGMENTS_MOST)),

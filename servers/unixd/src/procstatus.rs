@@ -15,7 +15,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
-use credentials::{Credentials, Ids};
+use credentials::{Credentials, Forgone, Ids};
 use unixproto::limit;
 use unixproto::Errno;
 
@@ -189,7 +189,8 @@ impl Texts<'_> {
             put_line!(text, "{name}:\t{:016x}", caps.bits());
         }
         put_line!(text, "NoNewPrivs:\t{}", who.no_new_privileges as u32);
-        put_line!(text, "Seccomp:\t0\nSeccomp_filters:\t0");
+        let Forgone { mode, filters, .. } = who.forgone;
+        put_line!(text, "Seccomp:\t{mode}\nSeccomp_filters:\t{filters}");
         text
     }
 

@@ -137,6 +137,8 @@ pub struct Unixd {
     load: Load,
     /// Threads whose next `Poll` is to end at once.
     stirred: Vec<Tid>,
+    /// Some process has given something up.
+    restrains: bool,
     /// The thread whose request is being worked on.
     caller: Speaker,
     /// What is still to be done because of it.
@@ -279,6 +281,9 @@ impl Unixd {
             return Ok(Outcome::Never);
         };
         let any = Any::decode(words)?;
+        if self.restrains && self.procs.has_forgone(pid, &any) {
+            return Err(Errno::EPERM);
+        }
         let mut call = Call::new(any, lengths(words)?);
         // A thread with a request that waits has no business here: it has more than one voice.
         if waits {

@@ -4,10 +4,10 @@ use crate::procs::{Pid, Procs};
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Tried};
 use alloc::vec::Vec;
-use credentials::{CapSet, Capability, Credentials, Groups};
+use credentials::{CapSet, Capability, Credentials, Forgone, Groups};
 use unixproto::ops::PosixCaps;
 use unixproto::session::DATA_BYTES;
-use unixproto::{op, privilege, Errno};
+use unixproto::{forgo, op, privilege, Any, Errno};
 
 impl Procs {
     /// Changes who a process is.
@@ -154,6 +154,21 @@ impl Procs {
             _ => return Err(Errno::EINVAL),
         }
         count(0)
+    }
+
+    /// Gives up kinds of requests.
+    pub fn forgo(&mut self, pid: Pid, op: op::Forgo) -> Tried {
+        let op::Forgo { kinds, mode, filters } = op;
+        if kinds & !forgo::ALL != 0 || mode > 2 {
+            return Err(Errno::EINVAL);
+        }
+        self.change_who(pid, |who| who.forgo(Forgone { kinds, mode, filters }))?;
+        done(())
+    }
+
+    /// Has a process given up what it asks for?
+    pub fn has_forgone(&self, pid: Pid, request: &Any) -> bool {
+        self.get(pid).is_ok_and(|proc| proc.who.forgone.kinds & forgo::kind(request) != 0)
     }
 
     fn ambient(&mut self, pid: Pid, what: u32, number: u32) -> Tried {

@@ -19,6 +19,7 @@
 
 pub mod errno;
 pub mod files;
+pub mod forgo;
 pub mod home;
 pub mod ipc;
 pub mod limit;

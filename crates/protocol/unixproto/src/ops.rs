@@ -1628,6 +1628,16 @@ requests! {
         /// How often it has found none. 0: there is little.
         tries: u32
     ) -> Count;
+    /// Gives kinds of requests up, for the process and for all that it makes and executes; they are refused with `EPERM` from
+    /// now on. `EACCES`: it could still execute a program that has more rights than itself, and has no `CAP_SYS_ADMIN`.
+    257 Forgo(
+        /// [Kinds](crate::forgo), besides those that are given up.
+        kinds: u32,
+        /// How its calls are filtered, as `/proc` says it: 0 not, 1 strictly, 2 by programs.
+        mode: u8,
+        /// How many programs that are.
+        filters: u32
+    ) -> ();
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! How credentials change.
 
-use crate::{CapSet, Capability, Credentials, Groups, Ids};
+use crate::{CapSet, Capability, Credentials, Forgone, Groups, Ids};
 use unixproto::files::{KEEP_ID, S_ISGID, S_ISUID, S_IXGRP};
 use unixproto::Errno;
 
@@ -222,6 +222,22 @@ impl Credentials {
             return Err(Errno::EPERM);
         }
         self.securebits = self.securebits & !KEEP_CAPS | if keep { KEEP_CAPS } else { 0 };
+        Ok(())
+    }
+
+    /// Gives something up. `EACCES`: a program that it executes could get rights, and would do with them what it does not expect.
+    pub fn forgo(&mut self, more: Forgone) -> Result<(), Errno> {
+        // Who gives up everything executes nothing.
+        let all = more.kinds == unixproto::forgo::ALL;
+        if !all && !self.no_new_privileges && !self.has_own(Capability::SysAdmin) {
+            return Err(Errno::EACCES);
+        }
+        let Forgone { kinds, mode, filters } = self.forgone;
+        self.forgone = Forgone {
+            kinds: kinds | more.kinds,
+            mode: mode.max(more.mode),
+            filters: filters.max(more.filters),
+        };
         Ok(())
     }
 

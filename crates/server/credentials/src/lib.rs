@@ -48,8 +48,26 @@ pub struct Credentials {
     pub securebits: u32,
     /// No program that it executes gets more than it has (`PR_SET_NO_NEW_PRIVS`).
     pub no_new_privileges: bool,
+    /// What it has given up for good.
+    pub forgone: Forgone,
     /// Its user name space; `None`: the first. Capabilities count there, and in what belongs to that.
     pub space: Option<Rc<UserSpace>>,
+}
+
+/// What a process and those that come of it can never do any more, whoever they become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forgone {
+    /// [Kinds of requests](unixproto::forgo).
+    pub kinds: u32,
+    /// How calls are filtered: 0 not, 1 strictly, 2 by programs, as the process itself says.
+    pub mode: u8,
+    /// How many programs that are.
+    pub filters: u32,
+}
+
+impl Forgone {
+    /// It can do everything.
+    pub const NOTHING: Forgone = Forgone { kinds: 0, mode: 0, filters: 0 };
 }
 
 impl Credentials {
@@ -65,6 +83,7 @@ impl Credentials {
         ambient: CapSet::NONE,
         securebits: 0,
         no_new_privileges: false,
+        forgone: Forgone::NOTHING,
         space: None,
     };
 

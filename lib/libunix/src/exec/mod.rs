@@ -11,6 +11,7 @@
 
 mod args;
 mod bequest;
+pub use bequest::Rest;
 mod file;
 mod native;
 mod stack;

@@ -1,7 +1,7 @@
 //! From a pending signal to its effect.
 
 use super::actions::{Action, SIG_DFL, SIG_IGN};
-use super::{dequeue, force, frame, mask, pending, restart_wish, Own, SYNCHRONOUS};
+use super::{dequeue, force, frame, mask, pending, restart_wish, Fault, Own, SYNCHRONOUS};
 use crate::errno::Errno;
 use crate::process::{self, Process, Task, NO_CALL};
 use crate::server::{self, op};
@@ -21,6 +21,8 @@ use unixproto::signals::*;
 pub struct Info {
     pub signal: u32,
     pub code: i32,
+    /// `si_errno`.
+    pub errno: u32,
     /// What depends on signal and code, from byte 16 on.
     pub details: [u64; 2],
 }
@@ -31,7 +33,7 @@ impl Info {
         let who = info.pid as u64 | (info.uid as u64) << 32;
         let of_child = signal == SIGCHLD && info.code > 0;
         let what = if of_child { info.status as u32 as u64 } else { info.value };
-        Info { signal, code: info.code, details: [who, what] }
+        Info { signal, code: info.code, errno: 0, details: [who, what] }
     }
 
     /// As the program sees it.
@@ -44,7 +46,8 @@ impl Info {
     /// The words of that which are not zero.
     pub fn first_words(&self) -> [u64; 4] {
         let [first, second] = self.details;
-        [self.signal as u64, self.code as u32 as u64, first, second]
+        let start = self.signal as u64 | (self.errno as u64) << 32;
+        [start, self.code as u32 as u64, first, second]
     }
 }
 
@@ -57,8 +60,8 @@ pub fn first(set: u64) -> Option<u32> {
 /// Takes the next signal that has to be delivered.
 fn next(signals: &mut Own) -> Option<Info> {
     if let Some(fault) = signals.fault.take() {
-        let details = [fault.address, 0];
-        return Some(Info { signal: fault.signal, code: fault.code, details });
+        let Fault { signal, code, errno, address, more } = fault;
+        return Some(Info { signal, code, errno, details: [address, more] });
     }
     loop {
         if pending() & !signals.blocked == 0 {

@@ -49,7 +49,11 @@ const SYNCHRONOUS: u64 =
 struct Fault {
     signal: u32,
     code: i32,
+    /// `si_errno`.
+    errno: u32,
     address: u64,
+    /// What comes behind the address.
+    more: u64,
 }
 
 /// What the last exception of the program was, as handlers see it in their context.
@@ -178,7 +182,7 @@ impl Own {
 
     /// A trap that its tracer is to hear of, whether it is blocked or not.
     pub fn trap(&mut self, code: i32, address: u64) {
-        self.fault = Some(Fault { signal: SIGTRAP, code, address });
+        self.fault = Some(Fault { signal: SIGTRAP, code, errno: 0, address, more: 0 });
         self.attention = true;
     }
 
@@ -274,15 +278,29 @@ fn log_end(regs: &Regs, cause: Cause) {
     let _ = server::call_a(op::Log {}, text.as_bytes());
 }
 
+/// `SIGSYS` for the call in `regs`, which is not made: `data` is what its filter says of it.
+pub fn trap_call(p: &mut Process, regs: &Regs, data: u32, architecture: u32) {
+    let code = linuxabi::general::SYS_SECCOMP as i32;
+    let more = regs.rax & u64::from(u32::MAX) | u64::from(architecture) << 32;
+    p.me.call = NO_CALL;
+    force_fault(p, Fault { signal: SIGSYS, code, errno: data, address: regs.rip, more });
+}
+
 /// A signal that the process cannot hold off.
 #[inline(always)]
 fn force(p: &mut Process, signal: u32, code: i32, address: u64) {
+    force_fault(p, Fault { signal, code, errno: 0, address, more: 0 });
+}
+
+#[inline(always)]
+fn force_fault(p: &mut Process, fault: Fault) {
+    let signal = fault.signal;
     let (signals, me) = p.signals();
     let own = &mut me.signals;
     if (own.blocked | signals.ignored) & bit(signal) != 0 {
         signals.set_action(signal, Action::DEFAULT);
         own.set_blocked(own.blocked & !bit(signal));
     }
-    own.fault = Some(Fault { signal, code, address });
+    own.fault = Some(fault);
     own.attention = true;
 }

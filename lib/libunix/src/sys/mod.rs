@@ -24,6 +24,7 @@ pub mod random;
 pub mod readwrite;
 pub mod robust;
 pub mod scheduling;
+pub mod seccomp;
 pub mod segments;
 mod semaphores;
 mod sockets;

@@ -384,8 +384,9 @@ pub fn exit(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     let code = regs.rdi as u32;
     match lock::is_shared() && p.parent.is_none() {
         true => {
-            trace::tell(p, regs, trace::event::EXIT, signals::exited(code).into());
-            end::exit(p, code)
+            let status = signals::exited(code);
+            trace::tell(p, regs, trace::event::EXIT, status.into());
+            end::exit(p, status)
         }
         false => exit_group(p, regs),
     }

@@ -361,6 +361,7 @@ calls! {
     314 sched_setattr scheduling::sched_setattr, (i32, u64, u32);
     315 sched_getattr scheduling::sched_getattr, (i32, u64, u32, u32);
     157 prctl thread::prctl, (u32, u64, u64, u64, u64);
+    317 seccomp seccomp::seccomp, (u32, u32, u64);
     158 arch_prctl thread::arch_prctl, (u32, u64);
     202 futex futex::futex, (u64, u32, u32, u64, u64, u32);
     449 futex_waitv futex2::futex_waitv, (u64, u32, u32, u64, u32);

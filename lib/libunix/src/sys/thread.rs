@@ -1,6 +1,6 @@
 //! The calling thread: its identity, its registers, its name.
 
-use super::privilege;
+use super::{privilege, seccomp};
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::{user, Mm};
@@ -70,13 +70,14 @@ pub fn set_tid_address(me: &mut Me, addr: u64) -> u64 {
 }
 
 pub fn prctl(
-    (mm, sys): (&mut Mm, &mut State),
+    (task, sys): (&mut Task, &mut State),
     option: u32,
     a: u64,
     b: u64,
     c: u64,
     d: u64,
 ) -> Result<u64> {
+    let mm = &mut task.mm;
     match option {
         raw::PR_SET_NAME => set_name(mm, a),
         raw::PR_GET_NAME => get_name(mm, a),
@@ -88,7 +89,8 @@ pub fn prctl(
             let signal = sys.parent_death_signal;
             user::copy_out(mm, a, &signal).map(|()| 0)
         }
-        raw::PR_GET_SECCOMP => Ok(0),
+        raw::PR_GET_SECCOMP => Ok(seccomp::get(task)),
+        raw::PR_SET_SECCOMP => seccomp::set(task, a, b),
         raw::PR_GET_TIMERSLACK => Ok(sys.slack[0]),
         raw::PR_SET_TIMERSLACK => {
             sys.slack[0] = if a == 0 { sys.slack[1] } else { a };

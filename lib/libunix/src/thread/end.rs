@@ -5,10 +5,9 @@ use crate::mm::user;
 use crate::process::Task;
 use crate::server::{self, op};
 use crate::sys::{futex, pi, robust};
-use unixproto::signals::exited;
 
-/// `exit`: the calling thread ends, and the process with the last.
-pub fn exit(task: &mut Task, code: u32) -> ! {
+/// The calling thread ends with a wait status, and the process with the last.
+pub fn exit(task: &mut Task, status: u32) -> ! {
     show_end(task);
     task.threads.running -= 1;
     if task.threads.running == 0 {
@@ -23,7 +22,7 @@ pub fn exit(task: &mut Task, code: u32) -> ! {
     lock::leave();
     loop {
         // There is no answer.
-        let _ = server::call(op::ThreadExit { status: exited(code) });
+        let _ = server::call(op::ThreadExit { status });
     }
 }
 

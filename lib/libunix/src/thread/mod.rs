@@ -18,6 +18,7 @@ pub mod park;
 use crate::process::{Task, NO_CALL};
 use crate::server::Header;
 use crate::signal;
+use crate::sys::seccomp::Filter;
 use crate::trace::breakpoints;
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
@@ -51,6 +52,8 @@ pub struct Thread {
     pub debug: DebugRegisters,
     /// What was there before a step that goes on.
     pub before_step: Option<Box<breakpoints::Before>>,
+    /// How its calls are filtered.
+    pub filter: Filter,
     /// How it starts.
     pub start: create::Start,
 }
@@ -70,6 +73,7 @@ impl Thread {
             woken: false,
             debug: DebugRegisters::NONE,
             before_step: None,
+            filter: Filter::None,
             start: create::Start::NONE,
         }
     }
@@ -151,13 +155,14 @@ pub struct Seen<'a> {
     pub robust_list: &'a mut u64,
     pub affinity: &'a mut u64,
     pub woken: &'a mut bool,
+    pub filter: &'a mut Filter,
 }
 
 impl Me {
     /// The same of the thread itself.
     pub fn seen(&mut self) -> Seen<'_> {
-        let Thread { index, tid, robust_list, affinity, woken, .. } = &mut **self;
-        Seen { index: *index, tid: *tid, robust_list, affinity, woken }
+        let Thread { index, tid, robust_list, affinity, woken, filter, .. } = &mut **self;
+        Seen { index: *index, tid: *tid, robust_list, affinity, woken, filter }
     }
 }
 
@@ -221,9 +226,20 @@ impl Threads {
                 robust_list: &mut (*thread).robust_list,
                 affinity: &mut (*thread).affinity,
                 woken: &mut (*thread).woken,
+                filter: &mut (*thread).filter,
             }
         };
         Some(thread)
+    }
+
+    /// Calls `f` for all that run but the one that runs here.
+    pub fn each_other(&mut self, mut f: impl FnMut(Seen<'_>)) {
+        let (first, own) = (u32::from(self.first_ended), area::own_index());
+        for index in (first..self.end).filter(|index| *index != own) {
+            if let Some(thread) = self.find(index) {
+                f(thread);
+            }
+        }
     }
 
     /// First area behind those of all that run.

@@ -19,6 +19,7 @@ use crate::mm::relief;
 use crate::process::{frame, Process, Task, NO_CALL};
 use crate::server::{self, header, op, Header};
 use crate::signal::Info;
+use crate::sys::seccomp;
 use crate::{sys, upcall};
 use abi::Regs;
 use alloc::vec::Vec;
@@ -36,6 +37,7 @@ pub mod event {
     pub const EXEC: u32 = 4;
     pub const VFORK_DONE: u32 = 5;
     pub const EXIT: u32 = 6;
+    pub const SECCOMP: u32 = 7;
 }
 
 /// `si_code` of a trap behind a system call that was a single instruction.
@@ -50,6 +52,8 @@ enum At {
     Neither,
     Entry,
     Exit,
+    /// Its filter leaves the call to the tracer, and says this.
+    Filter(u32),
 }
 
 /// Why a thread stops.
@@ -158,11 +162,13 @@ pub fn on_signal(p: &mut Task, regs: &mut Regs, info: &Info) -> Option<Info> {
     Some(match &resumed.info {
         Some(bytes) => {
             let code = word(bytes, 8) as u32 as i32;
-            Info { signal, code, details: [word(bytes, 16), word(bytes, 24)] }
+            let errno = (word(bytes, 0) >> 32) as u32;
+            Info { signal, code, errno, details: [word(bytes, 16), word(bytes, 24)] }
         }
         None if signal == info.signal => *info,
         None => {
-            Info { signal, code: SI_USER, details: [u64::from(header().ppid.load(Relaxed)), 0] }
+            let details = [u64::from(header().ppid.load(Relaxed)), 0];
+            Info { signal, code: SI_USER, errno: 0, details }
         }
     })
 }
@@ -195,9 +201,22 @@ pub fn executed(p: &mut Task, regs: &mut Regs, before: u32) {
     }
 }
 
-/// A system call of a traced thread.
+/// The filter of the call in `regs` leaves it to the tracer. Is a call to be made, which may be another one? If not, its
+/// result is there.
+pub fn asks_about_call(p: &mut Task, regs: &mut Regs, data: u32) -> bool {
+    regs.rax = Errno::ENOSYS.to_rax();
+    let (message, at) = (data.into(), At::Filter(data));
+    wait(p, regs, &Stop { message, at, ..Stop::new(stop::EVENT, event::SECCOMP) }, &[]);
+    let is_call = p.me.call as i64 >= 0;
+    if is_call {
+        regs.rax = p.me.call;
+    }
+    is_call
+}
+
+/// A system call of a traced thread, or of one that is filtered.
 pub fn syscall(p: &mut Process, regs: &mut Regs) {
-    if !is_traced() {
+    if !is_traced() && !p.me.filter.is_some() {
         upcall::show_calls(frame(), false);
         return sys::dispatch(p, regs);
     }
@@ -210,6 +229,9 @@ pub fn syscall(p: &mut Process, regs: &mut Regs) {
             // Its tracer does not want it to be made: the result is what it says.
             return end_of_call(p, regs);
         }
+    }
+    if !seccomp::passes(p, regs) {
+        return end_of_call(p, regs);
     }
     let number = p.me.call;
     sys::dispatch(p, regs);
@@ -327,21 +349,26 @@ fn call_info(p: &Task, regs: &Regs, at: At) -> Vec<u8> {
     const ARCHITECTURE: u32 = 0xc000_003e;
     const ENTRY: u32 = 1;
     const EXIT: u32 = 2;
+    const SECCOMP: u32 = 3;
     const ERRORS: u64 = 4095;
     let is_error = regs.rax >= ERRORS.wrapping_neg();
     let op = match at {
         At::Neither => 0,
         At::Entry => ENTRY,
         At::Exit => EXIT,
+        At::Filter(_) => SECCOMP,
     };
     let head = Bytes::<24>::default().u32(op).u32(ARCHITECTURE).u64(regs.rip).u64(regs.rsp).done();
     let mut all = head.to_vec();
     match at {
         At::Neither => {}
-        At::Entry => {
+        At::Entry | At::Filter(_) => {
             let &Regs { rdi, rsi, rdx, r10, r8, r9, .. } = regs;
             for word in [p.me.call, rdi, rsi, rdx, r10, r8, r9] {
                 all.extend_from_slice(&word.to_le_bytes());
+            }
+            if let At::Filter(data) = at {
+                all.extend_from_slice(&data.to_le_bytes());
             }
         }
         At::Exit => {

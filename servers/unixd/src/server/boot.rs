@@ -160,6 +160,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         console: Console::new(),
         clock,
         stirred: Default::default(),
+        restrains: false,
         caller: Speaker { pid: FIRST, tid: FIRST },
         system: System::new(boot.info.ram_bytes, boot.persistent_memory()),
         load,

@@ -156,6 +156,10 @@ impl Unixd {
             Any::GetCaps(op) => self.procs.get_caps(pid, op.pid),
             Any::SetCaps(op) => self.procs.set_caps(pid, op),
             Any::Privilege(op) => self.procs.privilege(pid, op),
+            Any::Forgo(op) => {
+                self.restrains = true;
+                self.procs.forgo(pid, op)
+            }
             Any::SetLimit(op) => self.life().set_limit(pid, op),
             Any::Schedule(op) => self.procs.schedule(pid, op),
             Any::TakeFd(op) => self.opening().take_fd(op),

@@ -1,0 +1,340 @@
+//! Filters of system calls.
+//!
+//! They are evaluated here, before the table of calls, and so they bind a program that keeps to its system calls. What no call
+//! that passes can ask `unixd` for, the process [gives up](unixproto::forgo) there: that binds it whatever it does
+//! (`docs/decisions/0144-filters-of-calls-bind-twice.md`).
+//!
+//! Threads without a filter pay nothing: calls of the others enter where those of traced threads do
+//! ([`upcall::show_calls`]).
+
+use crate::errno::{Errno, Result};
+use crate::exec::Rest;
+use crate::mm::{user, Mm};
+use crate::process::{Process, Task};
+use crate::server::{self, op};
+use crate::thread::{area, end};
+use crate::{signal, sys, trace, upcall};
+use abi::Regs;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use callfilter::{action, Chain, Data, Instruction, Program, ARCHITECTURE, MOST};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use linuxabi::ptrace as raw;
+use unixproto::forgo;
+use unixproto::signals::{killed, SIGKILL, SIGSYS};
+
+/// Numbers of which it is remembered whether calls with them are always made.
+const NUMBERS: usize = 512;
+
+/// How the calls of a thread are filtered.
+#[derive(Clone)]
+pub enum Filter {
+    None,
+    /// It reads, writes, returns from handlers, and ends.
+    Strict,
+    By(Arc<Filters>),
+}
+
+/// Programs, and what is known about them.
+pub struct Filters {
+    chain: Arc<Chain>,
+    /// How many there are.
+    count: u32,
+    /// Kinds of requests to which no call leads that passes.
+    kinds: u32,
+    /// Numbers that were looked at, and those of calls that are made whatever their arguments are.
+    known: [AtomicU64; NUMBERS / 64],
+    allowed: [AtomicU64; NUMBERS / 64],
+}
+
+impl Filters {
+    fn new(program: Program, before: &Filter) -> Result<Filters> {
+        let (chain, count) = match before {
+            Filter::By(before) => (Some(before.chain.clone()), before.count),
+            _ => (None, 0),
+        };
+        let chain = Chain::new(program, chain).ok_or(Errno::ENOMEM)?;
+        let kinds = forgo::given_up(|number| chain.possible(number.into()).passes);
+        let none = || [const { AtomicU64::new(0) }; NUMBERS / 64];
+        let (chain, count) = (Arc::new(chain), count + 1);
+        Ok(Filters { chain, count, kinds, known: none(), allowed: none() })
+    }
+
+    /// Is a call with this number made, whatever its arguments are?
+    fn allows(&self, number: u64) -> bool {
+        let (word, bit) = (number as usize / 64, 1 << (number % 64));
+        let (Some(known), Some(allowed)) = (self.known.get(word), self.allowed.get(word)) else {
+            return false;
+        };
+        if known.load(Relaxed) & bit == 0 {
+            if self.chain.possible(number as u32).is_allowed {
+                allowed.fetch_or(bit, Relaxed);
+            }
+            known.fetch_or(bit, Relaxed);
+        }
+        allowed.load(Relaxed) & bit != 0
+    }
+}
+
+impl Filter {
+    pub fn is_some(&self) -> bool {
+        !matches!(self, Filter::None)
+    }
+
+    /// As `PR_GET_SECCOMP` and `/proc` say it, and how many programs there are.
+    fn shown(&self) -> (u8, u32) {
+        match self {
+            Filter::None => (0, 0),
+            Filter::Strict => (1, 0),
+            Filter::By(filters) => (2, filters.count),
+        }
+    }
+
+    fn kinds(&self) -> u32 {
+        match self {
+            Filter::None => 0,
+            Filter::Strict => forgo::ALL,
+            Filter::By(filters) => filters.kinds,
+        }
+    }
+
+    /// Was this there when `later` was made, or does it say nothing?
+    fn is_before(&self, later: &Filter) -> bool {
+        match (self, later) {
+            (Filter::None, _) => true,
+            (Filter::By(one), Filter::By(later)) => later.chain.descends_from(&one.chain),
+            _ => false,
+        }
+    }
+
+    /// The programs, the oldest first, for whom they are left to.
+    pub fn write(&self, mut put: impl FnMut(u32)) {
+        let Filter::By(filters) = self else { return put(0) };
+        let programs: Vec<&Program> = filters.chain.all().collect();
+        put(programs.len() as u32);
+        for program in programs.iter().rev() {
+            put(program.code().len() as u32);
+            for [a, b, c, d, e, f, g, h] in program.code().iter().map(|one| one.bytes()) {
+                put(u32::from_le_bytes([a, b, c, d]));
+                put(u32::from_le_bytes([e, f, g, h]));
+            }
+        }
+    }
+
+    /// From what somebody has left, which may be forged.
+    pub fn read(rest: &mut Rest<'_>) -> Option<Filter> {
+        let mut filter = Filter::None;
+        for _ in 0..rest.word()? {
+            let len = rest.word()?;
+            let one = |_| {
+                let [first, second] = [rest.word()?, rest.word()?].map(u32::to_le_bytes);
+                let [[a, b, c, d], [e, f, g, h]] = [first, second];
+                Some(Instruction::read([a, b, c, d, e, f, g, h]))
+            };
+            let code: Vec<Instruction> = (0..len).map(one).collect::<Option<_>>()?;
+            let filters = Filters::new(Program::check(&code).ok()?, &filter).ok()?;
+            filter = Filter::By(Arc::new(filters));
+        }
+        Some(filter)
+    }
+}
+
+/// Has the calls of the program enter where they are filtered, if they are.
+pub fn adopt(p: &mut Task) {
+    if p.me.filter.is_some() {
+        upcall::show_calls(crate::process::frame(), true);
+    }
+}
+
+/// A child has begun: of several threads it may be that only the one was filtered which it comes of.
+pub fn child(p: &mut Task) {
+    if p.me.filter.is_some() {
+        // Who may not give up anything has nothing but the filter.
+        let _ = give_up(p);
+    }
+}
+
+/// Gives up what no thread can ask for any more.
+fn give_up(p: &mut Task) -> Result<()> {
+    let (mut kinds, mut shown) = (p.me.filter.kinds(), p.me.filter.shown());
+    p.threads.each_other(|thread| {
+        kinds &= thread.filter.kinds();
+        // As on Linux, what `/proc` says of a process is about its first thread.
+        if thread.index == 0 {
+            shown = thread.filter.shown();
+        }
+    });
+    let (mode, filters) = shown;
+    server::call(op::Forgo { kinds, mode, filters })
+}
+
+/// Is the call in `regs` to be made, whose number is that of the thread's call as well? If not, its result is there.
+pub fn passes(p: &mut Process, regs: &mut Regs) -> bool {
+    let mut asked_tracer = false;
+    loop {
+        let filters = match &p.me.filter {
+            Filter::None => return true,
+            Filter::Strict => return passes_strictly(p, regs),
+            Filter::By(filters) => filters,
+        };
+        if filters.allows(regs.rax) {
+            return true;
+        }
+        let &Regs { rip, rdi, rsi, rdx, r10, r8, r9, .. } = &*regs;
+        let answer = filters.chain.run(&Data {
+            number: regs.rax as u32,
+            architecture: ARCHITECTURE,
+            instruction: rip,
+            arguments: [rdi, rsi, rdx, r10, r8, r9],
+        });
+        let data = answer & 0xffff;
+        match action::of(answer) {
+            action::ALLOW | action::LOG => return true,
+            action::ERRNO => {
+                const LARGEST: u32 = 4095;
+                regs.rax = u64::from(data.min(LARGEST)).wrapping_neg();
+                return false;
+            }
+            action::TRAP => {
+                signal::trap_call(p, regs, data, ARCHITECTURE);
+                return false;
+            }
+            action::TRACE if asked_tracer => return true,
+            action::TRACE if trace::wants(trace::event::SECCOMP) => {
+                asked_tracer = true;
+                if !trace::asks_about_call(p, regs, data) {
+                    return false;
+                }
+            }
+            // Nobody is there who could decide.
+            action::TRACE | action::USER_NOTIF => {
+                regs.rax = Errno::ENOSYS.to_rax();
+                return false;
+            }
+            action::KILL_THREAD if !p.threads.is_alone() => end_thread(p, regs, SIGSYS),
+            _ => {
+                let call = sys::name(regs.rax);
+                trace::tell(p, regs, trace::event::EXIT, killed(SIGSYS).into());
+                upcall::die(SIGSYS, &format!("its filter refuses {call} ({})", regs.rax));
+            }
+        }
+    }
+}
+
+fn passes_strictly(p: &mut Process, regs: &mut Regs) -> bool {
+    // read, write, rt_sigreturn, exit
+    if matches!(regs.rax, 0 | 1 | 15 | 60) {
+        return true;
+    }
+    end_thread(p, regs, SIGKILL)
+}
+
+/// The thread ends of a signal, by itself.
+fn end_thread(p: &mut Process, regs: &mut Regs, signal: u32) -> ! {
+    let status = killed(signal);
+    trace::tell(p, regs, trace::event::EXIT, status.into());
+    if p.threads.is_alone() {
+        upcall::die(signal, "a call that its filter refuses")
+    }
+    end::exit(p, status)
+}
+
+pub fn seccomp(p: &mut Task, operation: u32, flags: u32, args: u64) -> Result<u64> {
+    match operation {
+        raw::SECCOMP_SET_MODE_STRICT if flags == 0 && args == 0 => be_strict(p),
+        raw::SECCOMP_SET_MODE_FILTER => set_filter(p, flags, args),
+        raw::SECCOMP_GET_ACTION_AVAIL if flags == 0 => {
+            use action::*;
+            let which: u32 = user::copy_in(&mut p.mm, args)?;
+            match which {
+                KILL_PROCESS | KILL_THREAD | TRAP | ERRNO | TRACE | LOG | ALLOW => Ok(0),
+                _ => Err(Errno::EOPNOTSUPP),
+            }
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `PR_SET_SECCOMP`.
+pub fn set(p: &mut Task, mode: u64, args: u64) -> Result<u64> {
+    match mode {
+        1 => be_strict(p),
+        2 => set_filter(p, 0, args),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `PR_GET_SECCOMP`.
+pub fn get(p: &Task) -> u64 {
+    p.me.filter.shown().0.into()
+}
+
+fn be_strict(p: &mut Task) -> Result<u64> {
+    match &p.me.filter {
+        Filter::By(_) => return Err(Errno::EINVAL),
+        Filter::Strict => return Ok(0),
+        Filter::None => {}
+    }
+    p.me.filter = Filter::Strict;
+    adopt(p);
+    if p.threads.is_alone() {
+        // It needs no right to give up everything.
+        server::call(op::Forgo { kinds: forgo::ALL, mode: 1, filters: 0 })?;
+    }
+    Ok(0)
+}
+
+fn set_filter(p: &mut Task, flags: u32, args: u64) -> Result<u64> {
+    use raw::{
+        SECCOMP_FILTER_FLAG_LOG as LOG, SECCOMP_FILTER_FLAG_SPEC_ALLOW as SPECULATE,
+        SECCOMP_FILTER_FLAG_TSYNC as ALL_THREADS, SECCOMP_FILTER_FLAG_TSYNC_ESRCH as NO_THREAD,
+    };
+    // Nobody can listen instead of a tracer.
+    if flags & !(LOG | SPECULATE | ALL_THREADS | NO_THREAD) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let code = program_of(&mut p.mm, args)?;
+    // Only to hear whether it may: otherwise the error comes before those of the program.
+    server::call(op::Forgo { kinds: 0, mode: 0, filters: 0 })?;
+    let mut bytes = alloc::vec![0; code.1 * Instruction::BYTES];
+    user::bytes_in(&mut p.mm, code.0, &mut bytes)?;
+    let (code, _) = bytes.as_chunks::<{ Instruction::BYTES }>();
+    let code: Vec<Instruction> = code.iter().map(|one| Instruction::read(*one)).collect();
+    let program = Program::check(&code).map_err(|_| Errno::EINVAL)?;
+    if let Filter::Strict = p.me.filter {
+        return Err(Errno::EINVAL);
+    }
+    let old = p.me.filter.clone();
+    let new = Filter::By(Arc::new(Filters::new(program, &old)?));
+    if flags & ALL_THREADS != 0 {
+        let mut other = None;
+        p.threads.each_other(|thread| {
+            if !thread.filter.is_before(&old) {
+                other = Some(thread.tid);
+            }
+        });
+        match other {
+            Some(_) if flags & NO_THREAD != 0 => return Err(Errno::ESRCH),
+            Some(tid) => return Ok(tid.into()),
+            None => {}
+        }
+        p.threads.each_other(|thread| {
+            *thread.filter = new.clone();
+            upcall::show_calls(area::frame(thread.index), true);
+        });
+    }
+    p.me.filter = new;
+    adopt(p);
+    give_up(p)?;
+    Ok(0)
+}
+
+/// Where a program is, and how many instructions it has: `struct sock_fprog`.
+fn program_of(mm: &mut Mm, addr: u64) -> Result<(u64, usize)> {
+    let [len, code]: [u64; 2] = user::copy_in(mm, addr)?;
+    match len as u16 as usize {
+        len @ 1..=MOST => Ok((code, len)),
+        _ => Err(Errno::EINVAL),
+    }
+}
