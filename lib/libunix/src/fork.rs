@@ -9,7 +9,7 @@ use crate::errno::{Errno, Result};
 use crate::exec::{self, Request};
 use crate::fd::kinds::pidfd::pidfd_open;
 use crate::mm::arena::Arena;
-use crate::mm::{library, usage, user, Mm};
+use crate::mm::{library, usage, user, userfault, Mm};
 use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::scheduling::set_affinity;
@@ -524,6 +524,9 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     let Mm { space, caps, .. } = &mut p.mm;
     if space.after_fork(caps).is_err() {
         upcall::die(SIGKILL, "what a child must not see cannot be taken away");
+    }
+    if userfault::after_fork(&mut p.mm).is_err() {
+        upcall::die(SIGKILL, "memory cannot be what its parent's is without who serves it");
     }
     usage::begin_child(&mut p.mm);
     p.limits.show();

@@ -1,7 +1,7 @@
 //! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
 use crate::entry::{self, resume};
-use crate::mm::{leases, relief, usage, Mm};
+use crate::mm::{leases, relief, usage, userfault, Mm};
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
@@ -158,6 +158,15 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
                 // SAFETY: the upcall ends here; the program's registers are as the kernel saved
                 // them.
                 unsafe { resume(frame) }
+            }
+            Err(FaultError::NoAccess) if p.mm.userfaults.serve(address, access) => {
+                p.me.call = NO_CALL;
+                match userfault::ask(p, address, access) {
+                    Ok(userfault::Outcome::Signal) => {
+                        Cause::page_fault(FaultError::NoPage, address, error)
+                    }
+                    _ => finish(p, regs, frame),
+                }
             }
             Err(problem) => Cause::page_fault(problem, address, error),
         },

@@ -68,3 +68,4 @@ pub use types::{
     Access, Error, FaultError, NoMemory, Prot, Refused, CHUNK_PAGES, PAGE, REGION_PAGES,
 };
 pub use usage::{Residency, Usage};
+pub use written::Contents;

@@ -73,6 +73,16 @@ impl Written {
     }
 }
 
+/// Whether a page of private memory has contents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contents {
+    None,
+    /// It has, and nothing says that it was written to: if it is zero, it may only be there because those
+    /// around it are.
+    Unwritten,
+    Some,
+}
+
 /// What the entries of the last region say that somebody asked about.
 #[derive(Default)]
 pub(crate) struct Seen(Option<(u64, Bits<8>)>);
@@ -119,6 +129,47 @@ impl Space {
     #[cold]
     pub fn clear_written(&mut self, b: &mut impl Backend) {
         self.pmap.clear_written(b);
+    }
+
+    /// Tells for each of some pages of private memory whether it has contents. Pages that only show zeros have none.
+    pub fn tell_contents(
+        &self,
+        b: &mut impl Backend,
+        (start, end): (u64, u64),
+        mut tell: impl FnMut(u64, Contents),
+    ) {
+        let mut last = (u64::MAX, Bits::<8>::EMPTY);
+        for entry in self.map.within(start, end) {
+            let mut run = (entry.start, false);
+            for page in entry.start..entry.end {
+                if let Some(object) = entry.object.filter(|_| run.0 <= page) {
+                    let (pages, is_there) =
+                        b.object_run(object, entry.object_page(page), entry.end - page);
+                    run = (page + pages.max(1), is_there);
+                }
+                let chunk = self.amap.chunk(page >> 8);
+                let is_anon = chunk.is_some_and(|chunk| chunk.filled.get((page & 255) as u32));
+                let has = match entry.object {
+                    Some(_) if !is_anon => run.1,
+                    _ => is_anon,
+                };
+                let (key, slot) = locate(page);
+                if has && is_anon && last.0 != key {
+                    let region = self.pmap.region(key);
+                    let written =
+                        region.map(|region| region.present.and(&b.entries_written(region.table)));
+                    last = (key, written.unwrap_or(Bits::EMPTY));
+                }
+                tell(
+                    page,
+                    match (has, !is_anon || !last.1.get(slot)) {
+                        (false, _) => Contents::None,
+                        (true, true) => Contents::Unwritten,
+                        (true, false) => Contents::Some,
+                    },
+                );
+            }
+        }
     }
 
     /// Pages `start..end` were written to, not by way of their entries.

@@ -1,6 +1,6 @@
 //! System calls about memory.
 
-use super::{errno, leases, settle, take_limits, usage, user, Mm};
+use super::{errno, leases, settle, take_limits, usage, user, userfault, Mm};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::{pidfd, shared, with_kind};
 use crate::fd::ops::{Contents, FileOps, Mapped};
@@ -129,6 +129,9 @@ fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
         _ => {}
     }
     usage::mapped(&p.mm);
+    if let (false, Ok(start)) = (p.mm.userfaults.is_empty(), result) {
+        userfault::unmapped(p, start, request.len);
+    }
     settle(p);
     result
 }
@@ -321,6 +324,9 @@ pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     let touched = space.amap().pages();
     space.munmap(caps, addr, len).map_err(errno)?;
     usage::changed(&p.mm);
+    if !p.mm.userfaults.is_empty() {
+        userfault::unmapped(p, addr, len);
+    }
     settle(p);
     // In a vfork the memory is the parent's.
     if lock::is_shared() && p.mm.space.amap().pages() == touched && p.parent.is_none() {
@@ -354,6 +360,9 @@ fn protect_after_leases(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result
 
 #[inline(always)]
 fn protect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
+    if !mm.userfaults.is_empty() && addr.is_multiple_of(PAGE) {
+        return userfault::rights_change(mm, addr, len, prot(rights)).map(|()| 0);
+    }
     let Mm { space, caps, .. } = mm;
     space.mprotect(caps, addr, len, prot(rights)).map(|()| 0).map_err(errno)
 }
@@ -397,6 +406,11 @@ pub fn mremap(
     let (mm, limits) = p.memory();
     take_limits(mm, limits);
     usage::shrinks_by(mm, old.saturating_sub(new));
+    if !mm.userfaults.is_empty() {
+        userfault::moves(p, addr, old);
+        userfault::unmapped_target(p, &flags, new);
+    }
+    let mm = &mut p.mm;
     let Mm { space, caps, .. } = mm;
     let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
     usage::changed(mm);
@@ -415,6 +429,9 @@ pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
     let Mm { space, caps, .. } = mm;
     let result = space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno);
     usage::changed(mm);
+    if !mm.userfaults.is_empty() && result.is_ok() {
+        userfault::given_up(mm, addr, len)?;
+    }
     result
 }
 

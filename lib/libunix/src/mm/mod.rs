@@ -15,6 +15,7 @@ pub mod object;
 pub mod relief;
 pub mod usage;
 pub mod user;
+pub mod userfault;
 
 use crate::errno::Errno;
 use crate::process::{Io, Process};
@@ -26,6 +27,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use backend::Caps;
 use usage::Counted;
+use userfault::Userfaults;
 use uvm::{Detail, NoMemory, ObjectId, ObjectName, Space, SHARED_MEMORY};
 
 /// Distance between the top of the stack and the mmap area: the stack's limit and more.
@@ -48,6 +50,8 @@ pub struct Mm {
     pub auxiliary: Vec<(u64, u64)>,
     /// Where the program found its environment at first, and its bytes.
     pub environ: (u64, usize),
+    /// Faults that the program serves.
+    pub userfaults: Userfaults,
 }
 
 impl Mm {
@@ -62,6 +66,7 @@ impl Mm {
             counted: Counted::NONE,
             auxiliary: Vec::new(),
             environ: (0, 0),
+            userfaults: Userfaults::new(),
         }
     }
 
@@ -72,6 +77,7 @@ impl Mm {
     /// Some of the old one's memory may still be visible.
     pub fn clear(&mut self) -> Result<(), NoMemory> {
         self.space.locks_new = false;
+        self.userfaults = Userfaults::new();
         if self.caps.upper_tables() <= FEW_UPPERS {
             return self.space.clear(&mut self.caps);
         }
@@ -88,6 +94,7 @@ impl Mm {
         self.space.abandon();
         self.space.locks_new = false;
         self.caps.abandon();
+        self.userfaults = Userfaults::new();
         self.exe = String::new();
     }
 }

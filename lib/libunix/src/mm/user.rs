@@ -150,7 +150,10 @@ fn go_on(
 fn fault_in(mm: &mut Mm, memory: Memory, at: u64, how: Access) -> Result<()> {
     leases::end_around(mm, at);
     leases::end(mm, memory.address(), memory.len() as u64);
-    relief::fault(mm, at, how).map_err(errno)?;
+    if let Err(error) = relief::fault(mm, at, how) {
+        mm.userfaults.hits(at, how);
+        return Err(errno(error));
+    }
     let Mm { space, caps, .. } = mm;
     let end = memory.address() + memory.len() as u64;
     let next = (at & !(PAGE - 1)) + PAGE;
@@ -368,8 +371,13 @@ fn resident(mm: &mut Mm, addr: u64, len: usize, access: Access) -> Result<usize>
 fn make_resident(mm: &mut Mm, addr: u64, len: usize, access: Access) -> Result<usize> {
     leases::end_around(mm, addr);
     leases::end(mm, addr, len as u64);
-    let Mm { space, caps, .. } = mm;
-    space.make_resident(caps, addr, len as u64, access).map(|done| done as usize).map_err(errno)
+    let Mm { space, caps, .. } = &mut *mm;
+    let result = space.make_resident(caps, addr, len as u64, access);
+    let done = result.unwrap_or(0);
+    if done < len as u64 {
+        mm.userfaults.hits(addr + done, access);
+    }
+    result.map(|done| done as usize).map_err(errno)
 }
 
 /// Bytes that a [`Text`] has room for without the heap.

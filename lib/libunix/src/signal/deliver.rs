@@ -140,7 +140,7 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
         // That is a fault of its own.
         return match signal {
             SIGSEGV => die(SIGSEGV, "no stack for the handler of SIGSEGV"),
-            _ => force(p, SIGSEGV, SI_KERNEL, 0),
+            _ => force(p, Fault::at(SIGSEGV, SI_KERNEL, 0)),
         };
     }
     p.me.signals.saved = None;

@@ -2,7 +2,7 @@
 
 use super::actions::Action;
 use super::deliver::{check_rip, Info};
-use super::{memory, vectors};
+use super::{memory, vectors, Fault};
 use crate::errno::{Errno, Result};
 use crate::process::{Process, Task, NO_CALL};
 use crate::thread::Me;
@@ -77,7 +77,7 @@ fn choose(me: &mut Me, rsp: u64, action: &Action) -> Result<Placement> {
 pub fn rt_sigreturn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     p.me.call = NO_CALL;
     if pop(p, regs).is_err() {
-        super::force(p, SIGSEGV, SI_KERNEL, 0);
+        super::force(p, Fault::at(SIGSEGV, SI_KERNEL, 0));
         return Ok(0);
     }
     check_rip(p, regs);

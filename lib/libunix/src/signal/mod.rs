@@ -46,7 +46,7 @@ const SYNCHRONOUS: u64 =
 
 /// A fault to be delivered.
 #[derive(Clone, Copy)]
-struct Fault {
+pub struct Fault {
     signal: u32,
     code: i32,
     /// `si_errno`.
@@ -54,6 +54,19 @@ struct Fault {
     address: u64,
     /// What comes behind the address.
     more: u64,
+}
+
+impl Fault {
+    fn at(signal: u32, code: i32, address: u64) -> Fault {
+        Fault { signal, code, errno: 0, address, more: 0 }
+    }
+
+    /// `SIGSYS` for the call in `regs`, which is not made: `data` is what its filter says of it.
+    pub fn of_call(regs: &Regs, data: u32, architecture: u32) -> Fault {
+        let code = linuxabi::general::SYS_SECCOMP as i32;
+        let more = regs.rax & u64::from(u32::MAX) | u64::from(architecture) << 32;
+        Fault { signal: SIGSYS, code, errno: data, address: regs.rip, more }
+    }
 }
 
 /// What the last exception of the program was, as handlers see it in their context.
@@ -182,7 +195,7 @@ impl Own {
 
     /// A trap that its tracer is to hear of, whether it is blocked or not.
     pub fn trap(&mut self, code: i32, address: u64) {
-        self.fault = Some(Fault { signal: SIGTRAP, code, errno: 0, address, more: 0 });
+        self.fault = Some(Fault::at(SIGTRAP, code, address));
         self.attention = true;
     }
 
@@ -248,7 +261,7 @@ pub fn fault(p: &mut Process, signal: u32, code: i32, address: u64, vector: u64,
     if vector == PAGE_FAULT {
         p.me.signals.last.cr2 = address;
     }
-    force(p, signal, code, address);
+    force(p, Fault::at(signal, code, address));
 }
 
 /// The same for a cause. If the process ends of it, the kernel's log says where it was.
@@ -278,22 +291,9 @@ fn log_end(regs: &Regs, cause: Cause) {
     let _ = server::call_a(op::Log {}, text.as_bytes());
 }
 
-/// `SIGSYS` for the call in `regs`, which is not made: `data` is what its filter says of it.
-pub fn trap_call(p: &mut Process, regs: &Regs, data: u32, architecture: u32) {
-    let code = linuxabi::general::SYS_SECCOMP as i32;
-    let more = regs.rax & u64::from(u32::MAX) | u64::from(architecture) << 32;
-    p.me.call = NO_CALL;
-    force_fault(p, Fault { signal: SIGSYS, code, errno: data, address: regs.rip, more });
-}
-
 /// A signal that the process cannot hold off.
 #[inline(always)]
-fn force(p: &mut Process, signal: u32, code: i32, address: u64) {
-    force_fault(p, Fault { signal, code, errno: 0, address, more: 0 });
-}
-
-#[inline(always)]
-fn force_fault(p: &mut Process, fault: Fault) {
+pub fn force(p: &mut Process, fault: Fault) {
     let signal = fault.signal;
     let (signals, me) = p.signals();
     let own = &mut me.signals;

@@ -5,16 +5,19 @@ use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::FileOps;
 use crate::fd::{self, Fds};
+use crate::mm::userfault;
 use crate::process::Io;
 use crate::server::{self, op};
 use linuxabi::general as raw;
 use unixproto::files::{lock, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_PATH};
 
-pub fn close(fds: &mut Fds, fd: i32) -> Result<u64> {
-    fd::close(fds, fd).map(|()| 0)
+pub fn close(io: &mut Io, fd: i32) -> Result<u64> {
+    let result = fd::close(&mut io.fds, fd).map(|()| 0);
+    userfault::after_close(io);
+    result
 }
 
-pub fn close_range(fds: &mut Fds, first: u32, last: u32, flags: u32) -> Result<u64> {
+pub fn close_range(io: &mut Io, first: u32, last: u32, flags: u32) -> Result<u64> {
     const UNSHARE: u32 = 2;
     const CLOEXEC: u32 = 4;
     if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
@@ -23,12 +26,13 @@ pub fn close_range(fds: &mut Fds, first: u32, last: u32, flags: u32) -> Result<u
     let Ok(first) = i32::try_from(first) else { return Ok(0) };
     let last = last.min(i32::MAX as u32) as i32;
     if flags & CLOEXEC == 0 {
-        fd::close_where(fds, first, last, |_, _| true);
+        fd::close_where(&mut io.fds, first, last, |_, _| true);
+        userfault::after_close(io);
         return Ok(0);
     }
-    for fd in first..last.saturating_add(1).min(fds.end()) {
+    for fd in first..last.saturating_add(1).min(io.fds.end()) {
         // Those that are not open are passed over.
-        let _ = fds.set_cloexec(fd, true);
+        let _ = io.fds.set_cloexec(fd, true);
     }
     Ok(0)
 }

@@ -37,6 +37,7 @@ pub mod unlocked;
 mod xattrs;
 
 use crate::errno::{self, Errno};
+use crate::mm::userfault;
 use crate::process::Process;
 use crate::server::{self, op};
 use abi::Regs;
@@ -98,6 +99,17 @@ pub fn dispatch(p: &mut Process, regs: &mut Regs) {
         Some(Some(call)) => {
             let result = (call.run)(p, regs);
             if let Err(error) = result {
+                if error == Errno::EFAULT && !p.mm.userfaults.is_empty() {
+                    match userfault::waits(p) {
+                        // The page is there now: once more from the beginning.
+                        Ok(true) => return dispatch(p, regs_of(regs, number)),
+                        Ok(false) => {}
+                        Err(error) => {
+                            regs.rax = error.to_rax();
+                            return;
+                        }
+                    }
+                }
                 if is_refusal(error) {
                     refused(number, error);
                 }
@@ -106,6 +118,12 @@ pub fn dispatch(p: &mut Process, regs: &mut Regs) {
         }
         _ => refused(number, Errno::ENOSYS).to_rax(),
     };
+}
+
+/// The registers with which a call was made.
+fn regs_of(regs: &mut Regs, number: u64) -> &mut Regs {
+    regs.rax = number;
+    regs
 }
 
 /// Do programs get this error for what is not there?

@@ -10,10 +10,10 @@
 use crate::errno::{Errno, Result};
 use crate::exec::Rest;
 use crate::mm::{user, Mm};
-use crate::process::{Process, Task};
+use crate::process::Task;
 use crate::server::{self, op};
 use crate::thread::{area, end};
-use crate::{signal, sys, trace, upcall};
+use crate::{sys, trace, upcall};
 use abi::Regs;
 use alloc::format;
 use alloc::sync::Arc;
@@ -169,17 +169,28 @@ fn give_up(p: &mut Task) -> Result<()> {
     server::call(op::Forgo { kinds, mode, filters })
 }
 
-/// Is the call in `regs` to be made, whose number is that of the thread's call as well? If not, its result is there.
-pub fn passes(p: &mut Process, regs: &mut Regs) -> bool {
+/// What becomes of a call.
+pub enum Decision {
+    Passes,
+    /// It is not made; its result is there.
+    Answered,
+    /// It is not made; a signal says so, with this.
+    Traps(u32),
+}
+
+/// What becomes of the call in `regs`, whose number is that of the thread's call as well.
+pub fn decide(p: &mut Task, regs: &mut Regs) -> Decision {
     let mut asked_tracer = false;
     loop {
         let filters = match &p.me.filter {
-            Filter::None => return true,
-            Filter::Strict => return passes_strictly(p, regs),
+            Filter::None => return Decision::Passes,
+            // read, write, rt_sigreturn, exit
+            Filter::Strict if matches!(regs.rax, 0 | 1 | 15 | 60) => return Decision::Passes,
+            Filter::Strict => end_thread(p, regs, SIGKILL),
             Filter::By(filters) => filters,
         };
         if filters.allows(regs.rax) {
-            return true;
+            return Decision::Passes;
         }
         let &Regs { rip, rdi, rsi, rdx, r10, r8, r9, .. } = &*regs;
         let answer = filters.chain.run(&Data {
@@ -190,54 +201,46 @@ pub fn passes(p: &mut Process, regs: &mut Regs) -> bool {
         });
         let data = answer & 0xffff;
         match action::of(answer) {
-            action::ALLOW | action::LOG => return true,
+            action::ALLOW | action::LOG => return Decision::Passes,
             action::ERRNO => {
                 const LARGEST: u32 = 4095;
                 regs.rax = u64::from(data.min(LARGEST)).wrapping_neg();
-                return false;
+                return Decision::Answered;
             }
-            action::TRAP => {
-                signal::trap_call(p, regs, data, ARCHITECTURE);
-                return false;
-            }
-            action::TRACE if asked_tracer => return true,
+            action::TRAP => return Decision::Traps(data),
+            action::TRACE if asked_tracer => return Decision::Passes,
             action::TRACE if trace::wants(trace::event::SECCOMP) => {
                 asked_tracer = true;
                 if !trace::asks_about_call(p, regs, data) {
-                    return false;
+                    return Decision::Answered;
                 }
             }
             // Nobody is there who could decide.
             action::TRACE | action::USER_NOTIF => {
                 regs.rax = Errno::ENOSYS.to_rax();
-                return false;
+                return Decision::Answered;
             }
-            action::KILL_THREAD if !p.threads.is_alone() => end_thread(p, regs, SIGSYS),
-            _ => {
-                let call = sys::name(regs.rax);
-                trace::tell(p, regs, trace::event::EXIT, killed(SIGSYS).into());
-                upcall::die(SIGSYS, &format!("its filter refuses {call} ({})", regs.rax));
-            }
+            action::KILL_THREAD => end_thread(p, regs, SIGSYS),
+            _ => end_process(p, regs, SIGSYS),
         }
     }
 }
 
-fn passes_strictly(p: &mut Process, regs: &mut Regs) -> bool {
-    // read, write, rt_sigreturn, exit
-    if matches!(regs.rax, 0 | 1 | 15 | 60) {
-        return true;
+/// The thread ends of a signal, by itself if there are others.
+fn end_thread(p: &mut Task, regs: &mut Regs, signal: u32) -> ! {
+    if p.threads.is_alone() {
+        end_process(p, regs, signal)
     }
-    end_thread(p, regs, SIGKILL)
-}
-
-/// The thread ends of a signal, by itself.
-fn end_thread(p: &mut Process, regs: &mut Regs, signal: u32) -> ! {
     let status = killed(signal);
     trace::tell(p, regs, trace::event::EXIT, status.into());
-    if p.threads.is_alone() {
-        upcall::die(signal, "a call that its filter refuses")
-    }
     end::exit(p, status)
+}
+
+fn end_process(p: &mut Task, regs: &mut Regs, signal: u32) -> ! {
+    let number = regs.rax;
+    trace::tell(p, regs, trace::event::EXIT, killed(signal).into());
+    let call = sys::name(number);
+    upcall::die(signal, &format!("its filter refuses {call} ({number})"))
 }
 
 pub fn seccomp(p: &mut Task, operation: u32, flags: u32, args: u64) -> Result<u64> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::errno::Result;
 use crate::exec;
-use crate::fd::kinds::{epoll, event, mqueue, notices, pidfd, pipe, signals, timer};
+use crate::fd::kinds::{epoll, event, mqueue, notices, pidfd, pipe, signals, timer, userfault};
 use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::{Needs, Process};
@@ -273,6 +273,7 @@ calls! {
     151 mlockall memory::mlockall, (u32);
     152 munlockall memory::munlockall, ();
     325 mlock2 memory::mlock2, (u64, u64, u32);
+    323 userfaultfd userfault::userfaultfd, (u32);
     440 process_madvise memory::process_madvise, (i32, u64, u64, u32, u32);
 
     // Waiting for several.

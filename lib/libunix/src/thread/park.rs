@@ -276,6 +276,16 @@ pub fn wake(task: &mut Task, address: u64, count: u32, bits: u32) -> u32 {
     woken
 }
 
+/// Wakes all threads that wait for something between two numbers that are no addresses of futexes.
+pub fn wake_between(task: &mut Task, from: u64, to: u64) {
+    let fits =
+        |waiter: &Waiter| (from..to).contains(&waiter.address) && waiter.address % 4 == from % 4;
+    while let Some(at) = task.futexes.futexes.iter().position(fits) {
+        let waiter = task.futexes.futexes.remove(at);
+        unpark(&mut task.threads, waiter.thread);
+    }
+}
+
 /// Has up to `count` threads that wait for one futex wait for another. Answers how many.
 pub fn requeue(futexes: &mut Queues, from: u64, to: u64, count: u32) -> u32 {
     move_all(futexes, from, count.into(), |waiter| Waiter { address: to, ..waiter }) as u32

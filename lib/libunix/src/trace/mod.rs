@@ -18,11 +18,12 @@ use crate::fork::bases;
 use crate::mm::relief;
 use crate::process::{frame, Process, Task, NO_CALL};
 use crate::server::{self, header, op, Header};
-use crate::signal::Info;
-use crate::sys::seccomp;
+use crate::signal::{self, Info};
+use crate::sys::seccomp::{self, Decision};
 use crate::{sys, upcall};
 use abi::Regs;
 use alloc::vec::Vec;
+use callfilter::ARCHITECTURE;
 use core::sync::atomic::Ordering::Relaxed;
 use linuxabi::bytes::Bytes;
 use unixproto::ops::TraceCommand;
@@ -230,8 +231,14 @@ pub fn syscall(p: &mut Process, regs: &mut Regs) {
             return end_of_call(p, regs);
         }
     }
-    if !seccomp::passes(p, regs) {
-        return end_of_call(p, regs);
+    match seccomp::decide(p, regs) {
+        Decision::Passes => {}
+        Decision::Answered => return end_of_call(p, regs),
+        Decision::Traps(data) => {
+            p.me.call = NO_CALL;
+            signal::force(p, signal::Fault::of_call(regs, data, ARCHITECTURE));
+            return end_of_call(p, regs);
+        }
     }
     let number = p.me.call;
     sys::dispatch(p, regs);
@@ -346,7 +353,6 @@ fn carry_out(
 
 /// `struct ptrace_syscall_info`.
 fn call_info(p: &Task, regs: &Regs, at: At) -> Vec<u8> {
-    const ARCHITECTURE: u32 = 0xc000_003e;
     const ENTRY: u32 = 1;
     const EXIT: u32 = 2;
     const SECCOMP: u32 = 3;

@@ -116,6 +116,8 @@ kinds! { $
     pidfd::PidFd;
     /// `signalfd`.
     signals::Signals;
+    /// `userfaultfd`.
+    userfault::Userfault;
     /// `epoll`.
     epoll::Epoll;
     /// `/proc/self/maps`.

@@ -1,0 +1,592 @@
+//! Page faults that the program serves itself (`userfaultfd`).
+//!
+//! What is registered is private memory from nowhere. Pages of it that are missing have no rights, and protected ones none to
+//! write, as far as the address space knows ([`userfault`] remembers which rights the program has); so a fault there is
+//! one that it does not serve, and comes here. Who has caused it sleeps until its page is there.
+//! A page comes by moving: it is filled where nobody looks, and takes the place of what was not there, all at once.
+
+use super::{errno, user, Mm};
+use crate::errno::{Errno, Result};
+use crate::fd::kinds::userfault::{Handler, Message};
+use crate::fd::ops::READABLE;
+use crate::process::{Io, Task};
+use crate::server::header;
+use crate::thread::park;
+use abi::layout::{PAGE, PROGRAM_START};
+use alloc::rc::{Rc, Weak};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use userfault::{right, Hidden, Mode, Part, Watched, Why};
+use uvm::{Access, Advice, Contents, Flags, MapRequest, Placement, Prot, RemapFlags};
+
+/// What of an address space is served by the program.
+pub struct Userfaults {
+    watched: Watched,
+    /// Who serves it, by number.
+    handlers: Vec<Weak<Handler>>,
+    /// What the library itself could not use in the call that is being made, and for what.
+    hit: Option<(u64, Access)>,
+}
+
+/// Somebody who served faults is not there any more.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Notes that.
+pub fn leaves() {
+    HAS_LEFT.store(true, Relaxed);
+}
+
+/// Most pages that come at a time.
+const PIECE: u64 = 16;
+
+/// What becomes of a page that comes.
+#[derive(Clone, Copy)]
+pub enum Fill {
+    /// It has these bytes, at this address.
+    Copy(u64),
+    /// It is zero.
+    Zero,
+}
+
+impl Userfaults {
+    /// Nothing.
+    pub const fn new() -> Userfaults {
+        Userfaults { watched: Watched::new(), handlers: Vec::new(), hit: None }
+    }
+
+    /// Is there nothing?
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.watched.is_empty()
+    }
+
+    /// A number for who serves faults from now on.
+    pub fn add(&mut self, handler: Weak<Handler>) -> u32 {
+        let free = self.handlers.iter().position(|one| one.strong_count() == 0);
+        let number = free.filter(|number| self.watched.of(*number as u32).is_empty());
+        match number {
+            Some(number) => {
+                self.handlers[number] = handler;
+                number as u32
+            }
+            None => {
+                self.handlers.push(handler);
+                self.handlers.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Would somebody serve an access that the address space does not allow?
+    #[inline]
+    pub fn serve(&self, address: u64, access: Access) -> bool {
+        !self.is_empty() && self.watched.serves(address / PAGE, bits(access)).is_some()
+    }
+
+    /// The library itself has met with such a page.
+    pub fn hits(&mut self, address: u64, access: Access) {
+        if self.serve(address, access) {
+            self.hit = Some((address, access));
+        }
+    }
+}
+
+fn bits(access: Access) -> u8 {
+    match access {
+        Access::Read => right::READ,
+        Access::Write => right::WRITE,
+        Access::Exec => right::EXECUTE,
+    }
+}
+
+/// A number for threads that wait for a page: no address of a futex.
+const fn place(page: u64) -> u64 {
+    page * PAGE + 1
+}
+
+/// What comes of a fault that somebody serves.
+pub enum Outcome {
+    /// The access is to be tried again.
+    Again,
+    /// A signal says so: that is what who serves it wants.
+    Signal,
+}
+
+/// Has the program serve a fault, and waits until it has.
+///
+/// # Errors
+///
+/// `EINTR`: a signal came first. `EFAULT`: nobody serves it.
+#[cold]
+pub fn ask(io: &mut Io, address: u64, access: Access) -> Result<Outcome> {
+    let page = address / PAGE;
+    let served = io.mm.userfaults.watched.serves(page, bits(access));
+    let Some((Mode { who, .. }, why)) = served else { return Err(Errno::EFAULT) };
+    let handler = io.mm.userfaults.handlers.get(who as usize).and_then(Weak::upgrade);
+    let Some(handler) = handler else {
+        reap(io);
+        return Ok(Outcome::Again);
+    };
+    if handler.wants_signals() {
+        return Ok(Outcome::Signal);
+    }
+    let is_write = access == Access::Write;
+    handler.tell(Message {
+        address,
+        is_write,
+        is_protected: why == Why::Protected,
+        tid: io.me.tid,
+    });
+    io.fds.came(handler.index(), READABLE);
+    park::tell_watchers(io);
+    // Who waits does not keep it there.
+    let weak = Rc::downgrade(&handler);
+    drop(handler);
+    let result = park::wait(io, place(page), u32::MAX, None);
+    if let (Err(_), Some(handler)) = (result, weak.upgrade()) {
+        handler.take_back(io.me.tid);
+    }
+    result.map(|()| Outcome::Again)
+}
+
+/// The call in progress has answered `EFAULT`: if that is because of a page that somebody serves, waits for it. `false`: it is not.
+#[cold]
+pub fn waits(io: &mut Io) -> Result<bool> {
+    let Some((address, access)) = io.mm.userfaults.hit.take() else { return Ok(false) };
+    let page = address / PAGE;
+    let served = io.mm.userfaults.watched.serves(page, bits(access));
+    let Some((Mode { who, .. }, _)) = served else { return Ok(true) };
+    let handler = io.mm.userfaults.handlers.get(who as usize).and_then(Weak::upgrade);
+    if handler.is_some_and(|handler| handler.is_for_program_only()) {
+        return Ok(false);
+    }
+    match ask(io, address, access) {
+        Ok(Outcome::Again) => Ok(true),
+        Ok(Outcome::Signal) => Ok(false),
+        Err(Errno::EINTR) => Err(Errno::ERESTARTSYS),
+        Err(error) => Err(error),
+    }
+}
+
+/// Wakes who waits for pages, and takes what they have told back.
+pub fn wake(task: &mut Task, start: u64, end: u64) {
+    park::wake_between(task, place(start), place(end));
+    for handler in task.mm.userfaults.handlers.iter().filter_map(Weak::upgrade) {
+        handler.forget(start * PAGE, end * PAGE);
+    }
+}
+
+/// Gives the processor the rights that the program has in parts of memory.
+fn apply(mm: &mut Mm, parts: &[Part]) -> Result<()> {
+    for &(from, to, rights) in parts {
+        let Mm { space, caps, .. } = &mut *mm;
+        space.mprotect(caps, from * PAGE, (to - from) * PAGE, Prot(rights)).map_err(errno)?;
+    }
+    Ok(())
+}
+
+/// Which pages of a range are there.
+fn resident(mm: &mut Mm, start: u64, end: u64) -> Vec<bool> {
+    let mut all = Vec::new();
+    let Mm { space, caps, .. } = mm;
+    space.tell_residency(caps, (start, end), |is_there| all.push(is_there));
+    all.resize((end - start) as usize, false);
+    all
+}
+
+/// The rights of the program in a page, and how it is mapped.
+fn rights_of(mm: &Mm, page: u64) -> Option<(u8, Flags)> {
+    let entry = mm.space.map().at(page)?;
+    let rights = match mm.userfaults.watched.hidden(page) {
+        Some(Hidden { rights, .. }) => rights,
+        None => entry.prot.0,
+    };
+    Some((rights, entry.flags))
+}
+
+/// Hides pages of a range that are missing.
+fn hide_missing(mm: &mut Mm, start: u64, end: u64) -> Result<()> {
+    let there = contents(mm, start, end);
+    let mut at = start;
+    for alike in there.chunk_by(|one, next| one == next) {
+        let (from, to) = (at, at + alike.len() as u64);
+        at = to;
+        match alike[0] {
+            Contents::Some => {}
+            Contents::None => hide(mm, from, to, Why::Missing)?,
+            // What was made to be there ahead of the program is missing for the program.
+            Contents::Unwritten => {
+                for page in from..to {
+                    if !is_zero(mm, page) {
+                        continue;
+                    }
+                    let Mm { space, caps, .. } = &mut *mm;
+                    let gone = Advice::DontNeed { locked: true };
+                    space.madvise(caps, page * PAGE, PAGE, gone).map_err(errno)?;
+                    hide(mm, page, page + 1, Why::Missing)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Is a page that is there zero?
+fn is_zero(mm: &mut Mm, page: u64) -> bool {
+    const FIRST: usize = 64;
+    let mut bytes = vec![0; PAGE as usize];
+    // Most that are not begin with something.
+    [FIRST, PAGE as usize].into_iter().all(|len| {
+        let part = &mut bytes[..len];
+        user::read(mm, page * PAGE, part).short.is_none() && part.iter().all(|byte| *byte == 0)
+    })
+}
+
+/// Which pages of a range have contents.
+fn contents(mm: &mut Mm, start: u64, end: u64) -> Vec<Contents> {
+    let mut all = vec![Contents::None; (end - start) as usize];
+    let Mm { space, caps, .. } = mm;
+    space.tell_contents(caps, (start, end), |page, contents| {
+        all[(page - start) as usize] = contents
+    });
+    all
+}
+
+/// Hides pages, if they are mapped.
+fn hide(mm: &mut Mm, start: u64, end: u64, why: Why) -> Result<()> {
+    let mut at = start;
+    while at < end {
+        let Some((rights, _)) = rights_of(mm, at) else {
+            at += 1;
+            continue;
+        };
+        // As far as it is one mapping with the same rights.
+        let entry_end = mm.space.map().at(at).map_or(at + 1, |entry| entry.end);
+        let mut to = at + 1;
+        while to < end.min(entry_end) && rights_of(mm, to).map(|(rights, _)| rights) == Some(rights)
+        {
+            to += 1;
+        }
+        let shown = mm.userfaults.watched.hide(at, to, Hidden { why, rights });
+        apply(mm, &[(at, to, shown)])?;
+        at = to;
+    }
+    Ok(())
+}
+
+/// The pages of a range of the program's: `EINVAL` for one that cannot be.
+fn pages(start: u64, len: u64) -> Result<(u64, u64)> {
+    let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
+    let is_aligned = start.is_multiple_of(PAGE) && len.is_multiple_of(PAGE);
+    if !is_aligned || len == 0 || start < PROGRAM_START || end > abi::layout::PROGRAM_END {
+        return Err(Errno::EINVAL);
+    }
+    Ok((start / PAGE, end / PAGE))
+}
+
+/// `UFFDIO_REGISTER`. `EBUSY`: somebody else has registered some of it.
+pub fn register(mm: &mut Mm, start: u64, len: u64, mode: Mode) -> Result<()> {
+    let (start, end) = pages(start, len)?;
+    let entries: Vec<_> = mm.space.map().within(start, end).collect();
+    let behind = mm.space.map().first_from(start).is_none();
+    match entries.first() {
+        None if behind => return Err(Errno::ENOMEM),
+        None => return Err(Errno::EINVAL),
+        Some(_) => {}
+    }
+    if !entries
+        .iter()
+        .all(|entry| entry.is_private_anonymous() && !entry.flags.has(Flags::LARGE_PAGES))
+    {
+        return Err(Errno::EINVAL);
+    }
+    let others = mm.userfaults.watched.registered(start, end);
+    if others.iter().any(|(.., other)| other.who != mode.who) {
+        return Err(Errno::EBUSY);
+    }
+    for entry in entries {
+        let (from, to) = (entry.start.max(start), entry.end.min(end));
+        let before = mm.userfaults.watched.registered(from, to);
+        let had = before.iter().fold((false, false), |(missing, protected), (.., mode)| {
+            (missing || mode.missing, protected || mode.protected)
+        });
+        if had.1 && !mode.protected {
+            // What was protected is not any more.
+            let parts = mm.userfaults.watched.hidden_within(from, to, Why::Protected);
+            show(mm, &parts)?;
+        }
+        mm.userfaults.watched.register(from, to, mode);
+        if mode.missing {
+            hide_missing(mm, from, to)?;
+        } else if had.0 {
+            let parts = mm.userfaults.watched.hidden_within(from, to, Why::Missing);
+            show(mm, &parts)?;
+        }
+    }
+    Ok(())
+}
+
+/// Parts are hidden no more.
+fn show(mm: &mut Mm, parts: &[Part]) -> Result<()> {
+    for &(from, to, _) in parts {
+        mm.userfaults.watched.show(from, to);
+    }
+    apply(mm, parts)
+}
+
+/// `UFFDIO_UNREGISTER`: who waits goes on.
+pub fn unregister(task: &mut Task, start: u64, len: u64) -> Result<()> {
+    let (start, end) = pages(start, len)?;
+    if task.mm.space.map().within(start, end).next().is_none() {
+        return Err(Errno::EINVAL);
+    }
+    let parts = task.mm.userfaults.watched.forget(start, end);
+    apply(&mut task.mm, &parts)?;
+    wake(task, start, end);
+    Ok(())
+}
+
+/// `UFFDIO_WAKE`.
+pub fn wake_range(task: &mut Task, start: u64, len: u64) -> Result<()> {
+    let (start, end) = pages(start, len)?;
+    wake(task, start, end);
+    Ok(())
+}
+
+/// `UFFDIO_COPY` and `UFFDIO_ZEROPAGE`: pages come. Answers how many bytes; an error if there are none.
+///
+/// # Errors
+///
+/// `ENOENT`: that is not registered, or not one mapping. `EEXIST`: the page is there. `EINVAL`, `EFAULT`, `ENOMEM`.
+pub fn fill(task: &mut Task, (start, len): (u64, u64), from: Fill, protects: bool) -> Result<u64> {
+    let (start, end) = pages(start, len)?;
+    let entry = task.mm.space.map().at(start).copied();
+    let watched = &task.mm.userfaults.watched;
+    if entry.is_none() || !watched.is_registered(start, end, |_| true) {
+        return Err(Errno::ENOENT);
+    }
+    if protects && !watched.is_registered(start, end, |mode| mode.protected) {
+        return Err(Errno::EINVAL);
+    }
+    let mut at = start;
+    let problem = loop {
+        if at == end {
+            break None;
+        }
+        match fill_some(&mut task.mm, (at, end), start, from, protects) {
+            Ok(pages) => at += pages,
+            Err(error) => break Some(error),
+        }
+    };
+    match problem {
+        Some(error) if at == start => Err(error),
+        _ => Ok((at - start) * PAGE),
+    }
+}
+
+/// As many pages as come at a time. Answers how many.
+fn fill_some(
+    mm: &mut Mm,
+    (at, end): (u64, u64),
+    start: u64,
+    from: Fill,
+    protects: bool,
+) -> Result<u64> {
+    let is_missing = |mm: &mut Mm, page| match mm.userfaults.watched.hidden(page) {
+        Some(Hidden { why, .. }) => why == Why::Missing,
+        None => contents(mm, page, page + 1)[0] == Contents::None,
+    };
+    if !is_missing(mm, at) {
+        return Err(Errno::EEXIST);
+    }
+    let Some((rights, flags)) = rights_of(mm, at) else { return Err(Errno::ENOENT) };
+    let most = end.min(at + PIECE);
+    let mut to = at + 1;
+    while to < most && is_missing(mm, to) && rights_of(mm, to).map(|it| it.0) == Some(rights) {
+        to += 1;
+    }
+    match from {
+        Fill::Copy(src) => {
+            let mut bytes = vec![0; ((to - at) * PAGE) as usize];
+            user::bytes_in(mm, src.wrapping_add((at - start) * PAGE), &mut bytes)?;
+            // Reading may have made things happen there.
+            if !(at..to).all(|page| is_missing(mm, page)) {
+                return Err(Errno::EAGAIN);
+            }
+            put(mm, (at, to), &bytes, (rights, flags))?;
+            mm.userfaults.watched.show(at, to);
+            if protects {
+                hide(mm, at, to, Why::Protected)?;
+            }
+        }
+        Fill::Zero => {
+            // Whoever looks there finds zeros.
+            mm.userfaults.watched.show(at, to);
+            apply(mm, &[(at, to, rights)])?;
+            let Mm { space, caps, .. } = mm;
+            space.populate_lenient(caps, at, to);
+        }
+    }
+    Ok(to - at)
+}
+
+/// Pages with these bytes take the place of what is there.
+fn put(
+    mm: &mut Mm,
+    (at, to): (u64, u64),
+    bytes: &[u8],
+    (rights, flags): (u8, Flags),
+) -> Result<()> {
+    let len = (to - at) * PAGE;
+    let flags = flags.without(Flags::OWN).without(Flags::GROWS_DOWN).without(Flags::STACK);
+    let prot = Prot::READ.or(Prot::WRITE);
+    let aside = MapRequest { addr: 0, len, prot, placement: Placement::Hint, flags, object: None };
+    let Mm { space, caps, .. } = &mut *mm;
+    let place = space.mmap(caps, &aside).map_err(errno)?;
+    let result = user::bytes_out(mm, place, bytes).and_then(|()| {
+        apply(mm, &[(place / PAGE, place / PAGE + (to - at), rights)])?;
+        let Mm { space, caps, .. } = &mut *mm;
+        let moved = RemapFlags { may_move: true, fixed: Some(at * PAGE), dont_unmap: false };
+        space.mremap(caps, place, len, len, moved).map_err(errno)
+    });
+    let Mm { space, caps, .. } = &mut *mm;
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            // What was to come there does not; what was missing is missing still, as a mapping that is there.
+            let _ = space.munmap(caps, place, len);
+            if space.map().at(at).is_none() {
+                let again = MapRequest {
+                    addr: at * PAGE,
+                    prot: Prot::NONE,
+                    placement: Placement::Fixed,
+                    ..aside
+                };
+                space.mmap(caps, &again).map_err(errno)?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// `UFFDIO_WRITEPROTECT`. `with_missing`: pages that are missing are made to be there, and protected.
+pub fn protect(
+    task: &mut Task,
+    (start, len): (u64, u64),
+    on: bool,
+    with_missing: bool,
+) -> Result<()> {
+    let (start, end) = pages(start, len)?;
+    let mm = &mut task.mm;
+    if !mm.userfaults.watched.is_registered(start, end, |mode| mode.protected) {
+        return Err(Errno::ENOENT);
+    }
+    if !on {
+        let parts = mm.userfaults.watched.hidden_within(start, end, Why::Protected);
+        return show(mm, &parts);
+    }
+    let there = resident(mm, start, end);
+    let mut at = start;
+    for is_there in there.chunk_by(|one, next| one == next) {
+        let (from, to) = (at, at + is_there.len() as u64);
+        at = to;
+        let mut page = from;
+        while page < to {
+            let hidden = mm.userfaults.watched.hidden(page).map(|hidden| hidden.why);
+            let fits = match hidden {
+                Some(_) => false,
+                None => is_there[0] || with_missing,
+            };
+            if fits {
+                hide(mm, page, page + 1, Why::Protected)?;
+            }
+            page += 1;
+        }
+    }
+    Ok(())
+}
+
+/// A range is unmapped, or something else was mapped there: who waits for it goes on, and finds that.
+#[cold]
+pub fn unmapped(task: &mut Task, addr: u64, len: u64) {
+    let (start, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
+    task.mm.userfaults.watched.forget(start, end);
+    wake(task, start, end);
+}
+
+/// A range is about to be moved: it is as if nobody had registered it.
+#[cold]
+pub fn moves(task: &mut Task, addr: u64, len: u64) {
+    let (start, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
+    let parts = task.mm.userfaults.watched.forget(start, end);
+    // The move says what is wrong with the range.
+    let _ = apply(&mut task.mm, &parts);
+    wake(task, start, end);
+}
+
+/// Something is about to be moved to where something may be registered.
+#[cold]
+pub fn unmapped_target(task: &mut Task, flags: &RemapFlags, len: u64) {
+    if let Some(addr) = flags.fixed {
+        unmapped(task, addr, len);
+    }
+}
+
+/// The program changes its rights.
+#[cold]
+pub fn rights_change(mm: &mut Mm, addr: u64, len: u64, prot: Prot) -> Result<()> {
+    let end = addr.checked_add(len).ok_or(Errno::ENOMEM)?.div_ceil(PAGE);
+    let parts = mm.userfaults.watched.protect(addr / PAGE, end, prot.0);
+    apply(mm, &parts)
+}
+
+/// The program has given contents up: pages are missing again.
+#[cold]
+pub fn given_up(mm: &mut Mm, addr: u64, len: u64) -> Result<()> {
+    let (start, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
+    for (from, to, mode) in mm.userfaults.watched.registered(start, end) {
+        let parts = mm.userfaults.watched.hidden_within(from, to, Why::Protected);
+        show(mm, &parts)?;
+        if mode.missing {
+            hide_missing(mm, from, to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Nobody serves anything in a child.
+pub fn after_fork(mm: &mut Mm) -> Result<()> {
+    if mm.userfaults.is_empty() {
+        return Ok(());
+    }
+    let parts = mm.userfaults.watched.forget(0, u64::MAX);
+    mm.userfaults = Userfaults::new();
+    apply(mm, &parts)
+}
+
+/// What those have registered who are not there any more is as other memory.
+#[cold]
+fn reap(task: &mut Task) {
+    for number in 0..task.mm.userfaults.handlers.len() {
+        if task.mm.userfaults.handlers[number].strong_count() > 0 {
+            continue;
+        }
+        for (from, to) in task.mm.userfaults.watched.of(number as u32) {
+            moves(task, from * PAGE, (to - from) * PAGE);
+        }
+    }
+}
+
+/// Descriptors were closed.
+#[inline]
+pub fn after_close(task: &mut Task) {
+    if HAS_LEFT.load(Relaxed) {
+        HAS_LEFT.store(false, Relaxed);
+        reap(task);
+    }
+}
+
+/// May this process serve faults of its system calls, too?
+pub fn may_serve_calls() -> bool {
+    header().ids[1].load(Relaxed) == 0
+}
