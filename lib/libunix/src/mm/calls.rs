@@ -7,7 +7,7 @@ use crate::fd::ops::{Contents, FileOps, Mapped};
 use crate::process::{Files, Io, Process};
 use crate::server::{self, op};
 use crate::sys::readwrite::vector;
-use crate::sys::{self, limits::Limits};
+use crate::sys::{self, limits::Limits, numa};
 use crate::thread::lock;
 use abi::layout::PAGE;
 use linuxabi::iovec::Buffer;
@@ -22,7 +22,7 @@ const MAP_ANONYMOUS: u32 = 0x20;
 const MAP_GROWSDOWN: u32 = 0x100;
 const MAP_LOCKED: u32 = 0x2000;
 const MAP_NORESERVE: u32 = 0x4000;
-const MAP_POPULATE: u32 = 0x8000;
+pub const MAP_POPULATE: u32 = 0x8000;
 const MAP_STACK: u32 = 0x2_0000;
 const MAP_HUGETLB: u32 = 0x4_0000;
 /// The bits above say which size: its logarithm, or 0.
@@ -107,7 +107,7 @@ fn may_be_own(mm: &Mm, request: &MapRequest, flags: u32) -> bool {
     request.len >= least && !is_stack && !stays && mm.caps.objects.has_room_for_own()
 }
 
-fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
+pub fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
     let (mm, limits) = p.memory();
     take_limits(mm, limits);
     let locks = flags & MAP_LOCKED != 0;
@@ -129,7 +129,7 @@ fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
         _ => {}
     }
     usage::mapped(&p.mm);
-    if let (false, Ok(start)) = (p.mm.userfaults.is_empty(), result) {
+    if let (false, Ok(start)) = (p.mm.has_no_notes(), result) {
         userfault::unmapped(p, start, request.len);
     }
     settle(p);
@@ -324,7 +324,7 @@ pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     let touched = space.amap().pages();
     space.munmap(caps, addr, len).map_err(errno)?;
     usage::changed(&p.mm);
-    if !p.mm.userfaults.is_empty() {
+    if !p.mm.has_no_notes() {
         userfault::unmapped(p, addr, len);
     }
     settle(p);
@@ -406,7 +406,7 @@ pub fn mremap(
     let (mm, limits) = p.memory();
     take_limits(mm, limits);
     usage::shrinks_by(mm, old.saturating_sub(new));
-    if !mm.userfaults.is_empty() {
+    if !mm.has_no_notes() {
         userfault::moves(p, addr, old);
         userfault::unmapped_target(p, &flags, new);
     }
@@ -414,6 +414,9 @@ pub fn mremap(
     let Mm { space, caps, .. } = mm;
     let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
     usage::changed(mm);
+    if let (false, Ok(to)) = (mm.policies.is_empty(), result) {
+        numa::moved(&mut mm.policies, (addr, old), (to, new));
+    }
     settle(p);
     result
 }

@@ -21,6 +21,7 @@ use crate::errno::Errno;
 use crate::process::{Io, Process};
 use crate::server::{self, op};
 use crate::sys::limits::Limits;
+use crate::sys::numa::Policies;
 use crate::vdso;
 use abi::layout::{PAGE, PROGRAM_END, PROGRAM_START};
 use alloc::string::String;
@@ -52,9 +53,17 @@ pub struct Mm {
     pub environ: (u64, usize),
     /// Faults that the program serves.
     pub userfaults: Userfaults,
+    /// Policies of parts of it.
+    pub policies: Policies,
 }
 
 impl Mm {
+    /// Is nothing noted about parts of it that goes when they are unmapped?
+    #[inline(always)]
+    pub fn has_no_notes(&self) -> bool {
+        self.userfaults.is_empty() && self.policies.is_empty()
+    }
+
     /// An empty address space.
     pub const fn new() -> Self {
         let space = Space::new(PROGRAM_START, PROGRAM_END);
@@ -67,6 +76,7 @@ impl Mm {
             auxiliary: Vec::new(),
             environ: (0, 0),
             userfaults: Userfaults::new(),
+            policies: Policies::new(),
         }
     }
 
@@ -78,6 +88,7 @@ impl Mm {
     pub fn clear(&mut self) -> Result<(), NoMemory> {
         self.space.locks_new = false;
         self.userfaults = Userfaults::new();
+        self.policies = Policies::new();
         if self.caps.upper_tables() <= FEW_UPPERS {
             return self.space.clear(&mut self.caps);
         }
@@ -95,6 +106,7 @@ impl Mm {
         self.space.locks_new = false;
         self.caps.abandon();
         self.userfaults = Userfaults::new();
+        self.policies = Policies::new();
         self.exe = String::new();
     }
 }

@@ -510,6 +510,7 @@ pub fn protect(
 #[cold]
 pub fn unmapped(task: &mut Task, addr: u64, len: u64) {
     let (start, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
+    task.mm.policies.clear(start, end);
     task.mm.userfaults.watched.forget(start, end);
     wake(task, start, end);
 }

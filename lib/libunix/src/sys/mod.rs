@@ -15,6 +15,7 @@ mod messages;
 mod mounts;
 mod moves;
 mod names;
+pub mod numa;
 mod paths;
 pub mod pi;
 pub mod polling;

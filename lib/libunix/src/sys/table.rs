@@ -274,6 +274,12 @@ calls! {
     152 munlockall memory::munlockall, ();
     325 mlock2 memory::mlock2, (u64, u64, u32);
     323 userfaultfd userfault::userfaultfd, (u32);
+    216 remap_file_pages numa::remap_file_pages, (u64, u64, u64, u64);
+    237 mbind numa::mbind, (u64, u64, u32, u64, u64, u32);
+    238 set_mempolicy numa::set_mempolicy, (u32, u64, u64);
+    239 get_mempolicy numa::get_mempolicy, (u64, u64, u64, u64, u64);
+    256 migrate_pages numa::migrate_pages, (i32, u64, u64, u64);
+    279 move_pages numa::move_pages, (i32, u64, u64, u64, u64, u32);
     440 process_madvise memory::process_madvise, (i32, u64, u64, u32, u32);
 
     // Waiting for several.

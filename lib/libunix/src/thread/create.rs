@@ -124,6 +124,7 @@ fn settle(task: &mut Task, regs: &Regs, request: &Request, index: u32) -> Result
         signals: task.me.signals.of_new_thread(),
         affinity: task.me.affinity,
         filter: task.me.filter.clone(),
+        policy: task.me.policy,
         clear_tid: request.clear_tid,
         start,
         ..Thread::first()

@@ -18,6 +18,7 @@ pub mod park;
 use crate::process::{Task, NO_CALL};
 use crate::server::Header;
 use crate::signal;
+use crate::sys::numa::Policy;
 use crate::sys::seccomp::Filter;
 use crate::trace::breakpoints;
 use alloc::boxed::Box;
@@ -54,6 +55,8 @@ pub struct Thread {
     pub before_step: Option<Box<breakpoints::Before>>,
     /// How its calls are filtered.
     pub filter: Filter,
+    /// Where its memory is to be; `None`: anywhere.
+    pub policy: Option<Policy>,
     /// How it starts.
     pub start: create::Start,
 }
@@ -74,6 +77,7 @@ impl Thread {
             debug: DebugRegisters::NONE,
             before_step: None,
             filter: Filter::None,
+            policy: None,
             start: create::Start::NONE,
         }
     }
