@@ -82,6 +82,10 @@ pub fn mmap(
         }
     }
     if flags & MAP_ANONYMOUS == 0 || shared {
+        if p.parent.is_some() {
+            // In a vfork the mapping would be the parent's too, but not the file.
+            return Err(Errno::EAGAIN);
+        }
         find_object(p, &mut request, flags, fd, offset)?;
     } else if !is_large && may_be_own(&p.mm, &request, flags) {
         align(&mut request);
@@ -188,16 +192,12 @@ fn make_large(request: &mut MapRequest, size: u64, offset: u64) -> Result<()> {
 
 /// Completes a request for shared or file memory.
 fn find_object(
-    p: &mut Process,
+    p: &mut Io,
     request: &mut MapRequest,
     flags: u32,
     fd: i32,
     offset: u64,
 ) -> Result<()> {
-    if p.parent.is_some() {
-        // In a vfork the mapping would be the parent's too, but not the file.
-        return Err(Errno::EAGAIN);
-    }
     let shared = request.flags.has(Flags::SHARED);
     if flags & MAP_ANONYMOUS != 0 {
         let object = shared_memory(&mut p.mm, request.len)?;

@@ -1649,6 +1649,24 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/user/uvm/src/whole.rs", "        self.pmap.written.add(start, end);\n", "")],
         found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
     },
+    Bug {
+        name: "a_filter_holds_only_inside_its_library",
+        changes: &[(
+            "servers/unixd/src/server.rs",
+            "        if self.restrains && self.procs.has_forgone(pid, &any) {\n            return Err(Errno::EPERM);\n        }\n",
+            "",
+        )],
+        found_by: Test::Machine { test: "linux/hostile_seccomp.gcc" },
+    },
+    Bug {
+        name: "pages_made_ahead_of_the_program_are_not_missing",
+        changes: &[(
+            "crates/user/uvm/src/written.rs",
+            "(true, true) => Contents::Unwritten,",
+            "(true, true) => Contents::Some,",
+        )],
+        found_by: Test::Machine { test: "linux/userfaultfd.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
