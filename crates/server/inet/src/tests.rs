@@ -32,7 +32,7 @@ fn send(
     bytes: &[u8],
     changes: &mut Changes,
 ) -> Result<usize, Errno> {
-    inet.send(number, bytes.len(), |count| bytes[..count].to_vec(), changes)
+    inet.send(number, (bytes.len(), false), |count| bytes[..count].to_vec(), changes)
 }
 
 fn receive(
@@ -58,6 +58,83 @@ fn pair(inet: &mut Inet) -> [Number; 2] {
     let server = inet.accept(door, &mut changes).unwrap();
     inet.remove(door, &mut changes);
     [client, server]
+}
+
+/// A stream in which each byte may be urgent, beside what Linux's TCP does with its sequence numbers.
+#[derive(Default)]
+struct Marked {
+    bytes: VecDeque<u8>,
+    /// How many bytes are before the urgent one, and whether that has been asked for.
+    urgent: Option<(usize, bool)>,
+}
+
+impl Marked {
+    fn send(&mut self, bytes: &[u8], is_urgent: bool) {
+        self.bytes.extend(bytes);
+        if is_urgent {
+            if self.urgent.is_some_and(|(before, _)| before == 0) {
+                self.bytes.pop_front();
+            }
+            self.urgent = Some((self.bytes.len() - 1, false));
+        }
+    }
+
+    fn receive(&mut self, most: usize, looks: bool) -> Option<Vec<u8>> {
+        let (mut rest, mut urgent) = (self.bytes.clone(), self.urgent);
+        if urgent.is_some_and(|(before, _)| before == 0) {
+            rest.pop_front();
+            urgent = None;
+        }
+        let most = urgent.map_or(most, |(before, _)| most.min(before)).min(rest.len());
+        let got: Vec<u8> = rest.drain(..most).collect();
+        urgent = urgent.map(|(before, asked)| (before - most, asked));
+        if !looks {
+            (self.bytes, self.urgent) = (rest, urgent);
+        }
+        (!got.is_empty()).then_some(got)
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_urgent_is_out_of_the_stream(
+        steps in prop::collection::vec((0usize..4, 1usize..40, any::<bool>()), 1..80),
+    ) {
+        let (mut inet, mut changes) = (Inet::default(), Changes::new());
+        let [from, to] = pair(&mut inet);
+        let (mut model, mut next) = (Marked::default(), 0u8);
+        for (what, size, flag) in steps {
+            if what == 0 {
+                let bytes: Vec<u8> = (0..size).map(|n| next.wrapping_add(n as u8)).collect();
+                next = next.wrapping_add(size as u8);
+                let sent = inet.send(from, (size, flag), |_| bytes.clone(), &mut changes);
+                prop_assert_eq!(sent, Ok(size));
+                model.send(&bytes, flag);
+                prop_assert_eq!(inet.take_urged(), flag.then_some(to));
+            } else if what == 1 {
+                let expected = match &mut model.urgent {
+                    Some((before, asked @ false)) => {
+                        *asked = !flag;
+                        Ok(model.bytes[*before])
+                    }
+                    _ => Err(Errno::EINVAL),
+                };
+                prop_assert_eq!(inet.receive_urgent(to, flag, &mut changes), expected);
+            } else {
+                let got = receive(&mut inet, to, (size, flag), &mut changes).ok();
+                prop_assert_eq!(got, model.receive(size, flag));
+            }
+            let at = model.urgent.map(|(before, _)| before);
+            prop_assert_eq!(inet.is_at_mark(to), Ok(at == Some(0)));
+            prop_assert_eq!(inet.unread(to), Ok(at.unwrap_or(model.bytes.len())));
+            let is_urgent = model.urgent.is_some_and(|(_, asked)| !asked);
+            prop_assert_eq!(inet.ready(to) & unixproto::files::POLLPRI != 0, is_urgent);
+            prop_assert_eq!(inet.shares.taken(), model.bytes.len());
+        }
+        inet.remove(from, &mut changes);
+        inet.remove(to, &mut changes);
+        prop_assert_eq!(inet.shares.taken(), 0);
+    }
 }
 
 /// An end of a stream, as little as there is to it.
@@ -162,7 +239,7 @@ proptest! {
                 4 => Event::Sent { id, bytes: value },
                 5 => Event::Finished { id },
                 6 => Event::Gone { id, error: (value % 3 * 104) as u16 },
-                _ => Event::Datagram { protocol: netproto::Protocol::Udp, local, remote: afar(), bytes: &bytes[..10] },
+                _ => Event::Datagram { protocol: netproto::Protocol::Udp, local, remote: afar(), hops: 64, class: 0, bytes: &bytes[..10] },
             };
             inet.happened(event, &mut changes);
             prop_assert!(inet.unread(out).unwrap() <= WINDOW as usize);
@@ -308,7 +385,8 @@ fn a_raw_socket_waits_for_the_answers_that_it_asked_for() {
     };
     for id in [1, 1, 2] {
         let ask = [8, 0, 0, 0, 0, id, 0, 1];
-        inet.send_datagram(raw, 1, Some(afar()), ask.to_vec(), &mut changes).unwrap();
+        inet.send_datagram(raw, 1, (Some(afar()), Sending::default()), ask.to_vec(), &mut changes)
+            .unwrap();
     }
     let told = commands(&mut inet);
     let heads: Vec<&str> = told.iter().filter_map(|one| one.split(' ').next()).collect();
@@ -316,15 +394,23 @@ fn a_raw_socket_waits_for_the_answers_that_it_asked_for() {
     let (local, remote) = (SocketAddr::from((address, 2)), SocketAddr::from((gateway, 0)));
     let bytes = &[0, 0, 0, 0, 0, 2, 0, 1];
     let protocol = netproto::Protocol::Echo;
-    assert!(inet.happened(Event::Datagram { protocol, local, remote, bytes }, &mut changes));
+    assert!(inet.happened(
+        Event::Datagram { protocol, local, remote, hops: 61, class: 0, bytes },
+        &mut changes
+    ));
     let got = inet.receive_datagram(raw, 100, (false, None), &mut changes).unwrap();
     assert_eq!(
         (got.bytes[0], &got.bytes[12..16], &got.bytes[20..]),
         (0x45, &gateway[..], &bytes[..])
     );
     // Anything but a request goes nowhere else.
-    let other =
-        inet.send_datagram(raw, 1, Some(afar()), vec![13, 0, 0, 0, 0, 2, 0, 1], &mut changes);
+    let other = inet.send_datagram(
+        raw,
+        1,
+        (Some(afar()), Sending::default()),
+        vec![13, 0, 0, 0, 0, 2, 0, 1],
+        &mut changes,
+    );
     assert_eq!(other, Err(Errno::EOPNOTSUPP));
     inet.remove(raw, &mut changes);
     assert!(commands(&mut inet)[0].starts_with("Shun") && inet.raws.is_empty());
