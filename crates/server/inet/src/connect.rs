@@ -252,7 +252,7 @@ impl Inet {
         (end.local, end.chose, end.options) = (local, chose, options);
         end.remote = Some(remote);
         end.state = State::Connected;
-        self.ports.take(Kind::Stream, local.port(), number);
+        self.ports.take_accepted(local.port(), number);
         if let State::Listening { waiting, .. } = &mut self.get_mut(listener)?.state {
             waiting.push_back(number);
         }
@@ -289,6 +289,7 @@ impl Inet {
         } else if !self.may_listen(number, local.port()) {
             return Err(Errno::EADDRINUSE);
         }
+        self.ports.find_accepted(local.port(), number);
         let (waiting, knocking) = (VecDeque::new(), VecDeque::new());
         let socket = self.get_mut(number)?;
         socket.state = State::Listening { backlog: most, waiting, knocking };

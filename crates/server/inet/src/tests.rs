@@ -60,6 +60,94 @@ fn pair(inet: &mut Inet) -> [Number; 2] {
     [client, server]
 }
 
+#[test]
+fn what_is_said_outside_is_heard_by_who_sent_it() {
+    let (mut inet, mut changes) = (Inet::default(), Changes::new());
+    let (address, gateway) = ([10, 0, 2, 15], [10, 0, 2, 2]);
+    inet.happened(Event::Up { mac: [2; 6], address, prefix: 24, gateway, mtu: 1500 }, &mut changes);
+    let protocol = netproto::Protocol::Udp;
+    let by = SocketAddr::from(([10, 0, 2, 99], 0));
+    let quiet = inet.make(Family::V4, Kind::Datagram, 1000).unwrap();
+    let wants = inet.make(Family::V6, Kind::Datagram, 1000).unwrap();
+    inet.set_options(wants, |options| assert!(options.others.insert(RECVERR[0], 1).is_none()))
+        .unwrap();
+    for number in [quiet, wants] {
+        let ask = (Some(afar()), Sending::default());
+        inet.send_datagram(number, 1, ask, vec![1; 9], &mut changes).unwrap();
+    }
+    let port = |inet: &Inet, number| inet.name(number, false).unwrap().port();
+    let said = |inet: &mut Inet, port, remote, (kind, code)| {
+        let local = SocketAddr::from((address, port));
+        let bytes = &[1; 9];
+        let (hops, info) = (60, 7);
+        let event =
+            Event::Undelivered { protocol, local, remote, by, hops, kind, code, info, bytes };
+        assert!(inet.happened(event, &mut Changes::new()));
+    };
+    // Who is connected to nobody hears nothing without having asked for it; nobody has the next port; this machine says so by itself.
+    let (own, other) = (port(&inet, wants), port(&inet, quiet));
+    said(&mut inet, other, afar(), (3, 3));
+    said(&mut inet, 1, afar(), (3, 3));
+    said(&mut inet, own, here(80), (3, 3));
+    // An answer to an echo request says nothing of a datagram.
+    said(&mut inet, own, afar(), (0, 0));
+    assert_eq!((inet.take_error(quiet), inet.take_error(wants)), (Ok(None), Ok(None)));
+    said(&mut inet, own, afar(), (11, 0));
+    assert_eq!(inet.take_error(wants), Ok(Some(Errno::EHOSTUNREACH)));
+    let got = inet.receive_error(wants, 4, &mut changes).unwrap();
+    assert_eq!((&got.bytes[..], got.full, got.from), (&[1; 4][..], 9, Some(afar())));
+    // IPV6_RECVERR, with who has said so.
+    assert_eq!(got.control[8..16], [41, 0, 0, 0, 25, 0, 0, 0]);
+    assert_eq!(got.control[16..28], [113, 0, 0, 0, 2, 11, 0, 0, 7, 0, 0, 0]);
+    assert_eq!(got.control[52..56], [10, 0, 2, 99]);
+    assert_eq!(inet.receive_error(wants, 4, &mut changes), Err(Errno::EAGAIN));
+    // Who does not read holds a queue of them, and no more; and nothing once it is not wanted any more.
+    for _ in 0..5000 {
+        said(&mut inet, own, afar(), (3, 1));
+    }
+    let held = inet.shares.taken();
+    assert!((DATAGRAM_BYTES..DATAGRAM_BYTES + 9 + OVERHEAD).contains(&held), "{held}");
+    inet.set_options(wants, |options| assert!(options.others.remove(&RECVERR[0]).is_some()))
+        .unwrap();
+    assert_eq!(inet.shares.taken(), 0);
+    // Connected, the other one hears it, if it is for good.
+    inet.connect(quiet, Some(afar()), false, &mut changes).unwrap();
+    let other = port(&inet, quiet);
+    said(&mut inet, other, afar(), (3, 1));
+    assert_eq!(inet.take_error(quiet), Ok(None));
+    said(&mut inet, other, SocketAddr::from(([10, 0, 2, 3], 80)), (3, 3));
+    assert_eq!(inet.take_error(quiet), Ok(None));
+    said(&mut inet, other, afar(), (3, 3));
+    assert_eq!(inet.take_error(quiet), Ok(Some(Errno::ECONNREFUSED)));
+    inet.remove(quiet, &mut changes);
+    inet.remove(wants, &mut changes);
+}
+
+#[test]
+fn a_port_is_of_those_who_were_accepted_too() {
+    let (mut inet, mut changes) = (Inet::default(), Changes::new());
+    let (door, at) = listener(&mut inet, 5);
+    let client = inet.make(Family::V4, Kind::Stream, ROOT).unwrap();
+    inet.connect(client, Some(at), false, &mut changes).unwrap();
+    let server = inet.accept(door, &mut changes).unwrap();
+    inet.remove(door, &mut changes);
+    let other = inet.make(Family::V4, Kind::Stream, ROOT).unwrap();
+    assert_eq!(inet.bind(other, at, true), Err(Errno::EADDRINUSE));
+    // Connected to nobody, it can listen, and is found.
+    inet.connect(server, None, false, &mut changes).unwrap();
+    inet.bind(server, at, true).unwrap_or(());
+    inet.listen(server, 5, &mut changes).unwrap();
+    assert_eq!(
+        inet.connect(other, Some(inet.name(server, false).unwrap()), false, &mut changes),
+        Ok(())
+    );
+    for number in [client, server, other] {
+        inet.remove(number, &mut changes);
+    }
+    let next = inet.make(Family::V4, Kind::Stream, ROOT).unwrap();
+    assert_eq!(inet.bind(next, at, true), Ok(()));
+}
+
 /// A stream in which each byte may be urgent, beside what Linux's TCP does with its sequence numbers.
 #[derive(Default)]
 struct Marked {

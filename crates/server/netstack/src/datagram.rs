@@ -163,8 +163,8 @@ impl Datagrams {
                 }
                 let _ = socket.recv();
                 came.classes[which].pop_front();
+                came.waited[which] = socket.recv_queue();
             }
-            came.waited[which] = socket.recv_queue();
         }
         true
     }

@@ -33,8 +33,8 @@ const IP_MTU: u32 = 14;
 const IPV6_V6ONLY: u32 = 26;
 const IPV6_UNICAST_HOPS: u32 = 16;
 const IPV6_TCLASS: u32 = 67;
-/// Others of IP, TCP and IPv6 that are kept and have no effect: types of service, what is told with datagrams, when signs of life
-/// come, and the like; and what they are at first.
+/// Others of IP, TCP and IPv6 that are kept, and what they are at first: what has an effect (types of service, what is told with datagrams, when signs of
+/// life come) has it in the crate `inet`.
 const KEPT: &[(u32, u32, u64)] = &[
     (IP, 1, 0),
     (IP, 6, 0),
