@@ -12,6 +12,7 @@ use crate::notify::{FileEvent, Instances};
 use crate::pipes::Pipes;
 use crate::procfs;
 use crate::procs::{Pid, HELD_MAX};
+use crate::readiness::Readiness;
 use crate::seals::Seals;
 use crate::segments::Segments;
 use crate::server::sets::Sets;
@@ -498,7 +499,7 @@ impl Descs {
 
     /// `F_SETFL`.
     pub fn set_flags(&mut self, pid: Pid, id: u32, flags: u32) -> Tried {
-        let changeable = O_APPEND | O_NONBLOCK;
+        let changeable = O_APPEND | O_NONBLOCK | O_ASYNC;
         let desc = self.of_mut(pid, id)?;
         desc.flags = desc.flags & !changeable | flags & changeable;
         done(())
@@ -520,6 +521,7 @@ pub struct Handles<'a> {
     pub clock: &'a mut Clock,
     pub locks: &'a mut AllLocks,
     pub watches: &'a mut Watches,
+    pub readiness: &'a mut Readiness,
     pub tree: &'a mut Tree,
     pub fx: &'a mut Effects,
 }
@@ -582,6 +584,7 @@ impl Handles<'_> {
         }
         self.locks.drop(pid, id, desc, desc.refs == 1, self.fx);
         if let Some(desc) = self.descs.let_go(id) {
+            self.readiness.forget(id);
             if let Some(source) = desc.object.source(pid) {
                 self.sets.forget(id, source);
             }

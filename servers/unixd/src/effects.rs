@@ -25,6 +25,8 @@ pub enum Effect {
     Retry,
     /// Those who watch something are told what is ready there; `true`: data have come.
     Changed(Source, bool),
+    /// Those are told by signals who want to know that something is urgent.
+    Urgent(Source),
     /// Those who watch files are told of the next event.
     Observed,
     /// The next signal is posted.
@@ -128,6 +130,13 @@ impl Effects {
     pub fn changed(&mut self, source: Source, data: bool) {
         if self.watched {
             self.list.push(Effect::Changed(source, data));
+        }
+    }
+
+    /// Something urgent has come.
+    pub fn urgent(&mut self, source: Source) {
+        if self.watched {
+            self.list.push(Effect::Urgent(source));
         }
     }
 

@@ -7,14 +7,14 @@ use crate::descs::{Desc, Object};
 use crate::effects::Effects;
 use crate::open::Opening;
 use crate::pipes::broken;
-use crate::sockets::{directions, just_counted, BEHIND};
+use crate::sockets::{directions, just_counted, BEHIND, USER_BYTES};
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Tried, WaitersOf};
 use crate::watches::Source;
 use alloc::vec::Vec;
 use credentials::Capability;
 use files::Claim;
-use inet::{Changes, Family, Inet, Kind, Number, Received};
+use inet::{Changes, Family, Inet, Kind, Number, Received, Sending};
 use unixproto::files::{O_NONBLOCK, O_RDWR};
 use unixproto::session::DATA_BYTES;
 use unixproto::sockets::*;
@@ -53,6 +53,9 @@ impl Sockets {
             self.waiters.wake(&number, fx);
             fx.changed(Source::Inet(number), data);
         }
+        while let Some(number) = self.all.take_urged() {
+            fx.urgent(Source::Inet(number));
+        }
     }
 
     /// Nobody has a socket any more.
@@ -77,6 +80,13 @@ fn socket_of(desc: &Desc) -> Result<Number, Errno> {
         Object::Inet(number) => Ok(number),
         _ => Err(Errno::ENOTSOCK),
     }
+}
+
+/// What goes along with a message to others: control messages, and the address. Descriptors and users, which mean nothing there, are passed over.
+fn along(all: &[u8], op: op::Send) -> Result<(&[u8], &[u8]), Errno> {
+    let before = 4 * op.rights as usize + if op.tells { USER_BYTES } else { 0 };
+    let rest = all.get(before..).ok_or(Errno::EINVAL)?;
+    rest.split_at_checked(op.control as usize).ok_or(Errno::EINVAL)
 }
 
 impl Opening<'_> {
@@ -239,6 +249,9 @@ impl Opening<'_> {
         let (number, nonblocking) = self.inet_socket(op.desc)?;
         let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
         let tid = self.caller.tid;
+        if op.flags & MSG_OOB != 0 && self.inet().kind(number)?.1 != Kind::Stream {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let mut changes = Changes::new();
         let left = call.lengths.0.min(DATA_BYTES).saturating_sub(call.done);
         let session = self.procs.session_of(tid)?;
@@ -247,7 +260,7 @@ impl Opening<'_> {
         let sent = match self.inet().kind(number)?.1 {
             Kind::Stream => {
                 let all = &mut self.handles.sockets.inet.all;
-                all.send(number, left, take, &mut changes)
+                all.send(number, (left, op.flags & MSG_OOB != 0), take, &mut changes)
             }
             Kind::Route => {
                 let bytes = take(left);
@@ -256,6 +269,8 @@ impl Opening<'_> {
             _ => {
                 let bytes = take(left);
                 let to = self.target(call, op, number)?;
+                let now = self.handles.clock.wall();
+                self.inet().set_time(now);
                 match op.flags & MSG_MORE != 0 {
                     true => self.inet().send_part(number, tid, &bytes),
                     false => self.inet().send_datagram(number, tid, to, bytes, &mut changes),
@@ -297,27 +312,38 @@ impl Opening<'_> {
         if op.rights > 0 {
             return Err(Errno::EINVAL);
         }
-        let to = if op.to { Some(self.procs.b(self.caller, call)?) } else { None };
+        let address = self.procs.b(self.caller, call)?;
+        let (_, address) = along(&address, op)?;
+        let to = (!address.is_empty()).then_some(address);
         let (pid, may_change) = (self.caller.pid, self.has(Capability::NetAdmin));
-        self.inet().send_route(number, (to.as_deref(), pid, may_change), bytes, changes)
+        self.inet().send_route(number, (to, pid, may_change), bytes, changes)
     }
 
-    /// Where a datagram is to go.
+    /// Where a datagram is to go, and how.
     fn target(
         &mut self,
         call: &Call,
         op: op::Send,
         number: Number,
-    ) -> Result<Option<core::net::SocketAddr>, Errno> {
-        if op.rights > 0 || op.tells {
-            return Err(Errno::EINVAL);
+    ) -> Result<(Option<core::net::SocketAddr>, Sending), Errno> {
+        if call.lengths.1 == 0 {
+            return Ok((None, Sending::default()));
         }
-        if !op.to {
-            return Ok(None);
-        }
-        let address = self.procs.b(self.caller, call)?;
+        let all = self.procs.b(self.caller, call)?;
+        let (control, address) = along(&all, op)?;
         let (family, _) = self.inet().kind(number)?;
-        inet::decode(&address, family)?.map(Some).ok_or(Errno::EAFNOSUPPORT)
+        let to = match address {
+            [] => None,
+            address => Some(inet::decode(address, family)?.ok_or(Errno::EAFNOSUPPORT)?),
+        };
+        let to_v4 = match to {
+            Some(to) => to.ip().to_canonical().is_ipv4(),
+            None => match self.inet().name(number, true) {
+                Ok(remote) => remote.ip().to_canonical().is_ipv4(),
+                Err(_) => family == Family::V4,
+            },
+        };
+        Ok((to, Sending::parse(control, (family, to_v4))?))
     }
 
     /// Receives, for `recv` and its relatives.
@@ -328,24 +354,41 @@ impl Opening<'_> {
         let looks = op.flags & MSG_PEEK != 0;
         let tid = self.caller.tid;
         let (family, kind) = self.inet().kind(number)?;
+        if op.flags & MSG_ERRQUEUE != 0 && kind != Kind::Route {
+            return self.receive_inet_error(number, most);
+        }
+        let wall = self.handles.clock.wall();
         let mut changes = Changes::new();
-        let mut name = Vec::new();
+        let (mut name, mut control) = (Vec::new(), Vec::new());
         let session = self.procs.session_of(tid)?;
         let all = &mut self.handles.sockets.inet.all;
         let received = match kind {
+            Kind::Stream if op.flags & MSG_OOB != 0 => {
+                let byte = all.receive_urgent(number, looks, &mut changes)?;
+                let room = most.min(1);
+                session.put(&[byte][..room]);
+                Ok((room, 1))
+            }
+            // What goes on ends at a mark.
+            Kind::Stream if op.flags & REST != 0 && all.is_at_mark(number)? => Ok((0, 0)),
             Kind::Stream => {
                 let put = |offset, bytes: &[u8]| session.put_at(offset, bytes);
                 let count = all.receive(number, most, looks, put, &mut changes);
                 count.map(|count| (count, count))
             }
+            Kind::Echo | Kind::Raw | Kind::Route if op.flags & MSG_OOB != 0 => {
+                return Err(Errno::EOPNOTSUPP)
+            }
             _ => {
+                all.set_time(wall);
                 let goes_on = (op.flags & GOES_ON != 0).then_some(tid);
                 let received = match op.flags & REST != 0 {
                     true => all.receive_rest(number, tid, most),
                     false => all.receive_datagram(number, most, (looks, goes_on), &mut changes),
                 };
-                received.map(|Received { bytes, full, from }| {
+                received.map(|Received { bytes, full, from, control: told }| {
                     session.put(&bytes);
+                    control = told;
                     name = from.map(|from| encode(from, (family, kind))).unwrap_or_default();
                     (bytes.len(), full)
                 })
@@ -353,22 +396,39 @@ impl Opening<'_> {
         };
         let (received, full) = match received {
             Err(Errno::EAGAIN) => {
+                // What is urgent may have been passed over.
+                self.inet_told(changes);
                 let ns = self.inet().options(number)?.receive_ns;
                 return self.wait_inet(number, (now, ns), call);
             }
             received => received?,
         };
+        let told = Behind { user: 0, name: name.len(), control: control.len() };
+        name.append(&mut control);
         if !name.is_empty() {
             session.put_at(received, &name);
         }
         self.inet_told(changes);
-        done(unixproto::ops::Received {
-            count: received as u64,
-            full: full as u64,
-            rights: 0,
-            told: name.len() as u32,
-            is_cut: false,
-        })
+        let (count, full, told) = (received as u64, full as u64, told.pack());
+        done(unixproto::ops::Received { count, full, rights: 0, told, is_cut: false })
+    }
+
+    /// Receives what was said about a datagram (`MSG_ERRQUEUE`): nobody waits for that.
+    fn receive_inet_error(&mut self, number: Number, most: usize) -> Tried {
+        let of = self.inet().kind(number)?;
+        let now = self.handles.clock.wall();
+        self.inet().set_time(now);
+        let mut changes = Changes::new();
+        let Received { mut bytes, full, from, control } =
+            self.inet().receive_error(number, most, &mut changes)?;
+        self.inet_told(changes);
+        let name = from.map(|from| encode(from, of)).unwrap_or_default();
+        let told = Behind { user: 0, name: name.len(), control: control.len() }.pack();
+        let (count, full) = (bytes.len() as u64, full as u64);
+        bytes.extend_from_slice(&name);
+        bytes.extend_from_slice(&control);
+        self.procs.put(self.caller, &bytes)?;
+        done(unixproto::ops::Received { count, full, rights: 0, told, is_cut: false })
     }
 
     /// Reads, for `read`.
@@ -379,7 +439,7 @@ impl Opening<'_> {
 
     /// Writes, for `write`.
     pub fn write_inet(&mut self, call: &mut Call, desc: u32) -> Tried {
-        self.send_inet(call, op::Send { desc, flags: 0, rights: 0, tells: false, to: false })
+        self.send_inet(call, op::Send { desc, flags: 0, rights: 0, tells: false, control: 0 })
     }
 
     /// `getsockname`, `getpeername`.

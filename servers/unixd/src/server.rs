@@ -26,6 +26,7 @@ use crate::notify::Instances;
 use crate::pipes::Pipes;
 use crate::pmem::Pool;
 use crate::procs::{Pid, Procs};
+use crate::readiness::Readiness;
 use crate::seals::Seals;
 use crate::segments::Segments;
 use crate::semaphores::Semaphores;
@@ -121,6 +122,8 @@ pub struct Unixd {
     futexes: Futexes,
     /// Who watches what.
     watches: Watches,
+    /// Whom signals tell of descriptions.
+    readiness: Readiness,
     /// The terminal.
     terminal: Terminal,
     /// The serial ports.

@@ -24,11 +24,11 @@ use unixproto::sockets::*;
 use unixproto::{op, Errno};
 
 /// Bytes of what is told about a sender.
-const USER_BYTES: usize = 12;
+pub const USER_BYTES: usize = 12;
 /// Longest name: `sun_path`.
 const NAME_MOST: usize = 108;
 /// Bytes behind those that were received.
-pub const BEHIND: usize = 4 * RIGHTS_MOST + USER_BYTES + FAMILY_BYTES + NAME_MOST;
+pub const BEHIND: usize = 4 * RIGHTS_MOST + USER_BYTES + FAMILY_BYTES + NAME_MOST + CONTROL_BYTES;
 /// Least that `SO_SNDBUF` and `SO_RCVBUF` tell, and most.
 const BUFFER: core::ops::RangeInclusive<u64> = 2304..=425_984;
 
@@ -322,6 +322,9 @@ impl Opening<'_> {
     pub fn send(&mut self, call: &mut Call, op: op::Send) -> Tried {
         let (number, nonblocking) = self.socket(op.desc)?;
         let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
+        if op.flags & MSG_OOB != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let bytes = self.procs.a(self.caller, call)?;
         let along = self.procs.b(self.caller, call)?;
         let rights = op.rights as usize;
@@ -330,15 +333,17 @@ impl Opening<'_> {
             return Err(Errno::EINVAL);
         }
         let (rights, rest) = along.split_at(4 * rights);
-        let (who, address) = rest.split_at(users);
+        let (who, rest) = rest.split_at(users);
+        // Those that are not about descriptors and users mean nothing here.
+        let address = rest.get(op.control as usize..).ok_or(Errno::EINVAL)?;
         let rights: Vec<u32> = words(rights).collect();
         let user = match op.tells {
             true => self.claimed_user(who)?,
             false => self.user()?,
         };
-        let target = match op.to {
-            false => Target::Peer,
-            true => match self.handles.sockets.all.kind(number)? {
+        let target = match address {
+            [] => Target::Peer,
+            address => match self.handles.sockets.all.kind(number)? {
                 Kind::Stream if self.handles.sockets.all.name(number, true).is_ok() => {
                     return Err(Errno::EISCONN);
                 }
@@ -416,6 +421,12 @@ impl Opening<'_> {
     pub fn receive(&mut self, call: &Call, op: op::Receive) -> Tried {
         let (number, nonblocking) = self.socket(op.desc)?;
         let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
+        if op.flags & MSG_OOB != 0 {
+            return match self.handles.sockets.all.kind(number)? {
+                Kind::Stream => Err(Errno::EINVAL),
+                Kind::Datagram | Kind::Packets => Err(Errno::EOPNOTSUPP),
+            };
+        }
         let most = (op.bytes as usize).min(DATA_BYTES - BEHIND);
         let looks = op.flags & MSG_PEEK != 0;
         let mut changes = Changes::new();
@@ -450,6 +461,7 @@ impl Opening<'_> {
             given += 1;
         }
         let before = bytes.len();
+        let users = if user.is_some() { USER_BYTES } else { 0 };
         if let Some(User { pid, uid, gid }) = user {
             [pid, uid, gid].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         }
@@ -462,7 +474,7 @@ impl Opening<'_> {
             count,
             full: full as u64,
             rights: given as u32,
-            told: (bytes.len() - before) as u32 | u32::from(user.is_some()) << 16,
+            told: Behind { user: users, name: bytes.len() - before - users, control: 0 }.pack(),
             is_cut: given < all,
         })
     }

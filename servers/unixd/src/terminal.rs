@@ -21,7 +21,7 @@ use credentials::Capability;
 use tty::{Input, Termios, Tty, Winsize, TOSTOP};
 use unixproto::files::*;
 use unixproto::signals::*;
-use unixproto::sockets::{device_shape, SIOCGIFCONF};
+use unixproto::sockets::{device_shape, SIOCATMARK, SIOCGIFCONF};
 use unixproto::tty::*;
 use unixproto::{op, Errno};
 
@@ -73,6 +73,11 @@ impl Terminal {
     pub fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }
+    /// The process group in the foreground of a line.
+    pub fn foreground(&self, id: LineId) -> Option<Pid> {
+        self.controls.foreground(self.line(id).ok()?)
+    }
+
     /// The leader of a session has gone, whose terminal is nobody's now: those in the foreground there are told so. Those who
     /// are stopped go on only at the terminal of the machine.
     pub fn leader_gone(&mut self, session: Pid, fx: &mut Effects) {
@@ -481,6 +486,10 @@ impl TtyOps<'_> {
         let is_socket = matches!(desc.object, Object::Socket(_) | Object::Inet(_));
         if is_socket && (op.command == SIOCGIFCONF || device_shape(op.command).is_some()) {
             return self.device_request(pid, call, op);
+        }
+        if let (SIOCATMARK, &Object::Inet(number)) = (op.command, &desc.object) {
+            let is_at_mark = self.sockets.inet.all.is_at_mark(number)?;
+            return self.give(&u32::from(is_at_mark).to_le_bytes());
         }
         let (waiting, end) = match desc.object {
             Object::Tty(id, _) => {

@@ -99,14 +99,14 @@ impl<'a> Command<'a> {
             Command::Shut { id } => kind(5).word(id),
             Command::Close { id } => kind(6).word(id),
             Command::Abort { id } => kind(7).word(id),
-            Command::Tune { id, no_delay, alive_s, hops } => {
-                kind(8).word(id).byte(no_delay.into()).word(alive_s).byte(hops)
+            Command::Tune { id, no_delay, alive_s, hops, class } => {
+                kind(8).word(id).byte(no_delay.into()).word(alive_s).byte(hops).byte(class)
             }
             Command::Open { protocol, port } => kind(9).protocol(protocol).short(port),
             Command::Shun { protocol, port } => kind(10).protocol(protocol).short(port),
-            Command::Datagram { protocol, local, remote, hops, bytes } => {
+            Command::Datagram { protocol, local, remote, hops, class, bytes } => {
                 let head = kind(11).protocol(protocol).address(local).address(remote);
-                head.byte(hops).all(bytes)
+                head.byte(hops).byte(class).all(bytes)
             }
             Command::Finish => kind(12),
         };
@@ -143,6 +143,7 @@ impl<'a> Command<'a> {
                 no_delay: from.byte()? != 0,
                 alive_s: from.word()?,
                 hops: from.byte()?,
+                class: from.byte()?,
             },
             9 => Command::Open { protocol: from.protocol()?, port: from.short()? },
             10 => Command::Shun { protocol: from.protocol()?, port: from.short()? },
@@ -151,6 +152,7 @@ impl<'a> Command<'a> {
                 local: from.address()?,
                 remote: from.address()?,
                 hops: from.byte()?,
+                class: from.byte()?,
                 bytes: from.rest(),
             },
             12 => Command::Finish,
@@ -176,10 +178,25 @@ impl<'a> Event<'a> {
             Event::Sent { id, bytes } => kind(4).word(id).word(bytes),
             Event::Finished { id } => kind(5).word(id),
             Event::Gone { id, error } => kind(6).word(id).short(error),
-            Event::Datagram { protocol, local, remote, bytes } => {
-                kind(7).protocol(protocol).address(local).address(remote).all(bytes)
+            Event::Datagram { protocol, local, remote, hops, class, bytes } => {
+                let head = kind(7).protocol(protocol).address(local).address(remote);
+                head.byte(hops).byte(class).all(bytes)
             }
             Event::Idle => kind(8),
+            Event::Undelivered {
+                protocol,
+                local,
+                remote,
+                by,
+                hops,
+                kind: of,
+                code,
+                info,
+                bytes,
+            } => {
+                let head = kind(9).protocol(protocol).address(local).address(remote).address(by);
+                head.byte(hops).byte(of).byte(code).word(info).all(bytes)
+            }
         };
         bytes.0
     }
@@ -188,8 +205,9 @@ impl<'a> Event<'a> {
     pub fn parts(&self) -> (Vec<u8>, &'a [u8]) {
         match *self {
             Event::Data { id, bytes } => (Event::Data { id, bytes: &[] }.encode(), bytes),
-            Event::Datagram { protocol, local, remote, bytes } => {
-                (Event::Datagram { protocol, local, remote, bytes: &[] }.encode(), bytes)
+            Event::Datagram { protocol, local, remote, hops, class, bytes } => {
+                let head = Event::Datagram { protocol, local, remote, hops, class, bytes: &[] };
+                (head.encode(), bytes)
             }
             _ => (self.encode(), &[]),
         }
@@ -225,9 +243,22 @@ impl<'a> Event<'a> {
                 protocol: from.protocol()?,
                 local: from.address()?,
                 remote: from.address()?,
+                hops: from.byte()?,
+                class: from.byte()?,
                 bytes: from.rest(),
             },
             8 => Event::Idle,
+            9 => Event::Undelivered {
+                protocol: from.protocol()?,
+                local: from.address()?,
+                remote: from.address()?,
+                by: from.address()?,
+                hops: from.byte()?,
+                kind: from.byte()?,
+                code: from.byte()?,
+                info: from.word()?,
+                bytes: from.rest(),
+            },
             _ => return None,
         };
         from.end(event)

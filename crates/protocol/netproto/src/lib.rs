@@ -60,8 +60,8 @@ pub enum Command<'a> {
     Close { id: u32 },
     /// It ends at once.
     Abort { id: u32 },
-    /// How it is treated: bytes are not gathered; seconds between signs of life, 0 for none; hops.
-    Tune { id: u32, no_delay: bool, alive_s: u32, hops: u8 },
+    /// How it is treated: bytes are not gathered; seconds between signs of life, 0 for none; hops; type of service.
+    Tune { id: u32, no_delay: bool, alive_s: u32, hops: u8, class: u8 },
     /// Datagrams to this port are wanted.
     Open { protocol: Protocol, port: u16 },
     /// They are not any more.
@@ -72,6 +72,8 @@ pub enum Command<'a> {
         local: SocketAddr,
         remote: SocketAddr,
         hops: u8,
+        /// Type of service.
+        class: u8,
         bytes: &'a [u8],
     },
     /// Say [`Event::Idle`] when everything was sent, and forget all connections.
@@ -96,7 +98,32 @@ pub enum Event<'a> {
     /// There is no connection any more, for this reason (an error number; 0: it is over).
     Gone { id: u32, error: u16 },
     /// A datagram, or the answer to an echo request, has come.
-    Datagram { protocol: Protocol, local: SocketAddr, remote: SocketAddr, bytes: &'a [u8] },
+    Datagram {
+        protocol: Protocol,
+        local: SocketAddr,
+        remote: SocketAddr,
+        /// Hops that it could still take.
+        hops: u8,
+        /// Type of service.
+        class: u8,
+        bytes: &'a [u8],
+    },
+    /// Somebody on the way, or where it was to go, says that a datagram did not arrive.
+    Undelivered {
+        protocol: Protocol,
+        /// From where it was, and where it was to go.
+        local: SocketAddr,
+        remote: SocketAddr,
+        /// Who says so, with a message that could still take so many hops.
+        by: SocketAddr,
+        hops: u8,
+        /// Type and code of the message (ICMP), and what else it says.
+        kind: u8,
+        code: u8,
+        info: u32,
+        /// Of the datagram, as far as they came back.
+        bytes: &'a [u8],
+    },
     /// After [`Command::Finish`]: there is no connection, and nothing to be sent.
     Idle,
 }

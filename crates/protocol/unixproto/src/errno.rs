@@ -78,6 +78,9 @@ errnos! {
     ENETUNREACH "Network is unreachable";
     ECONNABORTED "Software caused connection abort";
     ECONNREFUSED "Connection refused";
+    EHOSTDOWN "Host is down";
+    ENONET "Machine is not on the network";
+    EPROTO "Protocol error";
     EHOSTUNREACH "No route to host";
     EALREADY "Operation already in progress";
     EINPROGRESS "Operation now in progress";

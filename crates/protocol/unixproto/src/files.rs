@@ -234,6 +234,11 @@ impl PollEntry {
 macro_rules! poll_bits {
     ($($name:ident)*) => { $(#[doc = stringify!($name)] pub const $name: u16 = general::$name as u16;)* };
 }
+pub use linux_raw_sys::general::{F_OWNER_PGRP, F_OWNER_PID, F_OWNER_TID};
+
+/// `O_ASYNC`: signals tell that something can be read or written.
+pub const O_ASYNC: u32 = linux_raw_sys::general::FASYNC;
+
 poll_bits! { POLLIN POLLPRI POLLOUT POLLERR POLLHUP POLLNVAL POLLRDNORM POLLWRNORM POLLRDHUP }
 
 pub use general::{

@@ -176,8 +176,17 @@ replies! {
         /// `O_*`: access mode and status.
         flags: u32,
     }
+    /// Who is told of a description by signals.
+    Owner {
+        /// `F_OWNER_*`
+        kind: u32,
+        /// Thread, process or group; 0: nobody.
+        id: u32,
+        /// The signal; 0: `SIGIO`, and nothing with it.
+        signal: u32,
+    }
     /// What was received. data: the bytes; the descriptions that were passed along, 4 bytes each; process, user and group of who
-    /// has sent it, 4 bytes each, if that is told; the sender's name, if it is told.
+    /// has sent it, 4 bytes each, if that is told; the sender's name, if it is told; control messages.
     Received {
         /// Bytes.
         count: u64,
@@ -185,7 +194,7 @@ replies! {
         full: u64,
         /// How many descriptions. The caller holds them now.
         rights: u32,
-        /// Bytes of what is told about the sender (12 or 0), and of the name.
+        /// Bytes of what is told about the sender, of the name, and of control messages: [`Behind`](crate::sockets::Behind).
         told: u32,
         /// There were more descriptions.
         is_cut: bool,
@@ -1068,7 +1077,30 @@ requests! {
         /// Description.
         desc: u32,
         /// `O_*`.
-        flags: u32
+        flags: u32,
+        /// The descriptor, which signals name if `O_ASYNC` is among them.
+        fd: u32
+    ) -> ();
+    /// Whom signals tell that something can be read from a description, or written to it. `ESRCH`: there is nobody with that id.
+    260 SetOwner(
+        /// Description.
+        desc: u32,
+        /// `F_OWNER_*`
+        kind: u32,
+        /// Thread, process or group; 0 for nobody.
+        id: u32
+    ) -> ();
+    /// Who that is, and which signal it is.
+    261 GetOwner(
+        /// Description.
+        desc: u32
+    ) -> Owner;
+    /// Which signal it is.
+    262 SetOwnerSignal(
+        /// Description.
+        desc: u32,
+        /// The signal, which tells of what and of which descriptor; 0: `SIGIO`, and nothing with it.
+        signal: u32
     ) -> ();
     /// Input and output control: [`tty::shape`](crate::tty::shape) says what goes in `a` and
     /// what comes back in data. `ENOTTY` for what is no terminal (but `FIONREAD`).
@@ -1292,18 +1324,18 @@ requests! {
         flags: u32
     ) -> Opened;
     /// Sends `a`. `b`: the descriptions that are passed along, 4 bytes each; process, user and group to be told, 4 bytes each;
-    /// the address.
+    /// control messages; the address, if there is one.
     148 Send(
         /// Description.
         desc: u32,
-        /// `MSG_DONTWAIT`, `MSG_NOSIGNAL`, `MSG_MORE`.
+        /// `MSG_DONTWAIT`, `MSG_NOSIGNAL`, `MSG_MORE`, `MSG_OOB`.
         flags: u32,
         /// How many descriptions.
         rights: u32,
         /// The sender is told.
         tells: bool,
-        /// There is an address.
-        to: bool
+        /// Bytes of control messages.
+        control: u32
     ) -> Count;
     /// Receives.
     149 Receive(
@@ -1311,7 +1343,7 @@ requests! {
         desc: u32,
         /// At most so many bytes.
         bytes: u32,
-        /// `MSG_DONTWAIT`, `MSG_PEEK`, and [`GOES_ON`](crate::sockets::GOES_ON) or
+        /// `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_OOB`, `MSG_ERRQUEUE`, and [`GOES_ON`](crate::sockets::GOES_ON) or
         /// [`REST`](crate::sockets::REST).
         flags: u32,
         /// At most so many descriptions.

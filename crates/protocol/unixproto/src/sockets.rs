@@ -5,6 +5,36 @@ pub const GOES_ON: u32 = 1 << 28;
 /// Of [`Receive`](crate::op::Receive): what is left of the datagram that this thread has received in part.
 pub const REST: u32 = 1 << 29;
 
+/// Most bytes of control messages that go along with a message in either direction, besides descriptors and users.
+pub const CONTROL_BYTES: usize = 512;
+
+/// What comes behind the bytes and the descriptions of a message: bytes of each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Behind {
+    /// Process, user and group of who has sent it.
+    pub user: usize,
+    /// The sender's name.
+    pub name: usize,
+    /// Control messages, as programs read them.
+    pub control: usize,
+}
+
+impl Behind {
+    /// In one word.
+    pub const fn pack(self) -> u32 {
+        self.name as u32 & 0xff | (self.user as u32 & 0xff) << 8 | (self.control as u32) << 16
+    }
+
+    /// From that.
+    pub const fn unpack(word: u32) -> Behind {
+        Behind {
+            user: (word >> 8 & 0xff) as usize,
+            name: (word & 0xff) as usize,
+            control: (word >> 16) as usize,
+        }
+    }
+}
+
 /// `AF_UNSPEC`
 pub const AF_UNSPEC: u16 = 0;
 /// `AF_UNIX`
@@ -60,6 +90,8 @@ pub const fn device_shape(command: u32) -> Option<Shape> {
 }
 
 use crate::tty::Shape;
+/// Is the urgent byte of a stream the next one?
+pub const SIOCATMARK: u32 = 0x8905;
 pub use linux_raw_sys::ioctl::SIOCGIFCONF;
 use linux_raw_sys::{ioctl, net};
 
@@ -68,9 +100,9 @@ macro_rules! numbers {
 }
 numbers! {
     SOCK_STREAM SOCK_DGRAM SOCK_RAW SOCK_SEQPACKET
-    MSG_PEEK MSG_DONTWAIT MSG_NOSIGNAL MSG_MORE
+    MSG_PEEK MSG_DONTWAIT MSG_NOSIGNAL MSG_MORE MSG_OOB MSG_ERRQUEUE
     SHUT_RD SHUT_WR SHUT_RDWR
     SO_DEBUG SO_REUSEADDR SO_TYPE SO_ERROR SO_DONTROUTE SO_BROADCAST SO_SNDBUF SO_RCVBUF SO_KEEPALIVE SO_OOBINLINE
     SO_NO_CHECK SO_PRIORITY SO_LINGER SO_REUSEPORT SO_PASSCRED SO_PEERCRED SO_RCVLOWAT SO_SNDLOWAT SO_ACCEPTCONN
-    SO_PROTOCOL SO_DOMAIN SO_SNDBUFFORCE SO_RCVBUFFORCE SO_RCVTIMEO SO_SNDTIMEO
+    SO_PROTOCOL SO_DOMAIN SO_SNDBUFFORCE SO_RCVBUFFORCE SO_RCVTIMEO SO_SNDTIMEO SO_RXQ_OVFL SO_TIMESTAMP SO_TIMESTAMPNS
 }

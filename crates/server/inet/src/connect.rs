@@ -1,6 +1,7 @@
 //! Connecting, listening, accepting, shutting down.
 
 use crate::address::{any, plain};
+use crate::control::{Sending, AWAY, LO};
 use crate::ports::is_for_many;
 use crate::socket::{Changes, Family, Inet, Kind, Link, Number, State};
 use crate::BACKLOG_MOST;
@@ -19,6 +20,35 @@ impl Inet {
         number: Number,
         to: SocketAddr,
     ) -> Result<(SocketAddr, IpAddr), Errno> {
+        self.route_as(number, to, Sending::default())
+    }
+
+    /// The same, of a datagram of which the program says where it is to be from.
+    ///
+    /// # Errors
+    /// `EINVAL`, `ENETUNREACH`: that is not this machine's. `ENODEV`: nor is the interface.
+    pub(crate) fn route_as(
+        &self,
+        number: Number,
+        to: SocketAddr,
+        sending: Sending,
+    ) -> Result<(SocketAddr, IpAddr), Errno> {
+        let is_there = match sending.interface {
+            0 | LO => true,
+            AWAY => self.interface.is_some(),
+            _ => false,
+        };
+        if !is_there {
+            return Err(Errno::ENODEV);
+        }
+        match sending.source {
+            Some(own) if self.is_local(own) => {}
+            Some(IpAddr::V4(own)) if !own.is_multicast() && own.octets()[0] != 0 => {
+                return Err(Errno::ENETUNREACH);
+            }
+            Some(_) => return Err(Errno::EINVAL),
+            None => {}
+        }
         let socket = self.get(number)?;
         let family = socket.family;
         let ip = match to.ip().to_canonical() {
@@ -29,7 +59,7 @@ impl Inet {
         if family == Family::V6 && ip.is_ipv4() && socket.options.v6_only {
             return Err(Errno::ENETUNREACH);
         }
-        let own = socket.local.ip();
+        let own = sending.source.unwrap_or(socket.local.ip());
         let source = match (own.is_unspecified(), ip) {
             (false, _) => own.to_canonical(),
             (true, IpAddr::V4(ip)) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
@@ -222,7 +252,7 @@ impl Inet {
         (end.local, end.chose, end.options) = (local, chose, options);
         end.remote = Some(remote);
         end.state = State::Connected;
-        self.ports.take(Kind::Stream, local.port(), number);
+        self.ports.take_accepted(local.port(), number);
         if let State::Listening { waiting, .. } = &mut self.get_mut(listener)?.state {
             waiting.push_back(number);
         }
@@ -259,6 +289,7 @@ impl Inet {
         } else if !self.may_listen(number, local.port()) {
             return Err(Errno::EADDRINUSE);
         }
+        self.ports.find_accepted(local.port(), number);
         let (waiting, knocking) = (VecDeque::new(), VecDeque::new());
         let socket = self.get_mut(number)?;
         socket.state = State::Listening { backlog: most, waiting, knocking };
@@ -329,6 +360,7 @@ impl Inet {
         let socket = self.get_mut(number)?;
         let (link, payer) = (socket.link, socket.payer);
         let unread = core::mem::take(&mut socket.bytes).len();
+        socket.urgent = None;
         let state = core::mem::replace(&mut socket.state, State::Closed);
         self.shares.give_back(payer, unread);
         match state {

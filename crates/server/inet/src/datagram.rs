@@ -1,6 +1,8 @@
 //! Datagrams, and echo requests.
 
 use crate::address::{any, plain};
+use crate::control::{of_packet, Passage, Sending};
+use crate::errors::Report;
 use crate::ports::is_for_many;
 use crate::raw::answer_to;
 use crate::socket::{protocol, Changes, Inet, Kind, Number, Packet};
@@ -9,6 +11,7 @@ use crate::{DATAGRAM_MOST, OVERHEAD};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use netproto::Command;
+use unixproto::sockets::of_level;
 use unixproto::Errno;
 
 /// Types of ICMP messages (version 4, version 6).
@@ -17,9 +20,11 @@ pub(crate) const ECHO_ANSWER: [u8; 2] = [0, 129];
 /// Bytes of the head of an echo request: type, code, checksum, identifier, sequence number.
 pub(crate) const ECHO_HEAD: usize = 8;
 /// Hops of a packet, unless a program says otherwise.
-const HOPS: u8 = 64;
+pub(crate) const HOPS: u8 = 64;
 /// The option with them: `IP_TTL`.
 const IP_TTL: u32 = 1 << 16 | 2;
+/// The options with what kind of service they want: `IP_TOS`, `IPV6_TCLASS`.
+const CLASS: [u32; 2] = [of_level(0, 1), of_level(41, 67)];
 
 impl Inet {
     /// A socket of datagrams sends to somebody if it does not say where to, and hears of nobody else.
@@ -107,7 +112,7 @@ impl Inet {
         &mut self,
         number: Number,
         tid: u32,
-        to: Option<SocketAddr>,
+        (to, sending): (Option<SocketAddr>, Sending),
         bytes: Vec<u8>,
         changes: &mut Changes,
     ) -> Result<usize, Errno> {
@@ -145,33 +150,32 @@ impl Inet {
         if is_many && !may_all && !to.ip().is_multicast() {
             return Err(Errno::EACCES);
         }
-        let (to, source) = self.route(number, to)?;
+        let (to, source) = self.route_as(number, to, sending)?;
+        let local = SocketAddr::new(source, self.get(number)?.local.port());
+        let way = self.way(number, (local, to), sending)?;
         if kind == Kind::Raw {
-            self.send_raw(number, (to, source), all, changes)?;
+            self.send_raw(number, way, all, changes)?;
             return Ok(count);
         }
-        let from = SocketAddr::new(source, self.get(number)?.local.port());
         if kind == Kind::Echo {
-            self.prepare_echo(&mut all, from)?;
+            self.prepare_echo(&mut all, local)?;
         }
         match (self.is_local(to.ip()), protocol(kind)) {
-            (true, _) if kind == Kind::Echo => self.echo(number, all, (from, to), changes),
+            (true, _) if kind == Kind::Echo => self.echo(number, all, way, changes),
             (true, _) => {
-                let receiver = self.receiver(kind, to, from);
+                let receiver = self.receiver(kind, to, local);
                 match receiver {
-                    Some(receiver) => self.deliver(receiver, all, (from, uid), changes),
-                    // Who is connected hears that nobody is there.
-                    None if remote.is_some() => {
-                        self.get_mut(number)?.error = Some(Errno::ECONNREFUSED);
-                        changes.push((number, false));
+                    Some(receiver) => self.deliver(receiver, all, (way, uid), changes),
+                    None => {
+                        let report = Report::nobody_there((local, to), all);
+                        self.was_told(number, report, true, changes);
                     }
-                    None => {}
                 }
             }
             (false, Some(protocol)) => {
-                let hops = self.hops(number)?;
+                let (hops, class) = (way.hops, way.class);
                 let head =
-                    Command::Datagram { protocol, local: from, remote: to, hops, bytes: &[] };
+                    Command::Datagram { protocol, local, remote: to, hops, class, bytes: &[] };
                 // As on any network, what there is no room for is lost.
                 if self.has_calm() {
                     self.command_with(head, all);
@@ -180,6 +184,24 @@ impl Inet {
             (false, None) => {}
         }
         Ok(count)
+    }
+
+    /// How its packets go from one address to another.
+    fn way(
+        &self,
+        number: Number,
+        (from, to): (SocketAddr, SocketAddr),
+        sending: Sending,
+    ) -> Result<Passage, Errno> {
+        let hops = sending.hops.map_or_else(|| self.hops(number), Ok)?;
+        let class = sending.class.map_or_else(|| self.class(number, to.is_ipv6()), Ok)?;
+        Ok(Passage { from, to, hops, class, is_outside: false })
+    }
+
+    /// The kind of service that its packets want.
+    pub(crate) fn class(&self, number: Number, is_v6: bool) -> Result<u8, Errno> {
+        let class = self.get(number)?.options.others.get(&CLASS[usize::from(is_v6)]);
+        Ok(class.map_or(0, |&class| class as u8))
     }
 
     /// Hops that its packets may take.
@@ -198,16 +220,11 @@ impl Inet {
     }
 
     /// This machine answers an echo request.
-    fn echo(
-        &mut self,
-        number: Number,
-        bytes: Vec<u8>,
-        (from, to): (SocketAddr, SocketAddr),
-        changes: &mut Changes,
-    ) {
-        let bytes = answer_to(bytes, from.is_ipv6());
+    fn echo(&mut self, number: Number, bytes: Vec<u8>, asked: Passage, changes: &mut Changes) {
+        let bytes = answer_to(bytes, asked.to.is_ipv6());
         let uid = self.get(number).map_or(0, |socket| socket.uid);
-        self.deliver(number, bytes, (SocketAddr::new(to.ip(), 0), uid), changes);
+        let way = Passage::inside(SocketAddr::new(asked.to.ip(), 0), asked.from);
+        self.deliver(number, bytes, (Passage { class: asked.class, ..way }, uid), changes);
     }
 
     /// Puts a datagram where it is read, if there is room.
@@ -215,19 +232,25 @@ impl Inet {
         &mut self,
         number: Number,
         bytes: Vec<u8>,
-        (from, payer): (SocketAddr, u32),
+        (way, payer): (Passage, u32),
         changes: &mut Changes,
     ) {
+        let now = self.now;
         let Ok(socket) = self.get(number) else { return };
         let cost = bytes.len() + OVERHEAD;
         let is_full = socket.packet_bytes >= socket.capacity();
         if is_full || !self.shares.has_room(payer, cost) {
+            let Ok(socket) = self.get_mut(number) else { return };
+            socket.lost = socket.lost.wrapping_add(1);
             return;
         }
         self.shares.take(payer, cost);
         let Ok(socket) = self.get_mut(number) else { return };
         socket.packet_bytes += cost;
-        socket.packets.push_back(Packet { bytes, from: plain(from), payer });
+        let came = if socket.options.wants_times() { now } else { 0 };
+        let way = Passage { from: plain(way.from), to: plain(way.to), ..way };
+        let lost = socket.lost;
+        socket.packets.push_back(Packet { bytes, way, payer, came, lost });
         changes.push((number, true));
     }
 
@@ -244,6 +267,7 @@ impl Inet {
         changes: &mut Changes,
     ) -> Result<Received, Errno> {
         self.forget_rest(number)?;
+        let now = self.now;
         let socket = self.get_mut(number)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
@@ -255,11 +279,12 @@ impl Inet {
             };
         };
         let count = most.min(first.bytes.len());
-        let (full, from) = (first.bytes.len(), Some(first.from));
+        let (full, from) = (first.bytes.len(), Some(first.way.from));
+        let control = of_packet(first, &socket.options, socket.family, now);
         if looks && goes_on.is_none() {
             let bytes = first.bytes[..count].to_vec();
             changes.push((number, false));
-            return Ok(Received { bytes, full, from });
+            return Ok(Received { bytes, full, from, control });
         }
         let uid = socket.uid;
         let mut bytes = match looks {
@@ -273,7 +298,7 @@ impl Inet {
             }
         };
         let rest = if count < full { bytes.split_off(count) } else { Vec::new() };
-        let received = Received { bytes, full, from };
+        let received = Received { bytes, full, from, control };
         if let Some(tid) = goes_on.filter(|_| !rest.is_empty()) {
             self.shares.take(uid, rest.len());
             self.get_mut(number)?.rest = Some((tid, rest));
@@ -299,7 +324,7 @@ impl Inet {
         if !left.is_empty() {
             self.get_mut(number)?.rest = Some((tid, left));
         }
-        Ok(Received { full: rest.len(), bytes: rest, from: None })
+        Ok(Received { full: rest.len(), bytes: rest, ..Received::default() })
     }
 
     fn forget_rest(&mut self, number: Number) -> Result<(), Errno> {

@@ -15,8 +15,10 @@ extern crate alloc;
 
 mod address;
 mod connect;
+mod control;
 mod datagram;
 mod devices;
+mod errors;
 mod listing;
 mod options;
 mod pieces;
@@ -25,13 +27,16 @@ pub mod raw;
 pub mod route;
 mod socket;
 mod stream;
+mod urgent;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
 pub use address::{decode, encode, ADDRESS_MOST};
+pub use control::{Sending, SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW};
 pub use devices::OUTSIDE;
+pub use errors::RECVERR;
 pub use listing::Row;
 pub use options::{Options, TcpState};
 pub use socket::{Changes, Family, Inet, Interface, Kind, Number};

@@ -29,8 +29,24 @@ pub struct Options {
     pub no_delay: bool,
     /// `SO_RCVLOWAT`.
     pub receive_least: u32,
-    /// Others, by level and number, that mean nothing here.
+    /// Others, by level and number, which have a default if they are not among them.
     pub others: BTreeMap<u32, u64>,
+}
+
+impl Options {
+    /// Is one of the others on?
+    pub fn is_set(&self, option: u32) -> bool {
+        self.others.get(&option).is_some_and(|&value| value != 0)
+    }
+
+    /// Is anybody to be told when a datagram came?
+    pub(crate) fn wants_times(&self) -> bool {
+        use crate::{SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW};
+        use unixproto::sockets::{SO_TIMESTAMP, SO_TIMESTAMPNS};
+        [SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW]
+            .iter()
+            .any(|&option| self.is_set(option))
+    }
 }
 
 impl Default for Options {

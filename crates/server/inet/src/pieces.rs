@@ -76,11 +76,20 @@ impl Pieces {
         Ok(())
     }
 
-    /// Shows up to `most` bytes, from the first on, part by part, and how many were before each. Answers how many.
-    pub fn look(&self, most: usize, mut to: impl FnMut(usize, &[u8])) -> usize {
+    /// The last byte.
+    pub fn last(&self) -> Option<u8> {
+        self.all.back().and_then(|piece| piece.last().copied())
+    }
+
+    /// Shows up to `most` bytes, without the first `passed`, part by part, and how many were before each. Answers how many.
+    pub fn look(&self, (passed, most): (usize, usize), mut to: impl FnMut(usize, &[u8])) -> usize {
         let mut done = 0;
-        let mut skip = self.read;
+        let mut skip = self.read + passed;
         for piece in &self.all {
+            if skip >= piece.len() {
+                skip -= piece.len();
+                continue;
+            }
             let part = &piece[skip..];
             let part = &part[..part.len().min(most - done)];
             if part.is_empty() {
@@ -179,7 +188,7 @@ mod tests {
                     }
                     Step::Read(most) | Step::Look(most) => {
                         let mut got = Vec::new();
-                        let count = pieces.look(most, |before, part| {
+                        let count = pieces.look((0, most), |before, part| {
                             assert_eq!(before, got.len());
                             got.extend_from_slice(part);
                         });

@@ -3,7 +3,7 @@
 use crate::address::{any, plain};
 use crate::socket::{protocol, Family, Inet, Interface, Kind, Number, Socket, State};
 use crate::FREE_PORT;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use netproto::Command;
@@ -16,11 +16,13 @@ const ANY: core::ops::RangeInclusive<u16> = 32768..=60999;
 #[derive(Default)]
 pub(crate) struct Ports {
     taken: BTreeMap<(Kind, u16), Vec<Number>>,
+    /// Connections that were accepted, by the port of who listens: there may be very many, and nothing that comes is for one that is found by its port.
+    accepted: BTreeSet<(u16, Number)>,
     next: u16,
 }
 
 impl Ports {
-    /// Those who have a port, in the order in which they took it.
+    /// Those who have a port, in the order in which they took it, but for accepted connections.
     pub fn at(&self, kind: Kind, port: u16) -> &[Number] {
         self.taken.get(&(kind, port)).map_or(&[], |all| all)
     }
@@ -29,7 +31,26 @@ impl Ports {
         self.taken.entry((kind, port)).or_default().push(number);
     }
 
+    /// A connection was accepted at a port of somebody who listens.
+    pub fn take_accepted(&mut self, port: u16, number: Number) {
+        self.accepted.insert((port, number));
+    }
+
+    /// What was once accepted listens itself, now that it is connected to nobody: from now on it is found.
+    pub fn find_accepted(&mut self, port: u16, number: Number) {
+        if self.accepted.remove(&(port, number)) {
+            self.take(Kind::Stream, port, number);
+        }
+    }
+
+    fn accepted_at(&self, port: u16) -> impl Iterator<Item = &Number> {
+        self.accepted.range((port, 0)..=(port, Number::MAX)).map(|(_, number)| number)
+    }
+
     pub fn give_back(&mut self, kind: Kind, port: u16, number: Number) {
+        if kind == Kind::Stream && self.accepted.remove(&(port, number)) {
+            return;
+        }
         let Some(all) = self.taken.get_mut(&(kind, port)) else { return };
         all.retain(|one| *one != number);
         if all.is_empty() {
@@ -44,7 +65,8 @@ impl Ports {
             // Neighbouring ports are not given one after the other, and each comes once.
             self.next = (self.next + 4099) % count;
             let port = first + self.next;
-            if !self.taken.contains_key(&(kind, port)) {
+            let is_accepted_at = kind == Kind::Stream && self.accepted_at(port).next().is_some();
+            if !is_accepted_at && !self.taken.contains_key(&(kind, port)) {
                 return Some(port);
             }
         }
@@ -171,7 +193,9 @@ impl Inet {
     /// May a socket that has an address have a port?
     fn is_free(&self, number: Number, port: u16) -> bool {
         let Ok(socket) = self.get(number) else { return false };
-        self.ports.at(socket.kind, port).iter().all(|&other| {
+        let accepted = (socket.kind == Kind::Stream).then(|| self.ports.accepted_at(port));
+        let others = self.ports.at(socket.kind, port).iter();
+        others.chain(accepted.into_iter().flatten()).all(|&other| {
             let Ok(other) = self.get(other) else { return true };
             !socket.overlaps(other) || socket.shares(other)
         })

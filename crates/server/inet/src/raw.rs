@@ -1,6 +1,7 @@
 //! Raw sockets of ICMP: they send any message, and hear all that come, of IPv4 with the heads of their packets.
 
 use crate::address::plain;
+use crate::control::Passage;
 use crate::datagram::{checksum, ECHO_ANSWER, ECHO_HEAD, ECHO_REQUEST};
 use crate::socket::{Changes, Inet, Kind, Number};
 use alloc::vec::Vec;
@@ -11,9 +12,6 @@ use unixproto::Errno;
 /// Bytes of the head of a packet of IPv4.
 const HEAD: usize = 20;
 const ICMP: u8 = 1;
-/// Hops that a packet inside of the machine still may take, and one whose number of hops nobody has told.
-const INSIDE: u8 = 64;
-const UNTOLD: u8 = 0;
 
 impl Inet {
     /// Sends a message of ICMP. To others than this machine that is an echo request.
@@ -23,20 +21,24 @@ impl Inet {
     pub(crate) fn send_raw(
         &mut self,
         number: Number,
-        (to, source): (SocketAddr, IpAddr),
+        way: Passage,
         bytes: Vec<u8>,
         changes: &mut Changes,
     ) -> Result<(), Errno> {
         if bytes.len() < ECHO_HEAD {
             return Err(Errno::EINVAL);
         }
+        let (to, source) = (way.to, way.from.ip());
         let is_request = ECHO_REQUEST[usize::from(to.is_ipv6())] == bytes[0];
         if self.is_local(to.ip()) {
             let payer = self.get(number)?.uid;
-            self.hear((source, to.ip(), INSIDE), &bytes, payer, changes);
+            let way = Passage { from: SocketAddr::new(source, 0), ..way };
+            self.hear_as(way, &bytes, Some(payer), changes);
             if is_request {
                 let answer = answer_to(bytes, to.is_ipv6());
-                self.hear((to.ip(), source, INSIDE), &answer, payer, changes);
+                let back = Passage::inside(SocketAddr::new(to.ip(), 0), way.from);
+                let back = Passage { class: way.class, ..back };
+                self.hear_as(back, &answer, Some(payer), changes);
             }
             return Ok(());
         }
@@ -45,9 +47,9 @@ impl Inet {
         }
         let id = u16::from_be_bytes([bytes[4], bytes[5]]);
         self.expect(number, id);
-        let (protocol, hops) = (Protocol::Echo, self.hops(number)?);
+        let (protocol, hops, class) = (Protocol::Echo, way.hops, way.class);
         let local = SocketAddr::new(source, id);
-        let head = Command::Datagram { protocol, local, remote: to, hops, bytes: &[] };
+        let head = Command::Datagram { protocol, local, remote: to, hops, class, bytes: &[] };
         if self.has_calm() {
             self.command_with(head, bytes);
         }
@@ -87,28 +89,13 @@ impl Inet {
     }
 
     /// An answer has come from outside.
-    pub(crate) fn hear_outside(
-        &mut self,
-        (from, to): (IpAddr, IpAddr),
-        bytes: &[u8],
-        changes: &mut Changes,
-    ) {
+    pub(crate) fn hear_outside(&mut self, way: Passage, bytes: &[u8], changes: &mut Changes) {
         // Each pays for what it hears.
-        self.hear_as((from, to, UNTOLD), bytes, None, changes);
+        self.hear_as(way, bytes, None, changes);
     }
 
-    fn hear(&mut self, way: (IpAddr, IpAddr, u8), bytes: &[u8], payer: u32, changes: &mut Changes) {
-        self.hear_as(way, bytes, Some(payer), changes);
-    }
-
-    fn hear_as(
-        &mut self,
-        (from, to, hops): (IpAddr, IpAddr, u8),
-        bytes: &[u8],
-        payer: Option<u32>,
-        changes: &mut Changes,
-    ) {
-        let (from, to) = (from.to_canonical(), to.to_canonical());
+    fn hear_as(&mut self, way: Passage, bytes: &[u8], payer: Option<u32>, changes: &mut Changes) {
+        let (from, to) = (way.from.ip().to_canonical(), way.to.ip().to_canonical());
         for number in self.raws.clone() {
             let Ok(socket) = self.get(number) else { continue };
             let own = socket.local.ip().to_canonical();
@@ -119,9 +106,10 @@ impl Inet {
                 continue;
             }
             let payer = payer.unwrap_or(socket.uid);
-            let mut all = head(from, to, hops, bytes.len());
+            let mut all = head(from, to, &way, bytes.len());
             all.extend_from_slice(bytes);
-            self.deliver(number, all, (SocketAddr::new(from, 0), payer), changes);
+            let way = Passage { from: SocketAddr::new(from, 0), ..way };
+            self.deliver(number, all, (way, payer), changes);
         }
     }
 }
@@ -138,11 +126,11 @@ pub(crate) fn answer_to(mut bytes: Vec<u8>, is_v6: bool) -> Vec<u8> {
 }
 
 /// The head of a packet of IPv4; one of IPv6 is not told.
-fn head(from: IpAddr, to: IpAddr, hops: u8, len: usize) -> Vec<u8> {
+fn head(from: IpAddr, to: IpAddr, way: &Passage, len: usize) -> Vec<u8> {
     let (IpAddr::V4(from), IpAddr::V4(to)) = (from, to) else { return Vec::new() };
-    let mut bytes = Vec::from([0x45, 0]);
+    let mut bytes = Vec::from([0x45, way.class]);
     bytes.extend_from_slice(&((HEAD + len) as u16).to_be_bytes());
-    bytes.extend_from_slice(&[0, 0, 0, 0, hops, ICMP, 0, 0]);
+    bytes.extend_from_slice(&[0, 0, 0, 0, way.hops, ICMP, 0, 0]);
     bytes.extend_from_slice(&from.octets());
     bytes.extend_from_slice(&to.octets());
     let sum = checksum(&bytes);

@@ -2,6 +2,7 @@
 //!
 //! Such a socket is one of datagrams, each of which is answered at once, and the answers wait in it. Nothing can be changed by them.
 
+use crate::control::Passage;
 use crate::devices::{broadcast, mask, Device};
 use crate::socket::{Changes, Inet, Kind, Number};
 use alloc::vec::Vec;
@@ -393,7 +394,8 @@ impl Inet {
         while let Some((request, more)) = Request::next(rest, id) {
             rest = more;
             for packet in self.answers(&request, may_change) {
-                self.deliver(number, packet, (address_of(0), uid), changes);
+                let way = Passage::inside(address_of(0), address_of(0));
+                self.deliver(number, packet, (way, uid), changes);
             }
         }
         Ok(bytes.len())

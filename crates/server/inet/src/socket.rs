@@ -1,9 +1,12 @@
 //! Sockets, and how they come and go.
 
 use crate::address::any;
+use crate::control::Passage;
+use crate::errors::{cost_of, Report, RECVERR};
 use crate::options::{Options, TcpState};
 use crate::pieces::Pieces;
 use crate::ports::Ports;
+use crate::urgent::Urgent;
 use crate::{DATAGRAM_BYTES, OVERHEAD, STREAM_BYTES};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -11,7 +14,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use netproto::{Command, Protocol};
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::{
-    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, POLLRDNORM, POLLWRNORM,
+    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM,
 };
 use unixproto::Errno;
 
@@ -97,9 +100,13 @@ pub(crate) enum State {
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub bytes: Vec<u8>,
-    pub from: SocketAddr,
+    pub way: Passage,
     /// Who is charged for it.
     pub payer: u32,
+    /// When it came; 0: nobody wanted to know.
+    pub came: i64,
+    /// How many others had no room before.
+    pub lost: u32,
 }
 
 /// A socket.
@@ -119,11 +126,17 @@ pub(crate) struct Socket {
     pub link: Link,
     /// What was sent to a stream and not read.
     pub bytes: Pieces,
+    /// Which of it is urgent.
+    pub urgent: Option<Urgent>,
     /// Who is charged for it.
     pub payer: u32,
     /// What was sent to a socket of datagrams.
     pub packets: VecDeque<Packet>,
-    /// Bytes in there, with what they cost.
+    /// Datagrams for which there was no room.
+    pub lost: u32,
+    /// What was said about its datagrams and not read.
+    pub errors: VecDeque<Report>,
+    /// Bytes of datagrams and of what was said, with what they cost.
     pub packet_bytes: usize,
     /// The other end sends no more.
     pub is_finished: bool,
@@ -189,6 +202,10 @@ pub struct Inet {
     pub(crate) routes: BTreeMap<u32, Number>,
     /// Sockets that hear all messages of ICMP.
     pub(crate) raws: Vec<Number>,
+    /// Those that something urgent has come to, which nobody was told yet.
+    pub(crate) urged: Vec<Number>,
+    /// Nanoseconds of the clock on the wall.
+    pub(crate) now: i64,
 }
 
 impl Default for Inet {
@@ -206,6 +223,8 @@ impl Default for Inet {
             turn: 0,
             routes: BTreeMap::new(),
             raws: Vec::new(),
+            urged: Vec::new(),
+            now: 0,
         }
     }
 }
@@ -217,6 +236,11 @@ impl Inet {
 
     pub(crate) fn get_mut(&mut self, number: Number) -> Result<&mut Socket, Errno> {
         self.table.get_mut(number as usize).ok_or(Errno::EBADF)
+    }
+
+    /// What the clock on the wall says, in nanoseconds: what comes from now on comes then.
+    pub fn set_time(&mut self, now: i64) {
+        self.now = now;
     }
 
     /// Makes a socket.
@@ -237,8 +261,11 @@ impl Inet {
             state: State::Idle,
             link: Link::None,
             bytes: Pieces::default(),
+            urgent: None,
             payer: uid,
             packets: VecDeque::new(),
+            lost: 0,
+            errors: VecDeque::new(),
             packet_bytes: 0,
             is_finished: false,
             is_deaf: false,
@@ -281,6 +308,7 @@ impl Inet {
             for packet in socket.packets.drain(..) {
                 self.shares.give_back(packet.payer, packet.bytes.len() + OVERHEAD);
             }
+            self.shares.give_back(socket.uid, cost_of(&socket.errors));
             for (_, part) in [socket.parts.take(), socket.rest.take()].into_iter().flatten() {
                 self.shares.give_back(socket.uid, part.len());
             }
@@ -373,7 +401,7 @@ impl Inet {
         const WRITABLE: u16 = POLLOUT | POLLWRNORM;
         let Ok(socket) = self.get(number) else { return POLLNVAL };
         let mut bits = 0;
-        if socket.error.is_some() {
+        if socket.error.is_some() || !socket.errors.is_empty() {
             bits |= POLLERR;
         }
         if socket.kind != Kind::Stream {
@@ -402,7 +430,12 @@ impl Inet {
         if is_over && socket.is_mute {
             bits |= POLLHUP;
         }
-        if socket.bytes.len() >= socket.options.receive_least.max(1) as usize {
+        if socket.urgent.is_some_and(|urgent| !urgent.was_read) {
+            bits |= POLLPRI;
+        }
+        // One that is not read with the others does not count.
+        let unread = socket.bytes.len() - usize::from(socket.is_at_urgent());
+        if unread >= socket.options.receive_least.max(1) as usize {
             bits |= READABLE;
         }
         let has_room = match socket.link {
@@ -464,7 +497,12 @@ impl Inet {
         number: Number,
         change: impl FnOnce(&mut Options),
     ) -> Result<(), Errno> {
-        change(&mut self.get_mut(number)?.options);
+        let socket = self.get_mut(number)?;
+        change(&mut socket.options);
+        let wants_errors = RECVERR.iter().any(|&option| socket.options.is_set(option));
+        if !wants_errors && !socket.errors.is_empty() {
+            self.forget_errors(number);
+        }
         self.tune(number);
         Ok(())
     }
@@ -482,7 +520,7 @@ impl Inet {
         let socket = self.get(number)?;
         match (&socket.state, socket.kind) {
             (State::Listening { .. }, _) => Err(Errno::EINVAL),
-            (_, Kind::Stream) => Ok(socket.bytes.len()),
+            (_, Kind::Stream) => Ok(socket.readable()),
             _ => Ok(socket.packets.front().map_or(0, |first| first.bytes.len())),
         }
     }

@@ -15,17 +15,20 @@ pub struct Received {
     pub full: usize,
     /// Who has sent it.
     pub from: Option<SocketAddr>,
+    /// What else is told of it, as control messages.
+    pub control: Vec<u8>,
 }
 
 impl Inet {
-    /// Sends up to `most` bytes of a stream: as many as there is room for are taken. Answers how many.
+    /// Sends up to `most` bytes of a stream: as many as there is room for are taken; the last one is urgent, if that is wanted. Answers how many.
     ///
     /// # Errors
     /// `EAGAIN`: there is no room, or it is being connected. `EPIPE`, `ECONNRESET` and other ends of connections; `ENOBUFS`.
+    /// `EOPNOTSUPP`: nothing is urgent outside of the machine.
     pub fn send(
         &mut self,
         number: Number,
-        most: usize,
+        (most, is_urgent): (usize, bool),
         take: impl FnOnce(usize) -> Vec<u8>,
         changes: &mut Changes,
     ) -> Result<usize, Errno> {
@@ -43,7 +46,14 @@ impl Inet {
             return Ok(0);
         }
         match socket.link {
-            Link::Local(peer) => self.send_inside((number, peer), most, take, changes),
+            Link::Local(peer) => {
+                let count = self.send_inside((number, peer), most, take, changes)?;
+                if is_urgent {
+                    self.is_urgent(peer, changes);
+                }
+                Ok(count)
+            }
+            Link::Wire { .. } if is_urgent => Err(Errno::EOPNOTSUPP),
             Link::Wire { id, room } => {
                 let bytes = take(most.min(room as usize).min(PIECE));
                 let count = bytes.len();
@@ -111,7 +121,14 @@ impl Inet {
         if matches!(socket.state, State::Listening { .. }) {
             return Err(Errno::ENOTCONN);
         }
-        if socket.bytes.is_empty() {
+        // What is urgent is passed over, as soon as anything behind it is asked for.
+        let passed = usize::from(most > 0 && socket.is_at_urgent());
+        if passed > 0 && !looks {
+            self.was_read(number, 1, changes);
+        }
+        let socket = self.get_mut(number)?;
+        let passed = if looks { passed } else { 0 };
+        if socket.bytes.len() == passed {
             if socket.is_finished {
                 return Ok(0);
             }
@@ -125,7 +142,8 @@ impl Inet {
                 _ => Err(Errno::EAGAIN),
             };
         }
-        let count = socket.bytes.look(most, to);
+        let most = if passed > 0 { most } else { socket.up_to_urgent(most) };
+        let count = socket.bytes.look((passed, most), to);
         if !looks && count > 0 {
             self.was_read(number, count, changes);
         }
@@ -133,10 +151,11 @@ impl Inet {
     }
 
     /// Bytes of a stream have been read: there is room for others.
-    fn was_read(&mut self, number: Number, count: usize, changes: &mut Changes) {
+    pub(crate) fn was_read(&mut self, number: Number, count: usize, changes: &mut Changes) {
         let Ok(socket) = self.get_mut(number) else { return };
         let had_room = has_much_room(socket);
         socket.bytes.drop_first(count);
+        socket.urgent = socket.urgent.and_then(|urgent| urgent.after(count));
         let (payer, link) = (socket.payer, socket.link);
         let has_room = has_much_room(socket);
         let mut tell = None;

@@ -32,7 +32,7 @@ fn send(
     bytes: &[u8],
     changes: &mut Changes,
 ) -> Result<usize, Errno> {
-    inet.send(number, bytes.len(), |count| bytes[..count].to_vec(), changes)
+    inet.send(number, (bytes.len(), false), |count| bytes[..count].to_vec(), changes)
 }
 
 fn receive(
@@ -58,6 +58,171 @@ fn pair(inet: &mut Inet) -> [Number; 2] {
     let server = inet.accept(door, &mut changes).unwrap();
     inet.remove(door, &mut changes);
     [client, server]
+}
+
+#[test]
+fn what_is_said_outside_is_heard_by_who_sent_it() {
+    let (mut inet, mut changes) = (Inet::default(), Changes::new());
+    let (address, gateway) = ([10, 0, 2, 15], [10, 0, 2, 2]);
+    inet.happened(Event::Up { mac: [2; 6], address, prefix: 24, gateway, mtu: 1500 }, &mut changes);
+    let protocol = netproto::Protocol::Udp;
+    let by = SocketAddr::from(([10, 0, 2, 99], 0));
+    let quiet = inet.make(Family::V4, Kind::Datagram, 1000).unwrap();
+    let wants = inet.make(Family::V6, Kind::Datagram, 1000).unwrap();
+    inet.set_options(wants, |options| assert!(options.others.insert(RECVERR[0], 1).is_none()))
+        .unwrap();
+    for number in [quiet, wants] {
+        let ask = (Some(afar()), Sending::default());
+        inet.send_datagram(number, 1, ask, vec![1; 9], &mut changes).unwrap();
+    }
+    let port = |inet: &Inet, number| inet.name(number, false).unwrap().port();
+    let said = |inet: &mut Inet, port, remote, (kind, code)| {
+        let local = SocketAddr::from((address, port));
+        let bytes = &[1; 9];
+        let (hops, info) = (60, 7);
+        let event =
+            Event::Undelivered { protocol, local, remote, by, hops, kind, code, info, bytes };
+        assert!(inet.happened(event, &mut Changes::new()));
+    };
+    // Who is connected to nobody hears nothing without having asked for it; nobody has the next port; this machine says so by itself.
+    let (own, other) = (port(&inet, wants), port(&inet, quiet));
+    said(&mut inet, other, afar(), (3, 3));
+    said(&mut inet, 1, afar(), (3, 3));
+    said(&mut inet, own, here(80), (3, 3));
+    // An answer to an echo request says nothing of a datagram.
+    said(&mut inet, own, afar(), (0, 0));
+    assert_eq!((inet.take_error(quiet), inet.take_error(wants)), (Ok(None), Ok(None)));
+    said(&mut inet, own, afar(), (11, 0));
+    assert_eq!(inet.take_error(wants), Ok(Some(Errno::EHOSTUNREACH)));
+    let got = inet.receive_error(wants, 4, &mut changes).unwrap();
+    assert_eq!((&got.bytes[..], got.full, got.from), (&[1; 4][..], 9, Some(afar())));
+    // IPV6_RECVERR, with who has said so.
+    assert_eq!(got.control[8..16], [41, 0, 0, 0, 25, 0, 0, 0]);
+    assert_eq!(got.control[16..28], [113, 0, 0, 0, 2, 11, 0, 0, 7, 0, 0, 0]);
+    assert_eq!(got.control[52..56], [10, 0, 2, 99]);
+    assert_eq!(inet.receive_error(wants, 4, &mut changes), Err(Errno::EAGAIN));
+    // Who does not read holds a queue of them, and no more; and nothing once it is not wanted any more.
+    for _ in 0..5000 {
+        said(&mut inet, own, afar(), (3, 1));
+    }
+    let held = inet.shares.taken();
+    assert!((DATAGRAM_BYTES..DATAGRAM_BYTES + 9 + OVERHEAD).contains(&held), "{held}");
+    inet.set_options(wants, |options| assert!(options.others.remove(&RECVERR[0]).is_some()))
+        .unwrap();
+    assert_eq!(inet.shares.taken(), 0);
+    // Connected, the other one hears it, if it is for good.
+    inet.connect(quiet, Some(afar()), false, &mut changes).unwrap();
+    let other = port(&inet, quiet);
+    said(&mut inet, other, afar(), (3, 1));
+    assert_eq!(inet.take_error(quiet), Ok(None));
+    said(&mut inet, other, SocketAddr::from(([10, 0, 2, 3], 80)), (3, 3));
+    assert_eq!(inet.take_error(quiet), Ok(None));
+    said(&mut inet, other, afar(), (3, 3));
+    assert_eq!(inet.take_error(quiet), Ok(Some(Errno::ECONNREFUSED)));
+    inet.remove(quiet, &mut changes);
+    inet.remove(wants, &mut changes);
+}
+
+#[test]
+fn a_port_is_of_those_who_were_accepted_too() {
+    let (mut inet, mut changes) = (Inet::default(), Changes::new());
+    let (door, at) = listener(&mut inet, 5);
+    let client = inet.make(Family::V4, Kind::Stream, ROOT).unwrap();
+    inet.connect(client, Some(at), false, &mut changes).unwrap();
+    let server = inet.accept(door, &mut changes).unwrap();
+    inet.remove(door, &mut changes);
+    let other = inet.make(Family::V4, Kind::Stream, ROOT).unwrap();
+    assert_eq!(inet.bind(other, at, true), Err(Errno::EADDRINUSE));
+    // Connected to nobody, it can listen, and is found.
+    inet.connect(server, None, false, &mut changes).unwrap();
+    inet.bind(server, at, true).unwrap_or(());
+    inet.listen(server, 5, &mut changes).unwrap();
+    assert_eq!(
+        inet.connect(other, Some(inet.name(server, false).unwrap()), false, &mut changes),
+        Ok(())
+    );
+    for number in [client, server, other] {
+        inet.remove(number, &mut changes);
+    }
+    let next = inet.make(Family::V4, Kind::Stream, ROOT).unwrap();
+    assert_eq!(inet.bind(next, at, true), Ok(()));
+}
+
+/// A stream in which each byte may be urgent, beside what Linux's TCP does with its sequence numbers.
+#[derive(Default)]
+struct Marked {
+    bytes: VecDeque<u8>,
+    /// How many bytes are before the urgent one, and whether that has been asked for.
+    urgent: Option<(usize, bool)>,
+}
+
+impl Marked {
+    fn send(&mut self, bytes: &[u8], is_urgent: bool) {
+        self.bytes.extend(bytes);
+        if is_urgent {
+            if self.urgent.is_some_and(|(before, _)| before == 0) {
+                self.bytes.pop_front();
+            }
+            self.urgent = Some((self.bytes.len() - 1, false));
+        }
+    }
+
+    fn receive(&mut self, most: usize, looks: bool) -> Option<Vec<u8>> {
+        let (mut rest, mut urgent) = (self.bytes.clone(), self.urgent);
+        if urgent.is_some_and(|(before, _)| before == 0) {
+            rest.pop_front();
+            urgent = None;
+        }
+        let most = urgent.map_or(most, |(before, _)| most.min(before)).min(rest.len());
+        let got: Vec<u8> = rest.drain(..most).collect();
+        urgent = urgent.map(|(before, asked)| (before - most, asked));
+        if !looks {
+            (self.bytes, self.urgent) = (rest, urgent);
+        }
+        (!got.is_empty()).then_some(got)
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_urgent_is_out_of_the_stream(
+        steps in prop::collection::vec((0usize..4, 1usize..40, any::<bool>()), 1..80),
+    ) {
+        let (mut inet, mut changes) = (Inet::default(), Changes::new());
+        let [from, to] = pair(&mut inet);
+        let (mut model, mut next) = (Marked::default(), 0u8);
+        for (what, size, flag) in steps {
+            if what == 0 {
+                let bytes: Vec<u8> = (0..size).map(|n| next.wrapping_add(n as u8)).collect();
+                next = next.wrapping_add(size as u8);
+                let sent = inet.send(from, (size, flag), |_| bytes.clone(), &mut changes);
+                prop_assert_eq!(sent, Ok(size));
+                model.send(&bytes, flag);
+                prop_assert_eq!(inet.take_urged(), flag.then_some(to));
+            } else if what == 1 {
+                let expected = match &mut model.urgent {
+                    Some((before, asked @ false)) => {
+                        *asked = !flag;
+                        Ok(model.bytes[*before])
+                    }
+                    _ => Err(Errno::EINVAL),
+                };
+                prop_assert_eq!(inet.receive_urgent(to, flag, &mut changes), expected);
+            } else {
+                let got = receive(&mut inet, to, (size, flag), &mut changes).ok();
+                prop_assert_eq!(got, model.receive(size, flag));
+            }
+            let at = model.urgent.map(|(before, _)| before);
+            prop_assert_eq!(inet.is_at_mark(to), Ok(at == Some(0)));
+            prop_assert_eq!(inet.unread(to), Ok(at.unwrap_or(model.bytes.len())));
+            let is_urgent = model.urgent.is_some_and(|(_, asked)| !asked);
+            prop_assert_eq!(inet.ready(to) & unixproto::files::POLLPRI != 0, is_urgent);
+            prop_assert_eq!(inet.shares.taken(), model.bytes.len());
+        }
+        inet.remove(from, &mut changes);
+        inet.remove(to, &mut changes);
+        prop_assert_eq!(inet.shares.taken(), 0);
+    }
 }
 
 /// An end of a stream, as little as there is to it.
@@ -162,7 +327,7 @@ proptest! {
                 4 => Event::Sent { id, bytes: value },
                 5 => Event::Finished { id },
                 6 => Event::Gone { id, error: (value % 3 * 104) as u16 },
-                _ => Event::Datagram { protocol: netproto::Protocol::Udp, local, remote: afar(), bytes: &bytes[..10] },
+                _ => Event::Datagram { protocol: netproto::Protocol::Udp, local, remote: afar(), hops: 64, class: 0, bytes: &bytes[..10] },
             };
             inet.happened(event, &mut changes);
             prop_assert!(inet.unread(out).unwrap() <= WINDOW as usize);
@@ -308,7 +473,8 @@ fn a_raw_socket_waits_for_the_answers_that_it_asked_for() {
     };
     for id in [1, 1, 2] {
         let ask = [8, 0, 0, 0, 0, id, 0, 1];
-        inet.send_datagram(raw, 1, Some(afar()), ask.to_vec(), &mut changes).unwrap();
+        inet.send_datagram(raw, 1, (Some(afar()), Sending::default()), ask.to_vec(), &mut changes)
+            .unwrap();
     }
     let told = commands(&mut inet);
     let heads: Vec<&str> = told.iter().filter_map(|one| one.split(' ').next()).collect();
@@ -316,15 +482,23 @@ fn a_raw_socket_waits_for_the_answers_that_it_asked_for() {
     let (local, remote) = (SocketAddr::from((address, 2)), SocketAddr::from((gateway, 0)));
     let bytes = &[0, 0, 0, 0, 0, 2, 0, 1];
     let protocol = netproto::Protocol::Echo;
-    assert!(inet.happened(Event::Datagram { protocol, local, remote, bytes }, &mut changes));
+    assert!(inet.happened(
+        Event::Datagram { protocol, local, remote, hops: 61, class: 0, bytes },
+        &mut changes
+    ));
     let got = inet.receive_datagram(raw, 100, (false, None), &mut changes).unwrap();
     assert_eq!(
         (got.bytes[0], &got.bytes[12..16], &got.bytes[20..]),
         (0x45, &gateway[..], &bytes[..])
     );
     // Anything but a request goes nowhere else.
-    let other =
-        inet.send_datagram(raw, 1, Some(afar()), vec![13, 0, 0, 0, 0, 2, 0, 1], &mut changes);
+    let other = inet.send_datagram(
+        raw,
+        1,
+        (Some(afar()), Sending::default()),
+        vec![13, 0, 0, 0, 0, 2, 0, 1],
+        &mut changes,
+    );
     assert_eq!(other, Err(Errno::EOPNOTSUPP));
     inet.remove(raw, &mut changes);
     assert!(commands(&mut inet)[0].starts_with("Shun") && inet.raws.is_empty());

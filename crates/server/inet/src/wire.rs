@@ -4,6 +4,8 @@
 //! offered, and datagrams are lost where too many wait. What it says is believed as far as it concerns the
 //! connections that it has; one about which it says what cannot be is reset.
 
+use crate::control::Passage;
+use crate::errors::{meaning, Report};
 use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, State};
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -113,8 +115,8 @@ impl Inet {
         let idle = options.others.get(&TCP_KEEPIDLE).map_or(ALIVE_S, |&idle| idle as u32);
         let alive_s = if options.keep_alive { idle.max(1) } else { 0 };
         let no_delay = options.no_delay;
-        let Ok(hops) = self.hops(number) else { return };
-        self.command(Command::Tune { id, no_delay, alive_s, hops });
+        let (Ok(hops), Ok(class)) = (self.hops(number), self.class(number, false)) else { return };
+        self.command(Command::Tune { id, no_delay, alive_s, hops, class });
     }
 
     /// Something has happened. `false`: it cannot have.
@@ -125,8 +127,15 @@ impl Inet {
                 self.came_up(Interface { mac, address, prefix: prefix.min(32), gateway, mtu });
                 true
             }
-            Event::Datagram { protocol, local, remote, bytes } => {
-                self.arrived(protocol, (local, remote), bytes, changes);
+            Event::Datagram { protocol, local, remote, hops, class, bytes } => {
+                let way = Passage { from: remote, to: local, hops, class, is_outside: true };
+                self.arrived(protocol, way, bytes, changes);
+                true
+            }
+            Event::Undelivered { protocol, local, remote, by, hops, kind, code, info, bytes } => {
+                let from = SocketAddr::new(by.ip(), 0);
+                let way = Passage { from, to: local, hops, class: 0, is_outside: true };
+                self.not_delivered(protocol, (way, remote), (kind, code, info), bytes, changes);
                 true
             }
             Event::Incoming { listener, id, local, remote, room } => {
@@ -252,17 +261,9 @@ impl Inet {
     }
 
     /// A datagram has come from outside.
-    fn arrived(
-        &mut self,
-        protocol: Protocol,
-        (local, remote): (SocketAddr, SocketAddr),
-        bytes: &[u8],
-        changes: &mut Changes,
-    ) {
-        let kind = match protocol {
-            Protocol::Udp => Kind::Datagram,
-            Protocol::Echo => Kind::Echo,
-        };
+    fn arrived(&mut self, protocol: Protocol, way: Passage, bytes: &[u8], changes: &mut Changes) {
+        let kind = kind_of(protocol);
+        let (local, remote) = (way.to, way.from);
         let from = match kind {
             Kind::Echo => SocketAddr::new(remote.ip(), 0),
             _ => remote,
@@ -272,7 +273,7 @@ impl Inet {
             return;
         }
         if kind == Kind::Echo {
-            self.hear_outside((remote.ip(), local.ip()), bytes, changes);
+            self.hear_outside(way, bytes, changes);
         }
         let found = match kind {
             Kind::Echo => self.ports.at(kind, local.port()).first().copied(),
@@ -280,7 +281,31 @@ impl Inet {
         };
         let Some(number) = found else { return };
         let payer = self.get(number).map_or(0, |socket| socket.uid);
-        self.deliver(number, bytes.to_vec(), (from, payer), changes);
+        self.deliver(number, bytes.to_vec(), (Passage { from, ..way }, payer), changes);
+    }
+
+    /// Somebody outside says that a datagram has not arrived where it was to go.
+    fn not_delivered(
+        &mut self,
+        protocol: Protocol,
+        (way, about): (Passage, SocketAddr),
+        (kind, code, info): (u8, u8, u32),
+        bytes: &[u8],
+        changes: &mut Changes,
+    ) {
+        let Some((error, is_for_good)) = meaning(kind, code) else { return };
+        let sockets = kind_of(protocol);
+        if self.is_local(about.ip()) || way.to.ip().is_loopback() {
+            return;
+        }
+        let found = match sockets {
+            Kind::Echo => self.ports.at(sockets, way.to.port()).first().copied(),
+            _ => self.receiver(sockets, way.to, about),
+        };
+        let Some(number) = found else { return };
+        let bytes = bytes.to_vec();
+        let report = Report { error, kind, code, info, way, about, bytes, came: 0 };
+        self.was_told(number, report, is_for_good, changes);
     }
 
     /// A connection has come from outside.
@@ -307,5 +332,12 @@ impl Inet {
         self.tune(number);
         changes.push((listener, true));
         Ok(())
+    }
+}
+
+fn kind_of(protocol: Protocol) -> Kind {
+    match protocol {
+        Protocol::Udp => Kind::Datagram,
+        Protocol::Echo => Kind::Echo,
     }
 }

@@ -69,6 +69,8 @@ pub struct Conn {
     /// Bytes that `unixd` may still send.
     room: usize,
     finish_told: bool,
+    /// The type of service of what it sends.
+    pub class: u8,
 }
 
 impl Conn {
@@ -100,6 +102,7 @@ impl Conn {
             unread: 0,
             room: 0,
             finish_told: false,
+            class: 0,
         })
     }
 

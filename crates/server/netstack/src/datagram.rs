@@ -47,6 +47,8 @@ pub struct Outgoing {
     pub set: SocketSet<'static>,
     handle: SocketHandle,
     until: i64,
+    /// Type of service.
+    pub class: u8,
 }
 
 impl Outgoing {
@@ -60,6 +62,8 @@ impl Outgoing {
 #[derive(Default)]
 pub struct Datagrams {
     came: Option<Came>,
+    /// What was said of those that were sent and did not arrive.
+    undelivered: VecDeque<Undelivered>,
     pub outgoing: VecDeque<Outgoing>,
 }
 
@@ -67,6 +71,23 @@ pub struct Datagrams {
 struct Came {
     set: SocketSet<'static>,
     handles: [(Protocol, SocketHandle); 2],
+    /// The type of service of each packet that waits: `smoltcp` does not keep it.
+    classes: [VecDeque<u8>; 2],
+    /// Bytes that waited when that was last looked at.
+    waited: [usize; 2],
+}
+
+/// A message about a datagram that did not arrive.
+struct Undelivered {
+    protocol: Protocol,
+    local: SocketAddr,
+    remote: SocketAddr,
+    by: SocketAddr,
+    hops: u8,
+    kind: u8,
+    code: u8,
+    info: u32,
+    bytes: Vec<u8>,
 }
 
 impl Datagrams {
@@ -78,7 +99,7 @@ impl Datagrams {
                 let from = buffer(WAITING, WAITING_BYTES);
                 (protocol, set.add(raw(protocol, from, buffer(0, 0))))
             });
-            Came { set, handles }
+            Came { set, handles, classes: Default::default(), waited: [0; 2] }
         });
         &mut came.set
     }
@@ -93,7 +114,7 @@ impl Datagrams {
         &mut self,
         protocol: Protocol,
         (local, remote): (SocketAddr, SocketAddr),
-        hops: u8,
+        (hops, class): (u8, u8),
         bytes: &[u8],
         now: i64,
     ) {
@@ -109,7 +130,7 @@ impl Datagrams {
         }
         let mut set = SocketSet::new(Vec::with_capacity(1));
         let handle = set.add(socket);
-        self.outgoing.push_back(Outgoing { set, handle, until: now + PATIENCE });
+        self.outgoing.push_back(Outgoing { set, handle, until: now + PATIENCE, class });
     }
 
     /// Tells of those that have come and that `wanted` wants. `false`: there was no room for all.
@@ -118,11 +139,22 @@ impl Datagrams {
         mut wanted: impl FnMut(Protocol, u16) -> bool,
         events: &mut impl Events,
     ) -> bool {
+        while let Some(first) = self.undelivered.front() {
+            let Undelivered { protocol, local, remote, by, hops, kind, code, info, .. } = *first;
+            let bytes = &first.bytes[..];
+            let event =
+                Event::Undelivered { protocol, local, remote, by, hops, kind, code, info, bytes };
+            if wanted(protocol, local.port()) && !events.tell(&event) {
+                return false;
+            }
+            self.undelivered.pop_front();
+        }
         let Some(came) = &mut self.came else { return true };
-        for (protocol, handle) in came.handles {
+        for (which, (protocol, handle)) in came.handles.into_iter().enumerate() {
             let socket = came.set.get_mut::<Socket>(handle);
             while let Ok(packet) = socket.peek() {
-                let told = event(protocol, packet).filter(|event| match event {
+                let class = came.classes[which].front().copied().unwrap_or(0);
+                let told = event(protocol, class, packet).filter(|event| match event {
                     Event::Datagram { local, .. } => wanted(protocol, local.port()),
                     _ => false,
                 });
@@ -130,9 +162,31 @@ impl Datagrams {
                     return false;
                 }
                 let _ = socket.recv();
+                came.classes[which].pop_front();
+                came.waited[which] = socket.recv_queue();
             }
         }
         true
+    }
+
+    /// A frame with a packet, or the last part of one, was given to those that wait: its type of service is kept if it is among them.
+    pub fn has_come(&mut self, frame: &[u8]) {
+        let Some(came) = &mut self.came else { return };
+        let class = frame.get(15).copied().unwrap_or(0);
+        for (which, (_, handle)) in came.handles.into_iter().enumerate() {
+            let waits = came.set.get::<Socket>(handle).recv_queue();
+            if waits > came.waited[which] {
+                came.classes[which].push_back(class);
+            }
+            came.waited[which] = waits;
+        }
+    }
+
+    /// A frame says of a datagram from this machine that it has not arrived.
+    pub fn not_delivered(&mut self, frame: &[u8], home: Ipv4Addr) {
+        if self.undelivered.len() < WAITING {
+            self.undelivered.extend(frame.get(14..).and_then(|packet| undelivered(packet, home)));
+        }
     }
 }
 
@@ -177,8 +231,55 @@ fn make(
     Some(packet)
 }
 
+/// What a packet says of a datagram that has not arrived; `None`: nothing that could be true.
+fn undelivered(packet: &[u8], home: Ipv4Addr) -> Option<Undelivered> {
+    const TOO_LONG: (u8, u8) = (3, 4);
+    const WRONG: u8 = 12;
+    const ICMP_HEAD: usize = 8;
+    let ip = Ipv4Packet::new_checked(packet).ok()?;
+    let message = ip.payload();
+    if !ip.verify_checksum() || ip.dst_addr() != home {
+        return None;
+    }
+    if !Icmpv4Packet::new_checked(message).ok()?.verify_checksum() {
+        return None;
+    }
+    let (kind, code) = (message[0], message[1]);
+    let about = message.get(ICMP_HEAD..)?;
+    let (version, head) = (about.first()? >> 4, usize::from(about.first()? & 0xf) * 4);
+    let inner = about.get(head..).filter(|_| version == 4 && head >= 20)?;
+    let from = Ipv4Addr::from(*about.get(12..16)?.first_chunk::<4>()?);
+    let to = Ipv4Addr::from(*about.get(16..20)?.first_chunk::<4>()?);
+    let short = |at: usize| Some(u16::from_be_bytes(*inner.get(at..)?.first_chunk()?));
+    let (protocol, ports, bytes) = match about[9] {
+        17 => (Protocol::Udp, (short(0)?, short(2)?), inner.get(HEAD..)?),
+        // Of an echo request its own head counts as bytes.
+        1 => (Protocol::Echo, (short(4)?, 0), inner),
+        _ => return None,
+    };
+    if from != home {
+        return None;
+    }
+    let info = match (kind, code) {
+        TOO_LONG => u16::from_be_bytes([message[6], message[7]]).into(),
+        (WRONG, _) => message[4].into(),
+        _ => 0,
+    };
+    Some(Undelivered {
+        protocol,
+        local: SocketAddr::new(from.into(), ports.0),
+        remote: SocketAddr::new(to.into(), ports.1),
+        by: SocketAddr::new(ip.src_addr().into(), 0),
+        hops: ip.hop_limit(),
+        kind,
+        code,
+        info,
+        bytes: bytes.to_vec(),
+    })
+}
+
 /// What is told of a packet.
-fn event(protocol: Protocol, packet: &[u8]) -> Option<Event<'_>> {
+fn event(protocol: Protocol, class: u8, packet: &[u8]) -> Option<Event<'_>> {
     let ip = Ipv4Packet::new_checked(packet).ok()?;
     let (from, to) = (ip.src_addr(), ip.dst_addr());
     let inner = ip.payload();
@@ -203,6 +304,8 @@ fn event(protocol: Protocol, packet: &[u8]) -> Option<Event<'_>> {
         protocol,
         local: SocketAddr::new(to.into(), ports.0),
         remote: SocketAddr::new(from.into(), ports.1),
+        hops: ip.hop_limit(),
+        class,
         bytes,
     })
 }

@@ -3,6 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
+use netproto::Protocol;
 
 /// The numbers of a connection: the peer's address and port, and the own port.
 pub type Key = (Ipv4Addr, u16, u16);
@@ -15,6 +16,9 @@ const UDP: u8 = 17;
 /// Types of ICMP messages.
 const ECHO_ANSWER: u8 = 0;
 const UNREACHABLE: u8 = 3;
+const LATE: u8 = 11;
+const WRONG: u8 = 12;
+const ECHO_REQUEST: u8 = 8;
 
 /// What it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub enum What {
     Echo { ident: u16 },
     /// Somebody on the way says that a segment of a connection did not arrive, for this reason.
     Unreachable { key: Key, code: u8 },
+    /// The same of a datagram that was sent from a port, or an echo request.
+    Undelivered { protocol: Protocol, port: u16 },
     /// Where somebody is, or who wants to know that.
     Address,
     /// A part of a packet.
@@ -78,14 +84,20 @@ fn what(frame: &[u8]) -> Option<What> {
         }
         UDP => What::Datagram { port: short(inner, 2)? },
         ICMP if inner.first()? == &ECHO_ANSWER => What::Echo { ident: short(inner, 4)? },
-        ICMP if inner.first()? == &UNREACHABLE => {
+        ICMP if matches!(*inner.first()?, UNREACHABLE | LATE | WRONG) => {
             let about = inner.get(8..)?;
             let segment = payload(about)?;
-            if about[9] != TCP {
-                return None;
+            match about[9] {
+                TCP if inner[0] == UNREACHABLE => {
+                    let key = (address(about, 16)?, short(segment, 2)?, short(segment, 0)?);
+                    What::Unreachable { key, code: *inner.get(1)? }
+                }
+                UDP => What::Undelivered { protocol: Protocol::Udp, port: short(segment, 0)? },
+                ICMP if segment.first()? == &ECHO_REQUEST => {
+                    What::Undelivered { protocol: Protocol::Echo, port: short(segment, 4)? }
+                }
+                _ => return None,
             }
-            let key = (address(about, 16)?, short(segment, 2)?, short(segment, 0)?);
-            What::Unreachable { key, code: *inner.get(1)? }
         }
         _ => return None,
     })

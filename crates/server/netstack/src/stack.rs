@@ -112,7 +112,7 @@ impl Stack {
     pub fn new(home: Home, seed: u64, most: usize, now: i64, wire: &mut impl Wire) -> Stack {
         let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(home.mac)));
         config.random_seed = seed;
-        let mut port = Port { frame: None, wire, mtu: home.mtu };
+        let mut port = Port { frame: None, wire, mtu: home.mtu, class: 0 };
         let mut iface = Interface::new(config, &mut port, instant(now));
         let cidr = IpCidr::Ipv4(Ipv4Cidr::new(home.address, home.prefix.min(32)));
         iface.update_ip_addrs(|all| {
@@ -231,8 +231,9 @@ impl Stack {
                 conn.abort();
                 true
             })?,
-            Command::Tune { id, no_delay, alive_s, hops } => self.with(id, |conn| {
+            Command::Tune { id, no_delay, alive_s, hops, class } => self.with(id, |conn| {
                 conn.tune(no_delay, alive_s, hops);
+                conn.class = class;
                 true
             })?,
             Command::Open { protocol, port } => {
@@ -244,9 +245,9 @@ impl Stack {
                     self.datagrams.forget_came();
                 }
             }
-            Command::Datagram { protocol, local, remote, hops, bytes } => {
+            Command::Datagram { protocol, local, remote, hops, class, bytes } => {
                 let local = SocketAddr::new(self.home.address.into(), local.port());
-                self.datagrams.send(protocol, (local, remote), hops, bytes, now);
+                self.datagrams.send(protocol, (local, remote), (hops, class), bytes, now);
             }
             Command::Finish => self.is_finishing = true,
         }
@@ -316,7 +317,7 @@ impl Stack {
             _ => None,
         };
         let wants = |protocol, port| self.ports.contains(&(protocol, port));
-        let mut port = Port { frame: Some(frame), wire, mtu: self.home.mtu };
+        let mut port = Port { frame: Some(frame), wire, mtu: self.home.mtu, class: 0 };
         let set = match (what, id.and_then(|id| self.conns.get_mut(&id))) {
             (_, Some(conn)) => &mut conn.set,
             (What::Datagram { port }, _) if wants(Protocol::Udp, port) => self.datagrams.came(),
@@ -333,6 +334,12 @@ impl Stack {
                 }
             }
             (What::Unreachable { key, code }, _) => self.unreachable(key, code),
+            (What::Undelivered { protocol, port }, _) if self.ports.contains(&(protocol, port)) => {
+                self.datagrams.not_delivered(frame, self.home.address);
+            }
+            (What::Datagram { .. } | What::Echo { .. } | What::Part, _) => {
+                self.datagrams.has_come(frame);
+            }
             (What::Address, _) => self.look_at_all_that_search(now),
             _ => {}
         }
@@ -358,7 +365,7 @@ impl Stack {
         gateway.told = now;
         let answer =
             answer_of((gateway.mac, self.home.gateway), (self.home.mac, self.home.address));
-        let mut port = Port { frame: Some(&answer), wire, mtu: self.home.mtu };
+        let mut port = Port { frame: Some(&answer), wire, mtu: self.home.mtu, class: 0 };
         let _ = self.iface.poll_ingress_single(instant(now), &mut port, &mut self.nothing);
     }
 
@@ -482,12 +489,13 @@ impl Stack {
     }
 
     fn send_datagrams(&mut self, now: i64, wire: &mut impl Wire) {
-        let mut port = Port { frame: None, wire, mtu: self.home.mtu };
+        let mut port = Port { frame: None, wire, mtu: self.home.mtu, class: 0 };
         // The rest of a packet in parts.
         while self.iface.poll_at(instant(now), &self.nothing).is_some() && port.wire.has_room() {
             self.iface.poll_egress(instant(now), &mut port, &mut self.nothing);
         }
         for packet in &mut self.datagrams.outgoing {
+            port.class = packet.class;
             if port.wire.has_room() && self.iface.poll_at(instant(now), &self.nothing).is_none() {
                 self.iface.poll_egress(instant(now), &mut port, &mut packet.set);
             }
@@ -502,7 +510,7 @@ impl Stack {
     fn look_at(&mut self, id: u32, now: i64, wire: &mut impl Wire, events: &mut impl Events) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let told = conn.tell(id, events);
-        let mut port = Port { frame: None, wire, mtu: self.home.mtu };
+        let mut port = Port { frame: None, wire, mtu: self.home.mtu, class: conn.class };
         let mut sent = 0;
         while sent < TURN
             && self.iface.poll_egress(instant(now), &mut port, &mut conn.set) != PollResult::None

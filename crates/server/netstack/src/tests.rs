@@ -30,12 +30,18 @@ struct Sent {
     is_full: bool,
 }
 
+/// A datagram that did not arrive: from where to where, who says so, type and code, what came back of it.
+type Lost = ((Protocol, SocketAddr, SocketAddr), SocketAddr, (u8, u8), Vec<u8>);
+
 #[derive(Default)]
 struct Heard {
     told: Vec<(u32, Told)>,
     bytes: BTreeMap<u32, Vec<u8>>,
     room: BTreeMap<u32, usize>,
     datagrams: Vec<(Protocol, SocketAddr, Vec<u8>)>,
+    /// Hops that each could still take, and its type of service.
+    ways: Vec<(u8, u8)>,
+    undelivered: Vec<Lost>,
     is_full: bool,
     is_idle: bool,
 }
@@ -77,8 +83,13 @@ impl Events for Heard {
             }
             Event::Finished { id } => self.told.push((id, Told::Finished)),
             Event::Gone { id, error } => self.told.push((id, Told::Gone(error))),
-            Event::Datagram { protocol, remote, bytes, .. } => {
+            Event::Datagram { protocol, remote, hops, class, bytes, .. } => {
+                self.ways.push((hops, class));
                 self.datagrams.push((protocol, remote, bytes.to_vec()));
+            }
+            Event::Undelivered { protocol, local, remote, by, kind, code, bytes, .. } => {
+                let about = (protocol, local, remote);
+                self.undelivered.push((about, by, (kind, code), bytes.to_vec()));
             }
             Event::Up { .. } => panic!("it is up"),
             Event::Idle => self.is_idle = true,
@@ -540,7 +551,10 @@ fn datagrams_and_echoes_go_both_ways() {
     let send = |world: &mut World, from: usize, ports: (u16, u16), bytes: &[u8]| {
         let (local, remote) = (end(from, ports.0), end(1 - from, ports.1));
         let protocol = Protocol::Udp;
-        world.command(from, Command::Datagram { protocol, local, remote, hops: 64, bytes });
+        world.command(
+            from,
+            Command::Datagram { protocol, local, remote, hops: 64, class: 0, bytes },
+        );
     };
     for bytes in [1, 1472, 1473, 9000] {
         let all: Vec<u8> = (0..bytes).map(|number| number as u8).collect();
@@ -559,11 +573,45 @@ fn datagrams_and_echoes_go_both_ways() {
     world.command(0, Command::Open { protocol, port: 77 });
     let request = [8, 0, 0, 0, 0, 77, 0, 1, 1, 2, 3];
     let (local, remote) = (end(0, 77), end(1, 0));
-    world.command(0, Command::Datagram { protocol, local, remote, hops: 64, bytes: &request });
+    world.command(
+        0,
+        Command::Datagram { protocol, local, remote, hops: 64, class: 0, bytes: &request },
+    );
     world.until(100, |world| !world.sides[0].heard.datagrams.is_empty());
     let (protocol, from, got) = &world.sides[0].heard.datagrams[0];
     assert_eq!((*protocol, *from, got[0]), (Protocol::Echo, end(1, 0), 0));
     assert_eq!(got[4..], request[4..]);
+}
+
+#[test]
+fn who_sends_hears_that_nobody_is_there_and_hops_and_service_are_told() {
+    let mut world = World::new(8, FAIR);
+    world.command(0, Command::Open { protocol: Protocol::Udp, port: 7000 });
+    world.command(1, Command::Open { protocol: Protocol::Udp, port: 53 });
+    let send = |world: &mut World, port: u16, bytes: &[u8]| {
+        let (local, remote) = (end(0, 7000), end(1, port));
+        let protocol = Protocol::Udp;
+        let command = Command::Datagram { protocol, local, remote, hops: 9, class: 0x48, bytes };
+        world.command(0, command);
+    };
+    // One in parts, too: the service is that of each.
+    let long: Vec<u8> = (0..4000).map(|number| number as u8).collect();
+    for bytes in [b"here", &long[..]] {
+        send(&mut world, 53, bytes);
+        world.until(100, |world| !world.sides[1].heard.datagrams.is_empty());
+        assert_eq!(world.sides[1].heard.datagrams.remove(0).2, bytes);
+        assert_eq!(world.sides[1].heard.ways.pop(), Some((9, 0x48)));
+    }
+    send(&mut world, 54, b"nobody");
+    world.until(100, |world| !world.sides[0].heard.undelivered.is_empty());
+    let (about, by, kind, bytes) = world.sides[0].heard.undelivered.remove(0);
+    assert_eq!(about, (Protocol::Udp, end(0, 7000), end(1, 54)));
+    assert_eq!((by, kind, &bytes[..]), (end(1, 0), (3, 3), &b"nobody"[..]));
+    // Who has closed the port hears nothing.
+    world.command(0, Command::Shun { protocol: Protocol::Udp, port: 7000 });
+    send(&mut world, 54, b"nobody");
+    world.steps(100);
+    assert!(world.sides[0].heard.undelivered.is_empty());
 }
 
 #[test]

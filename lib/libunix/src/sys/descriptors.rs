@@ -5,11 +5,13 @@ use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::FileOps;
 use crate::fd::{self, Fds};
-use crate::mm::userfault;
+use crate::mm::{user, userfault};
 use crate::process::Io;
 use crate::server::{self, op};
 use linuxabi::general as raw;
-use unixproto::files::{lock, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_PATH};
+use unixproto::files::{lock, F_OWNER_PGRP, F_OWNER_PID, F_OWNER_TID};
+use unixproto::files::{O_APPEND, O_ASYNC, O_CLOEXEC, O_NONBLOCK, O_PATH};
+use unixproto::ops::Owner;
 
 pub fn close(io: &mut Io, fd: i32) -> Result<u64> {
     let result = fd::close(&mut io.fds, fd).map(|()| 0);
@@ -78,8 +80,20 @@ pub fn fcntl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
         F_OFD_GETLK => locks::get(&mut io.files(), fd, arg, lock::DESCRIPTION),
         F_OFD_SETLK => locks::set(io, fd, arg, lock::DESCRIPTION),
         F_OFD_SETLKW => locks::set(io, fd, arg, lock::DESCRIPTION | lock::WAIT),
-        raw::F_GETOWN | raw::F_GETSIG => Ok(0),
-        raw::F_SETOWN | raw::F_SETSIG => Ok(0),
+        raw::F_GETOWN => Ok(owner_number(owner(io, fd)?)),
+        raw::F_SETOWN => set_owner(io, fd, arg as i32),
+        F_GETSIG => Ok(owner(io, fd)?.signal.into()),
+        F_SETSIG => set_owner_signal(io, fd, arg),
+        F_SETOWN_EX => {
+            let [kind, id]: [i32; 2] = user::copy_in(&mut io.mm, arg)?;
+            let kind = u32::try_from(kind).map_err(|_| Errno::EINVAL)?;
+            set_owner_kind(io, fd, kind, id as u32)
+        }
+        F_GETOWN_EX => {
+            let owner = owner(io, fd)?;
+            user::copy_out(&mut io.mm, arg, &[owner.kind as i32, owner.id as i32])?;
+            Ok(0)
+        }
         F_ADD_SEALS => seal(io, fd, Some(arg as u32)).map(|_| 0),
         F_GET_SEALS => seal(io, fd, None),
         F_GETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes(0)),
@@ -103,6 +117,51 @@ fn seal(io: &Io, fd: i32, more: Option<u32>) -> Result<u64> {
     Ok(sealed.map_err(|error| if error == Errno::EISDIR { Errno::EINVAL } else { error })?.count)
 }
 
+/// Who is told by signals of a file. Of those that the library keeps alone nobody can be.
+pub fn owner(io: &Io, fd: i32) -> Result<Owner> {
+    match io.fds.get(fd)?.server().descriptions() {
+        [0, 0] => Ok(Owner { kind: F_OWNER_TID, id: 0, signal: 0 }),
+        [0, desc] | [desc, _] => server::call(op::GetOwner { desc }),
+    }
+}
+
+/// As `F_GETOWN` and `FIOGETOWN` tell it: a group by a number below 0.
+pub fn owner_number(owner: Owner) -> u64 {
+    match owner.kind {
+        F_OWNER_PGRP => (-(owner.id as i32)) as i64 as u64,
+        _ => owner.id.into(),
+    }
+}
+
+/// `F_SETOWN`.
+pub fn set_owner(io: &mut Io, fd: i32, who: i32) -> Result<u64> {
+    match who {
+        i32::MIN => Err(Errno::EINVAL),
+        _ if who < 0 => set_owner_kind(io, fd, F_OWNER_PGRP, who.unsigned_abs()),
+        _ => set_owner_kind(io, fd, F_OWNER_PID, who as u32),
+    }
+}
+
+fn set_owner_kind(io: &mut Io, fd: i32, kind: u32, id: u32) -> Result<u64> {
+    for desc in io.fds.get(fd)?.server().descriptions().into_iter().filter(|desc| *desc != 0) {
+        server::call(op::SetOwner { desc, kind, id })?;
+    }
+    Ok(0)
+}
+
+/// `F_SETSIG`.
+fn set_owner_signal(io: &mut Io, fd: i32, signal: u64) -> Result<u64> {
+    let signal = u32::try_from(signal).ok().filter(|signal| *signal <= 64).ok_or(Errno::EINVAL)?;
+    for desc in io.fds.get(fd)?.server().descriptions().into_iter().filter(|desc| *desc != 0) {
+        server::call(op::SetOwnerSignal { desc, signal })?;
+    }
+    Ok(0)
+}
+
+const F_SETSIG: u32 = 10;
+const F_GETSIG: u32 = 11;
+const F_SETOWN_EX: u32 = 15;
+const F_GETOWN_EX: u32 = 16;
 const F_ADD_SEALS: u32 = 1033;
 const F_GET_SEALS: u32 = 1034;
 const F_OFD_GETLK: u32 = 36;
@@ -133,12 +192,12 @@ pub fn get_flags(fds: &mut Fds, fd: i32) -> Result<u64> {
 }
 
 fn set_flags(fds: &mut Fds, fd: i32, flags: u32) -> Result<u64> {
-    const SETTABLE: u32 = O_APPEND | O_NONBLOCK;
+    const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC;
     let (index, file) = fds.find(fd)?;
     let descriptions = file.server().descriptions();
     fds.keep_flags(index, None);
     for desc in descriptions.into_iter().filter(|desc| *desc != 0) {
-        server::call(op::SetFlags { desc, flags: flags & SETTABLE })?;
+        server::call(op::SetFlags { desc, flags: flags & SETTABLE, fd: fd as u32 })?;
     }
     let is_described = matches!(descriptions, [desc, 0] if desc != 0);
     if !is_described {
@@ -146,6 +205,17 @@ fn set_flags(fds: &mut Fds, fd: i32, flags: u32) -> Result<u64> {
         file.flags = file.flags & !O_NONBLOCK | flags & O_NONBLOCK;
     }
     Ok(0)
+}
+
+/// Sets `O_ASYNC` (`FIOASYNC`), which files of few kinds can have.
+pub fn set_async(fds: &mut Fds, fd: i32, on: bool, can: bool) -> Result<u64> {
+    let flags = get_flags(fds, fd)? as u32;
+    let wanted = if on { flags | O_ASYNC } else { flags & !O_ASYNC };
+    match flags == wanted {
+        true => Ok(0),
+        false if can => set_flags(fds, fd, wanted),
+        false => Err(Errno::ENOTTY),
+    }
 }
 
 /// Sets `O_NONBLOCK` (`FIONBIO`).

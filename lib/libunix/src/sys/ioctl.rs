@@ -1,7 +1,7 @@
 //! `ioctl`.
 
 use super::descriptors;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::fd::kinds::{with_kind, AnyFile};
 use crate::fd::ops::{FileOps, Handle};
 use crate::mm::user;
@@ -9,6 +9,10 @@ use crate::process::Io;
 
 const FIONBIO: u32 = 0x5421;
 const FIOASYNC: u32 = 0x5452;
+const FIOSETOWN: u32 = 0x8901;
+const SIOCSPGRP: u32 = 0x8902;
+const FIOGETOWN: u32 = 0x8903;
+const SIOCGPGRP: u32 = 0x8904;
 const FIONCLEX: u32 = 0x5450;
 const FIOCLEX: u32 = 0x5451;
 
@@ -21,14 +25,24 @@ pub fn ioctl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
             let on = user::copy_in::<i32>(&mut io.mm, arg)? != 0;
             return descriptors::set_nonblocking(&mut io.fds, fd, on);
         }
-        // As `O_ASYNC`, which files of these kinds can have: nobody is told by signals.
+        // As `O_ASYNC`, which files of these kinds can have.
         FIOASYNC => {
             let can = matches!(
                 file.kind,
                 AnyFile::Socket(_) | AnyFile::Pipe(_) | AnyFile::Terminal(_) | AnyFile::Notices(_)
             );
-            user::copy_in::<i32>(&mut io.mm, arg)?;
-            return if can { Ok(0) } else { Err(Errno::ENOTTY) };
+            let on = user::copy_in::<i32>(&mut io.mm, arg)? != 0;
+            return descriptors::set_async(&mut io.fds, fd, on, can);
+        }
+        // As `F_SETOWN` and `F_GETOWN`, of sockets.
+        FIOSETOWN | SIOCSPGRP if matches!(file.kind, AnyFile::Socket(_)) => {
+            let who = user::copy_in::<i32>(&mut io.mm, arg)?;
+            return descriptors::set_owner(io, fd, who);
+        }
+        FIOGETOWN | SIOCGPGRP if matches!(file.kind, AnyFile::Socket(_)) => {
+            let who = descriptors::owner_number(descriptors::owner(io, fd)?) as i32;
+            user::copy_out(&mut io.mm, arg, &who)?;
+            return Ok(0);
         }
         _ => {}
     }

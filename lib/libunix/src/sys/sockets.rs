@@ -33,15 +33,13 @@ const MESSAGE_BYTES: u64 = 64;
 const RIGHTS_MOST: usize = 253;
 const CONTROL_MOST: u64 = 20_480;
 /// Bytes of what goes along, at most.
-const ALONG: usize = 4 * RIGHTS_MOST + 12 + ADDRESS_MOST;
+const ALONG: usize = 4 * RIGHTS_MOST + 12 + ADDRESS_MOST + CONTROL_BYTES;
 /// Most messages of `sendmmsg` and `recvmmsg`.
 const MESSAGES_MOST: u32 = 1024;
 
 const MSG_CTRUNC: u32 = 8;
 const MSG_TRUNC: u32 = 0x20;
 const MSG_WAITALL: u32 = 0x100;
-const MSG_OOB: u32 = 1;
-const MSG_ERRQUEUE: u32 = 0x2000;
 const MSG_WAITFORONE: u32 = 0x10000;
 const MSG_CMSG_CLOEXEC: u32 = 0x4000_0000;
 
@@ -199,14 +197,13 @@ pub fn shutdown(io: &mut Io, fd: i32, how: u32) -> Result<u64> {
 struct Along {
     rights: Vec<u32>,
     user: Option<[u8; 12]>,
+    /// Control messages of other levels than that of all sockets.
+    control: Vec<u8>,
     to: Option<Vec<u8>>,
 }
 
 fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> Result<u64> {
     let desc = find(io, fd)?;
-    if flags & MSG_OOB != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
     let (mut total, mut is_parted) = (0, false);
     loop {
         let most = DATA_BYTES - ALONG;
@@ -226,14 +223,15 @@ fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> R
         let rights = if is_first { &along.rights[..] } else { &[] };
         rights.iter().for_each(|desc| b.extend_from_slice(&desc.to_le_bytes()));
         b.extend_from_slice(along.user.as_ref().map_or(&[], |user| &user[..]));
+        b.extend_from_slice(&along.control);
         b.extend_from_slice(along.to.as_ref().map_or(&[], |to| &to[..]));
         let b = server::put_b(a, &b);
         let request = op::Send {
             desc,
-            flags: flags & (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE) | more,
+            flags: flags & (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_OOB) | more,
             rights: rights.len() as u32,
             tells: along.user.is_some(),
-            to: along.to.is_some(),
+            control: along.control.len() as u32,
         };
         match server::wait_both(io, request, a, b) {
             Ok(sent) => total += sent.count,
@@ -345,7 +343,14 @@ fn read_control(io: &mut Io, message: &Message, along: &mut Along) -> Result<()>
                 along.user = Some(data.try_into().map_err(|_| Errno::EINVAL)?);
             }
             (SOL_SOCKET, _) => return Err(Errno::EINVAL),
-            _ => {}
+            // The server knows which of them the socket has.
+            _ => {
+                along.control.resize(along.control.len().next_multiple_of(8), 0);
+                along.control.extend_from_slice(&rest[..len]);
+                if along.control.len() > CONTROL_BYTES {
+                    return Err(Errno::ENOBUFS);
+                }
+            }
         }
         rest = &rest[len.next_multiple_of(8).min(rest.len())..];
     }
@@ -376,7 +381,7 @@ fn receive_once(
     let bytes = if bytes == 0 { 0 } else { to.writable(&mut io.mm, bytes)? } as u32;
     // There is room for more than one answer brings.
     let goes_on = if to.left() > bytes.into() && bytes > 0 { GOES_ON } else { 0 };
-    let flags = flags & (MSG_DONTWAIT | MSG_PEEK | REST) | goes_on;
+    let flags = flags & (MSG_DONTWAIT | MSG_PEEK | MSG_OOB | MSG_ERRQUEUE | REST) | goes_on;
     let request = op::Receive { desc, bytes, flags, rights };
     let received = server::wait(io, request).map_err(restart)?;
     to.scatter_from(&mut io.mm, server::data(received.count as usize)).all()?;
@@ -392,15 +397,11 @@ fn receive(
     rights: u32,
 ) -> Result<(Received, Behind)> {
     let desc = find(io, fd)?;
-    if flags & MSG_OOB != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if flags & MSG_ERRQUEUE != 0 {
-        // Errors are told by the next operation.
-        return Err(Errno::EAGAIN);
-    }
     let mut received = receive_once(io, desc, to, flags, rights)?;
     let behind = Behind::take(&received)?;
+    if flags & MSG_ERRQUEUE != 0 && !behind.control.is_empty() || is_urgent(desc, flags)? {
+        return Ok((received, behind));
+    }
     let goes_on = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
     let mut was_long = is_long(&received);
     while to.left() > 0 && received.count > 0 && (goes_on || was_long) {
@@ -413,10 +414,10 @@ fn receive(
             if received.full <= received.count || !is_partable(desc)? {
                 break;
             }
-            flags |= REST;
         } else if flags & MSG_PEEK != 0 {
             break;
         }
+        flags |= REST;
         match receive_once(io, desc, to, flags, 0) {
             Ok(more) if more.count > 0 => {
                 received.count += more.count;
@@ -432,6 +433,11 @@ fn receive(
     Ok((received, behind))
 }
 
+/// Is the urgent byte of a stream what is received? It is one, and nothing follows it.
+fn is_urgent(desc: u32, flags: u32) -> Result<bool> {
+    Ok(flags & MSG_OOB != 0 && !is_bounded(desc)?)
+}
+
 /// Has a request brought as much as it can?
 fn is_long(received: &Received) -> bool {
     received.count as usize == DATA_BYTES - ALONG
@@ -443,26 +449,30 @@ struct Behind {
     rights: Vec<u32>,
     user: Option<Vec<u8>>,
     name: Vec<u8>,
+    /// Control messages.
+    control: Vec<u8>,
 }
 
 impl Behind {
     fn take(received: &Received) -> Result<Behind> {
         let (count, rights) = (received.count as usize, received.rights as usize);
-        let (has_user, told) = (received.told >> 16 != 0, received.told as u16 as usize);
-        if rights == 0 && told == 0 {
+        let told = numbers::Behind::unpack(received.told);
+        let all = 4 * rights + told.user + told.name + told.control;
+        if all == 0 {
             return Ok(Behind::default());
         }
         let mut behind = Vec::new();
-        let place = server::data(count + 4 * rights + told).skip(count);
+        let place = server::data(count + all).skip(count);
         // It is memory of this process's own: all of it is there.
         let _ = place.append_to(&mut behind).map_err(|_| Errno::ENOMEM)?;
         let (ids, rest) = behind.split_at_checked(4 * rights).ok_or(Errno::EIO)?;
-        let (user, name) =
-            rest.split_at_checked(if has_user { 12 } else { 0 }).ok_or(Errno::EIO)?;
+        let (user, rest) = rest.split_at_checked(told.user).ok_or(Errno::EIO)?;
+        let (name, control) = rest.split_at_checked(told.name).ok_or(Errno::EIO)?;
         Ok(Behind {
             rights: ids.as_chunks().0.iter().map(|id| u32::from_le_bytes(*id)).collect(),
-            user: has_user.then(|| user.to_vec()),
+            user: (!user.is_empty()).then(|| user.to_vec()),
             name: name.to_vec(),
+            control: control.to_vec(),
         })
     }
 }
@@ -496,27 +506,33 @@ pub fn recvmsg(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<u64> {
     let buffers = vector(&mut io.mm, message.vector, message.count)?;
     let room = (message.control_bytes as usize).saturating_sub(CONTROL_HEAD) / 4;
     let rights = room.min(RIGHTS_MOST) as u32;
-    let (received, behind) = receive(io, fd, &mut Cursor::new(&buffers), flags, rights)?;
-    let mut told = 0;
+    let (received, mut behind) = receive(io, fd, &mut Cursor::new(&buffers), flags, rights)?;
+    let is_error = flags & MSG_ERRQUEUE != 0 && !behind.control.is_empty();
+    let mut told = if is_error { MSG_ERRQUEUE } else { 0 };
+    if is_urgent(find(io, fd)?, flags)? {
+        told |= MSG_OOB;
+    }
     if received.full > received.count {
         told |= MSG_TRUNC;
     }
     let is_cut = received.is_cut;
-    let (control_bytes, cut) = write_control(io, &message, behind.rights, behind.user, flags)?;
+    let name = core::mem::take(&mut behind.name);
+    let (control_bytes, cut) = write_control(io, &message, behind, flags)?;
     if is_cut || cut {
         told |= MSG_CTRUNC;
     }
-    let name_bytes = behind.name.len();
+    let name_bytes = name.len();
     if message.name != 0 {
         if name_bytes > 0 {
             let room = name_bytes.min(message.name_bytes as usize);
-            user::bytes_out(&mut io.mm, message.name, &behind.name[..room])?;
+            user::bytes_out(&mut io.mm, message.name, &name[..room])?;
         }
         user::copy_out(&mut io.mm, at + 8, &(name_bytes as u32))?;
     }
     user::copy_out(&mut io.mm, at + 40, &(control_bytes as u64))?;
     user::copy_out(&mut io.mm, at + 48, &told)?;
-    Ok(if flags & MSG_TRUNC != 0 { received.full } else { received.count })
+    // Of what came back of a datagram only as much counts as there was room for.
+    Ok(if flags & MSG_TRUNC != 0 && !is_error { received.full } else { received.count })
 }
 
 /// Gives the program descriptors for what was passed along, and tells it what came. Answers how many bytes, and whether
@@ -524,30 +540,39 @@ pub fn recvmsg(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<u64> {
 fn write_control(
     io: &mut Io,
     message: &Message,
-    rights: Vec<u32>,
-    who: Option<Vec<u8>>,
+    behind: Behind,
     flags: u32,
 ) -> Result<(usize, bool)> {
     let mut all = Vec::new();
     let mut cut = false;
     let room = message.control_bytes as usize;
-    let mut put = |kind: u32, data: &[u8]| {
-        let len = CONTROL_HEAD + data.len();
-        if all.len() + len > room {
+    // As much of one as there is room for is told.
+    let mut put = |level: u32, kind: u32, data: &[u8]| {
+        let left = room - all.len();
+        if left < CONTROL_HEAD {
             return false;
         }
+        let len = (CONTROL_HEAD + data.len()).min(left);
         all.extend_from_slice(&(len as u64).to_le_bytes());
-        all.extend_from_slice(&SOL_SOCKET.to_le_bytes());
+        all.extend_from_slice(&level.to_le_bytes());
         all.extend_from_slice(&kind.to_le_bytes());
-        all.extend_from_slice(data);
+        all.extend_from_slice(&data[..len - CONTROL_HEAD]);
         all.resize(all.len().next_multiple_of(8).min(room), 0);
-        true
+        len == CONTROL_HEAD + data.len()
     };
-    if let Some(user) = &who {
-        cut |= !put(SCM_CREDENTIALS, user);
+    if let Some(user) = &behind.user {
+        cut |= !put(SOL_SOCKET, SCM_CREDENTIALS, user);
+    }
+    let mut told = &behind.control[..];
+    while let Some((head, _)) = told.split_first_chunk::<CONTROL_HEAD>() {
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| head[at + n]));
+        let len = word(0) as usize;
+        let data = told.get(CONTROL_HEAD..len).ok_or(Errno::EIO)?;
+        cut |= !put(word(8), word(12), data);
+        told = &told[len.next_multiple_of(8).min(told.len())..];
     }
     let mut fds = Vec::new();
-    for desc in rights {
+    for desc in behind.rights {
         match fd::install_given(io, desc, flags & MSG_CMSG_CLOEXEC != 0) {
             Ok(fd) => fds.extend_from_slice(&fd.to_le_bytes()),
             // It has too many.
@@ -555,7 +580,7 @@ fn write_control(
         }
     }
     if !fds.is_empty() {
-        cut |= !put(SCM_RIGHTS, &fds);
+        cut |= !put(SOL_SOCKET, SCM_RIGHTS, &fds);
     }
     if message.control != 0 && !all.is_empty() {
         user::bytes_out(&mut io.mm, message.control, &all)?;

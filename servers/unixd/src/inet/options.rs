@@ -4,7 +4,7 @@ use super::{IPPROTO_ICMP, IPPROTO_ICMPV6, IPPROTO_TCP, IPPROTO_UDP};
 use crate::open::Opening;
 use crate::wait::{count, done, Tried};
 use alloc::vec::Vec;
-use inet::{Changes, Family, Inet, Kind, Number};
+use inet::{Changes, Family, Inet, Kind, Number, SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW};
 use unixproto::sockets::*;
 use unixproto::{op, Errno};
 
@@ -27,12 +27,14 @@ const TCP_NODELAY: u32 = 1;
 const TCP_MAXSEG: u32 = 2;
 const TCP_INFO: u32 = 11;
 const TCP_CONGESTION: u32 = 13;
+const IP_TOS: u32 = 1;
 const IP_TTL: u32 = 2;
 const IP_MTU: u32 = 14;
 const IPV6_V6ONLY: u32 = 26;
 const IPV6_UNICAST_HOPS: u32 = 16;
-/// Others of IP, TCP and IPv6 that are kept and have no effect: types of service, what is told with datagrams, when signs of life
-/// come, and the like; and what they are at first.
+const IPV6_TCLASS: u32 = 67;
+/// Others of IP, TCP and IPv6 that are kept, and what they are at first: what has an effect (types of service, what is told with datagrams, when signs of
+/// life come) has it in the crate `inet`.
 const KEPT: &[(u32, u32, u64)] = &[
     (IP, 1, 0),
     (IP, 6, 0),
@@ -43,6 +45,7 @@ const KEPT: &[(u32, u32, u64)] = &[
     (IP, 12, 0),
     (IP, 13, 0),
     (IP, 15, 0),
+    (IP, 20, 0),
     (IP, 24, 0),
     (IP, 33, 1),
     (IP, 34, 1),
@@ -88,9 +91,27 @@ fn kept(option: u32) -> Option<u64> {
 
 /// Is an option of the sockets' own level kept, without any effect?
 fn is_flag(option: u32) -> bool {
-    matches!(option, SO_DEBUG | SO_DONTROUTE | SO_OOBINLINE | SO_NO_CHECK | SO_PRIORITY)
-        || matches!(option, 29 | 35 | 36 | 46)
+    matches!(option, SO_DEBUG | SO_DONTROUTE | SO_OOBINLINE | SO_NO_CHECK | SO_RXQ_OVFL)
+        || TIMES.contains(&option)
+        || is_number(option)
 }
+
+/// Is one of those a number, and not just on or off? (The last ones are `SO_MARK` and `SO_BUSY_POLL`.)
+fn is_number(option: u32) -> bool {
+    matches!(option, SO_PRIORITY | 36 | 46)
+}
+
+/// Is an option of another level on or off, and not a number?
+fn is_switch(level: u32, name: u32) -> bool {
+    match level {
+        IP => matches!(name, 6..=8 | 11..=13 | 15 | 20),
+        IPV6 => matches!(name, 25 | 49 | 51 | 66 | 70),
+        _ => false,
+    }
+}
+
+/// Which unit the times of datagrams are told in: one at most of these is on.
+const TIMES: [u32; 4] = [SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW];
 
 impl Opening<'_> {
     /// `getsockopt`.
@@ -140,7 +161,13 @@ impl Opening<'_> {
             (0, SO_BROADCAST) => options.broadcast = is_on,
             (0, SO_LINGER) => options.linger = is_on.then_some((value >> 32) as u32),
             (0, SO_RCVLOWAT) => options.receive_least = (value as u32).clamp(1, i32::MAX as u32),
-            (0, option) if is_flag(option) => drop(options.others.insert(option, value)),
+            (0, option) if is_number(option) => drop(options.others.insert(option, value)),
+            (0, option) if is_flag(option) => {
+                if TIMES.contains(&option) {
+                    options.others.retain(|other, _| !TIMES.contains(other));
+                }
+                options.others.insert(option, is_on.into());
+            }
             (TCP, TCP_NODELAY) => options.no_delay = is_on,
             (TCP, TCP_CONGESTION | TCP_MAXSEG) => {}
             (IPV6, IPV6_V6ONLY) => options.v6_only = is_on,
@@ -151,6 +178,19 @@ impl Opening<'_> {
                     hops => drop(options.others.insert(ttl, hops as u64)),
                 }
             }
+            (IP, IP_TOS) | (IPV6, IPV6_TCLASS) => {
+                // -1 is as before anybody had said.
+                let class = if level == IPV6 && value as i32 == -1 { 0 } else { value & 0xff };
+                let before = options.others.get(&op.option).copied().unwrap_or(0);
+                // What a stream says of congestion is its own affair.
+                const CONGESTION: u64 = 3;
+                let class = match kind {
+                    Kind::Stream => class & !CONGESTION | before & CONGESTION,
+                    _ => class,
+                };
+                options.others.insert(op.option, class);
+            }
+            _ if is_switch(level, name) => drop(options.others.insert(op.option, is_on.into())),
             _ if kept(op.option).is_some() => drop(options.others.insert(op.option, value)),
             _ => known = Err(Errno::ENOPROTOOPT),
         })?;
@@ -179,7 +219,7 @@ fn check(option: u32, value: u64) -> Result<(), Errno> {
     let value = value as i32;
     let is_right = match (option >> 16, option & 0xffff) {
         (IP, IP_TTL) => value == -1 || (1..=255).contains(&value),
-        (IPV6, IPV6_UNICAST_HOPS) => (-1..=255).contains(&value),
+        (IPV6, IPV6_UNICAST_HOPS | IPV6_TCLASS) => (-1..=255).contains(&value),
         // Seconds before the first sign of life, between two, and how many.
         (TCP, 4 | 5) => (1..=32_767).contains(&value),
         (TCP, 6 | 7) => (1..=127).contains(&value),

@@ -156,6 +156,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         locks: Default::default(),
         futexes: Default::default(),
         watches: Default::default(),
+        readiness: Default::default(),
         terminal: Terminal::over(Streams::new([w0, w1, w2, w3], start.frame)),
         console: Console::new(),
         clock,

@@ -36,6 +36,10 @@ impl Unixd {
         match effect {
             Effect::Retry => self.run_retries(),
             Effect::Changed(source, data) => self.tell_watchers(source, data),
+            Effect::Urgent(source) => {
+                let on = sources!(self, None);
+                self.readiness.urgent(source, on, &mut self.fx);
+            }
             Effect::Observed => {
                 let Unixd { notify, tree, fx, .. } = self;
                 if let Some(event) = fx.next_event() {
@@ -62,7 +66,10 @@ impl Unixd {
                 self.semaphores.ended(pid, &mut self.fx);
                 swap::ended(pid);
             }
-            Effect::Reaped(pid) => self.counters.reaped(pid),
+            Effect::Reaped(pid) => {
+                self.counters.reaped(pid);
+                self.readiness.reaped(pid);
+            }
             Effect::LeaderGone(session) => self.terminal.leader_gone(session, &mut self.fx),
             Effect::SessionOver(status) => self.system.end(status),
         }
@@ -78,7 +85,12 @@ impl Unixd {
 
     fn tell_watchers(&mut self, source: Source, data: bool) {
         self.tell_sets(source, data);
-        self.fx.set_watched(!self.watches.is_empty() || !self.sets.is_empty());
+        let watched =
+            !self.watches.is_empty() || !self.sets.is_empty() || !self.readiness.is_empty();
+        self.fx.set_watched(watched);
+        if !self.readiness.is_empty() {
+            self.readiness.note((source, data), sources!(self, None), &mut self.fx);
+        }
         self.watches.note((source, data), sources!(self, None), &self.procs, &mut self.fx);
     }
 

@@ -8,6 +8,7 @@ use crate::fork::Births;
 use crate::homes::Arrival;
 use crate::inout::InOut;
 use crate::life::Life;
+use crate::lines::LineId;
 use crate::locks::Locked;
 use crate::nodes::Node;
 use crate::notify::FileEvent;
@@ -17,6 +18,7 @@ use crate::pipes::pipe_of;
 use crate::poll::Polling;
 use crate::procfs::ProcNode;
 use crate::procs::Pid;
+use crate::readiness::{told_of, Owner};
 use crate::server::Unixd;
 use crate::spaces::Spaces;
 use crate::terminal::TtyOps;
@@ -26,6 +28,7 @@ use crate::wait::{count, done, Call, Outcome, Tried};
 use crate::watches::{sources, Source};
 use alloc::vec::Vec;
 use notices::mask;
+use unixproto::files::O_ASYNC;
 use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
 use unixproto::{op, Any, Errno};
@@ -47,6 +50,7 @@ macro_rules! handles {
             clock: &mut $of.clock,
             locks: &mut $of.locks,
             watches: &mut $of.watches,
+            readiness: &mut $of.readiness,
             tree: &mut $of.tree,
             fx: &mut $of.fx,
         }
@@ -267,7 +271,20 @@ impl Unixd {
                 Ok(listed)
             }
             Any::GetFlags(op) => self.descs.get_flags(pid, op.desc),
-            Any::SetFlags(op) => self.descs.set_flags(pid, op.desc, op.flags),
+            Any::SetFlags(op) => self.set_flags(pid, op),
+            Any::SetOwner(op) => self.set_owner(pid, op),
+            Any::GetOwner(op) => {
+                self.descs.of(pid, op.desc)?;
+                done(self.readiness.of(&self.procs, op.desc))
+            }
+            Any::SetOwnerSignal(op) => {
+                let source = told_of(&self.descs.of(pid, op.desc)?.object);
+                if op.signal > 64 {
+                    return Err(Errno::EINVAL);
+                }
+                self.readiness.set_signal((op.desc, source), op.signal);
+                done(())
+            }
             Any::Ioctl(op) => self.tty_ops().ioctl(pid, call, op),
             Any::Poll(op) => self.polling().poll(call, op),
             Any::Watch(_) => {
@@ -408,7 +425,7 @@ impl Unixd {
     /// Writes byte string `a` to a socket.
     #[inline(never)]
     fn write_socket(&mut self, call: &mut Call, id: u32) -> Tried {
-        let op = op::Send { desc: id, flags: 0, rights: 0, tells: false, to: false };
+        let op = op::Send { desc: id, flags: 0, rights: 0, tells: false, control: 0 };
         self.opening().send(call, op)
     }
 
@@ -576,6 +593,54 @@ impl Unixd {
     }
 
     /// What opening and closing works on.
+    /// `F_SETFL`.
+    fn set_flags(&mut self, pid: Pid, op: op::SetFlags) -> Tried {
+        let desc = self.descs.of(pid, op.desc)?;
+        let (was_on, is_on) = (desc.flags & O_ASYNC != 0, op.flags & O_ASYNC != 0);
+        let source = told_of(&desc.object);
+        if let Some(source) = source.filter(|_| was_on != is_on) {
+            let is_terminal = matches!(desc.object, Object::Tty(..) | Object::Master(..));
+            let of = (op.desc, Some(source));
+            let state = sources!(self, None).state(op.desc, 0);
+            self.readiness.set_on(of, is_on.then_some(op.fd), state);
+            if is_on && is_terminal {
+                let group = self.foreground(pid, op.desc);
+                let owner = group.map_or(Owner::Process(pid), Owner::Group);
+                let users = self.users_of(pid)?;
+                self.readiness.offer_owner(of, owner, users);
+            }
+            self.fx.set_watched(true);
+        }
+        // What nothing happens to has no such flag.
+        let flags = if source.is_some() { op.flags } else { op.flags & !O_ASYNC };
+        self.descs.set_flags(pid, op.desc, flags)
+    }
+
+    /// The foreground group of a terminal, if it has one.
+    fn foreground(&self, pid: Pid, id: u32) -> Option<Pid> {
+        match self.descs.of(pid, id).ok()?.object {
+            Object::Tty(line, _) => self.terminal.foreground(line),
+            Object::Master(number, _) => self.terminal.foreground(LineId::Pty(number)),
+            _ => None,
+        }
+    }
+
+    /// Real and effective user of a process.
+    fn users_of(&self, pid: Pid) -> Result<[u32; 2], Errno> {
+        let users = &self.procs.get(pid)?.who.users;
+        Ok([users.real, users.effective])
+    }
+
+    /// `F_SETOWN`, `F_SETOWN_EX`.
+    fn set_owner(&mut self, pid: Pid, op: op::SetOwner) -> Tried {
+        let source = told_of(&self.descs.of(pid, op.desc)?.object);
+        let owner = Owner::parse(&self.procs, op.kind, op.id)?;
+        let users = self.users_of(pid)?;
+        self.readiness.set_owner((op.desc, source), owner, users);
+        self.fx.set_watched(true);
+        done(())
+    }
+
     pub(super) fn handles(&mut self) -> Handles<'_> {
         handles!(self)
     }

@@ -5,7 +5,7 @@ use super::{feed, this_tool, Case, Context};
 use anyhow::{bail, ensure, Context as _, Result};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 type Body = fn(&Context, &Path) -> Result<()>;
 
-const CASES: [(&str, Body); 6] = [
+const CASES: [(&str, Body); 7] = [
     ("outward", outward),
+    ("datagrams", datagrams),
     ("published", published),
     ("many", many),
     ("end", end),
@@ -96,6 +97,28 @@ fn outward(context: &Context, folder: &Path) -> Result<()> {
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(printed == expected, "{printed}\n{errors}");
     ensure!(received.join().expect("no panic")? == noise, "other bytes came here");
+    Ok(())
+}
+
+/// What comes along with a datagram of this machine's.
+fn datagrams(context: &Context, folder: &Path) -> Result<()> {
+    compile(&context.project.path("guest/tests/net/datagram.c"), &folder.join("datagram"), "gcc")?;
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let port = socket.local_addr()?.port().to_string();
+    let answers = thread::spawn(move || -> Result<Vec<u8>> {
+        let mut bytes = [0; 64];
+        let (count, from) = socket.recv_from(&mut bytes)?;
+        socket.send_to(&bytes[..count], from)?;
+        Ok(bytes[..count].to_vec())
+    });
+    let program = ["./datagram", port.as_str()];
+    let output = feed(&mut x_run(context, folder, &["--net=user"], &program)?, b"")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let expected = "hello from port as asked\ninterface 2 to 10.0.2.15\nhops\ntype 1, 17\n";
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(printed == expected, "{printed}\n{errors}");
+    ensure!(answers.join().expect("no panic")? == b"hello", "other bytes came here");
     Ok(())
 }
 

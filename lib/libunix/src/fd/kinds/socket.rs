@@ -11,7 +11,8 @@ use crate::mm::user;
 use crate::server::{self, op};
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
-use unixproto::sockets::{device_shape, DEVICE_BYTES, SIOCGIFCONF};
+use unixproto::sockets::{device_shape, DEVICE_BYTES, SIOCATMARK, SIOCGIFCONF};
+use unixproto::tty::Shape;
 
 /// A socket, by its description.
 #[derive(Clone, Copy)]
@@ -44,6 +45,10 @@ impl FileOps for Socket {
     fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
         if command == SIOCGIFCONF {
             return all_devices(io, self.desc, arg);
+        }
+        if command == SIOCATMARK {
+            let shape = Shape { input: 0, output: size_of::<u32>() };
+            return stream::shaped(io, self.desc, command, arg, shape);
         }
         match device_shape(command) {
             Some(shape) => stream::shaped(io, self.desc, command, arg, shape),
