@@ -12,6 +12,7 @@ use crate::errno::{Errno, Result};
 use crate::home;
 use crate::invoke::{invoke_raw, Raw};
 use crate::process::Task;
+use crate::sys::time;
 use crate::thread::{area, lock};
 use abi::layout::SESSION_FRAME;
 use alloc::vec::Vec;
@@ -187,6 +188,8 @@ pub fn wait<R: Request>(task: &mut Task, request: R) -> Result<R::Reply> {
     let released = lock::release(task);
     let reply = call(request);
     drop(released);
+    // It may have been long ago.
+    time::look();
     reply
 }
 

@@ -5,8 +5,8 @@ use crate::mm::{leases, relief, usage, userfault, Mm};
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
-use crate::sys::seccomp;
 use crate::sys::unlocked::{self, Outcome};
+use crate::sys::{seccomp, time};
 use crate::thread::{create, lock};
 use crate::trace::breakpoints;
 use crate::{exec, fork, home, sys, trace as trace_library, vfork};
@@ -226,6 +226,7 @@ extern "C" fn message(frame: *mut DispatcherFrame) -> ! {
     let (p, regs) = unsafe { begin(frame) };
     // SAFETY: the frame is mapped; the field is atomic.
     unsafe { (*frame).notifications.store(0, Relaxed) };
+    time::look();
     p.me.call = NO_CALL;
     if trace_library::is_traced() {
         settle(p, regs, frame)

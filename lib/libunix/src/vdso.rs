@@ -34,6 +34,10 @@ impl Clock {
     pub fn get(&self) -> (u64, u64) {
         (self.multiplier.load(Relaxed), self.epoch.load(Relaxed))
     }
+    /// The clock was set.
+    pub fn set_epoch(&self, epoch_ns: u64) {
+        self.epoch.store(epoch_ns, Relaxed);
+    }
     /// The kernel says so.
     pub fn set(&self, hz: u64, epoch_ns: u64) {
         self.multiplier.store(multiplier(hz), Relaxed);

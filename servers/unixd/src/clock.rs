@@ -79,6 +79,12 @@ impl Clock {
     pub fn wall(&self) -> i64 {
         (self.epoch + self.now()) as i64
     }
+    /// It is so many nanoseconds since 1970. `false`: it cannot be.
+    pub fn set_wall(&mut self, ns: u64) -> bool {
+        // As on Linux, the machine did not boot before 1970.
+        let epoch = ns.checked_sub(self.now()).filter(|_| ns <= i64::MAX as u64);
+        epoch.map(|epoch| self.epoch = epoch).is_some()
+    }
     /// Ticks of the time-stamp counter in a second.
     pub fn hz(&self) -> u64 {
         self.hz

@@ -36,7 +36,7 @@ use credentials::{CapSet, Capability, Credentials, SetIds};
 use libos::ipc::Caps;
 use libos::{Cap, Place};
 use unixproto::ops::Process;
-use unixproto::session::{Header, NOTE_SIGNAL};
+use unixproto::session::{Header, NOTE_CLOCK, NOTE_SIGNAL};
 use unixproto::signals::{killed, SIGKILL};
 use unixproto::{op, Errno, Reply};
 
@@ -349,6 +349,21 @@ impl Procs {
         for tid in core::iter::once(pid).chain(proc.threads.iter().copied()) {
             let Ok(session) = self.session_of(tid) else { continue };
             publish_to(session.header(), proc, tid);
+            session.header().epoch.store(self.epoch, Relaxed);
+        }
+    }
+
+    /// The clock was set: all are told.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        for proc in self.iter() {
+            for tid in core::iter::once(proc.pid).chain(proc.threads.iter().copied()) {
+                let Ok(session) = self.session_of(tid) else { continue };
+                session.header().epoch.store(epoch, Relaxed);
+                if let Some(runner) = self.runner_of(tid) {
+                    runner.notify(NOTE_CLOCK);
+                }
+            }
         }
     }
 

@@ -248,6 +248,8 @@ pub struct Procs {
     /// How many processes and threads there are of each real user id.
     users: Shares,
     last: Pid,
+    /// Nanoseconds since 1970 when the time-stamp counter was zero, as processes are told.
+    pub epoch: u64,
     /// How many there have been.
     made: u64,
 }
@@ -264,6 +266,7 @@ impl Default for Procs {
             orphans: Ids::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
             last: 0,
+            epoch: 0,
             made: 0,
         }
     }

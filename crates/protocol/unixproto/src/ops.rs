@@ -1660,6 +1660,11 @@ requests! {
         /// How often it has found none. 0: there is little.
         tries: u32
     ) -> Count;
+    /// Sets the clock that counts from 1970. `EPERM` without `CAP_SYS_TIME`; `EINVAL`: so long the machine has been running.
+    258 SetClock(
+        /// Nanoseconds since 1970.
+        ns: u64
+    ) -> ();
     /// Gives kinds of requests up, for the process and for all that it makes and executes; they are refused with `EPERM` from
     /// now on. `EACCES`: it could still execute a program that has more rights than itself, and has no `CAP_SYS_ADMIN`.
     257 Forgo(

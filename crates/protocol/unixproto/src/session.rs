@@ -26,6 +26,8 @@ pub const LIMITS: usize = 16;
 pub const NOTE_SIGNAL: u64 = 1;
 /// Notification bit: something is new in `trace`.
 pub const NOTE_TRACE: u64 = 2;
+/// Notification bit: `epoch` has changed.
+pub const NOTE_CLOCK: u64 = 4;
 /// Notification bits that the threads of a process have for each other.
 pub const NOTE_LIBRARY: u64 = 0xff00;
 
@@ -76,6 +78,8 @@ pub struct Header {
     pub changes: AtomicU64,
     /// The effective (POSIX) capabilities. By `unixd`.
     pub caps: AtomicU64,
+    /// Nanoseconds since 1970 when the time-stamp counter was zero: it changes when the clock is set. By `unixd`.
+    pub epoch: AtomicU64,
     /// How many bytes of the data area the library may have written to. Only those, and what `unixd` wrote, are
     /// cleared for the next process that gets the frame: whoever says too little shows what it wrote itself.
     pub used: AtomicU32,

@@ -403,9 +403,9 @@ calls! {
     38 setitimer timers::setitimer, (u32, u64, u64);
     96 gettimeofday time::gettimeofday, (u64, u64);
     100 times time::times, (u64);
-    164 settimeofday info::not_permitted, ();
+    164 settimeofday time::settimeofday, (u64, u64);
     201 time time::time, (u64);
-    227 clock_settime time::clock_settime, (u32);
+    227 clock_settime time::clock_settime, (u32, u64);
     228 clock_gettime time::clock_gettime, (u32, u64);
     229 clock_getres time::clock_getres, (u32, u64);
     230 clock_nanosleep time::clock_nanosleep, (u32, u32, u64, u64);

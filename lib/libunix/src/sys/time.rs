@@ -13,6 +13,7 @@ use crate::thread::{area, Threads};
 use crate::vdso::CLOCK;
 use abi::Regs;
 use captypes::CapAddr;
+use core::sync::atomic::Ordering::Relaxed;
 use linuxabi::time::{from_timespec, scale, ticks_to_ns, to_timespec, TIME_BYTES};
 
 const REALTIME: u32 = 0;
@@ -48,6 +49,7 @@ fn clock() -> (u64, u64) {
 fn read_clock() -> (u64, u64) {
     let (hz, epoch) = facts();
     CLOCK.set(hz, epoch);
+    look();
     CLOCK.get()
 }
 
@@ -72,7 +74,17 @@ pub fn ticks_at(ns: u64) -> u64 {
 
 /// Nanoseconds since 1970.
 pub fn realtime() -> u64 {
+    look();
     clock().1.saturating_add(monotonic())
+}
+
+/// Has the clock been set? What the program reads by itself follows.
+#[inline]
+pub fn look() {
+    let epoch = server::header().epoch.load(Relaxed);
+    if epoch != CLOCK.get().1 && epoch != 0 {
+        CLOCK.set_epoch(epoch);
+    }
 }
 
 /// Processor time of this thread, and how much of that is the system's.
@@ -215,10 +227,66 @@ pub fn time(mm: &mut Mm, out: u64) -> Result<u64> {
     Ok(now)
 }
 
-/// Setting clocks: nobody may.
-pub fn clock_settime(task: &mut Task, clock: u32) -> Result<u64> {
-    read(&mut task.threads, clock)?;
-    Err(Errno::EPERM)
+/// Only the clock that counts from 1970 can be set.
+pub fn clock_settime(task: &mut Task, clock: u32, time: u64) -> Result<u64> {
+    match clock {
+        REALTIME => {}
+        MONOTONIC..=TAI if clock != PROCESS_CPU && clock != THREAD_CPU => {
+            return Err(Errno::EINVAL)
+        }
+        _ => read(&mut task.threads, clock).map(|_| ())?,
+    }
+    let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, time)?)?;
+    match clock {
+        REALTIME => set(ns),
+        // Nobody sets what was used.
+        _ => Err(Errno::EPERM),
+    }
+}
+
+fn set(ns: u64) -> Result<u64> {
+    server::call(op::SetClock { ns })?;
+    look();
+    Ok(0)
+}
+
+/// `settimeofday`. What is said of the zone is checked, and no clock depends on it.
+pub fn settimeofday(mm: &mut Mm, time: u64, zone: u64) -> Result<u64> {
+    const SECOND: u64 = 1_000_000_000;
+    const DAY_MINUTES: i32 = 15 * 60;
+    let ns = match time {
+        0 => None,
+        time => {
+            let [seconds, micros]: [i64; 2] =
+                user::copy_in::<[u64; 2]>(mm, time)?.map(|word| word as i64);
+            if !(0..1_000_000).contains(&micros) || seconds < 0 {
+                return Err(Errno::EINVAL);
+            }
+            let ns = (seconds as u64).checked_mul(SECOND).ok_or(Errno::EINVAL)?;
+            Some(ns.checked_add(micros as u64 * 1000).ok_or(Errno::EINVAL)?)
+        }
+    };
+    if zone != 0 {
+        let [west, _]: [u32; 2] = user::copy_in(mm, zone)?;
+        if !is_permitted() {
+            return Err(Errno::EPERM);
+        }
+        if !(-DAY_MINUTES..=DAY_MINUTES).contains(&(west as i32)) {
+            return Err(Errno::EINVAL);
+        }
+    }
+    match ns {
+        Some(ns) => set(ns),
+        None if is_permitted() => Ok(0),
+        None => Err(Errno::EPERM),
+    }
+}
+
+/// May the caller set the clock? `unixd` asks itself.
+fn is_permitted() -> bool {
+    /// The number of `CAP_SYS_TIME`.
+    const SYS_TIME: u32 = 25;
+    server::header().caps.load(Relaxed) >> SYS_TIME & 1 != 0
 }
 
 pub fn clock_nanosleep(
@@ -275,16 +343,29 @@ pub fn times(mm: &mut Mm, out: u64) -> Result<u64> {
     Ok(monotonic() / TICK)
 }
 
-/// `adjtimex`: nobody adjusts the clock, and nobody is known to keep it right.
+/// `adjtimex`: the clock can be set by an offset; nobody has it run faster or slower, and nobody is known to keep it right.
 pub fn adjtimex(mm: &mut Mm, at: u64) -> Result<u64> {
     const BYTES: usize = 208;
     const UNSYNCHRONIZED: u32 = 64;
     const ERROR: u64 = 5;
     let mut timex: [u8; BYTES] = user::copy_in(mm, at)?;
     let modes = u32::from_le_bytes([timex[0], timex[1], timex[2], timex[3]]);
+    const SET_OFFSET: u32 = 0x100;
+    const NANO: u32 = 0x2000;
     // What only asks, of the old interface, too.
     if modes & 0x7fff != 0 && modes != 0xa001 {
-        return Err(Errno::EPERM);
+        if !is_permitted() || modes & !(SET_OFFSET | NANO) != 0 {
+            return Err(Errno::EPERM);
+        }
+        let word = |at: usize| i64::from_le_bytes(core::array::from_fn(|n| timex[at + n]));
+        let (seconds, rest) = (word(72), word(80));
+        let unit = if modes & NANO != 0 { 1 } else { 1000 };
+        if rest < 0 || rest * unit >= 1_000_000_000 {
+            return Err(Errno::EINVAL);
+        }
+        let by = i128::from(seconds) * 1_000_000_000 + i128::from(rest * unit);
+        let ns = u64::try_from(i128::from(realtime()) + by).map_err(|_| Errno::EINVAL)?;
+        set(ns)?;
     }
     let now = realtime();
     let words: [(usize, u64); 9] = [

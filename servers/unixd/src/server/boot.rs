@@ -72,6 +72,7 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
         return Err("the console device does not work");
     }
     let now = unixd.clock.boot_wall() as i64;
+    unixd.procs.epoch = unixd.clock.boot_wall();
     unixd.tree.populate(boot.archive(), now)?;
     if let Some(memory) = boot.persistent_memory() {
         unixd.pool =

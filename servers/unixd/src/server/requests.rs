@@ -27,6 +27,7 @@ use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use crate::watches::{sources, Source};
 use alloc::vec::Vec;
+use credentials::Capability;
 use notices::mask;
 use unixproto::files::O_ASYNC;
 use unixproto::ops::Process;
@@ -160,6 +161,16 @@ impl Unixd {
             Any::GetCaps(op) => self.procs.get_caps(pid, op.pid),
             Any::SetCaps(op) => self.procs.set_caps(pid, op),
             Any::Privilege(op) => self.procs.privilege(pid, op),
+            Any::SetClock(op) => {
+                if !self.procs.get(pid)?.has(Capability::SysTime) {
+                    return Err(Errno::EPERM);
+                }
+                if !self.clock.set_wall(op.ns) {
+                    return Err(Errno::EINVAL);
+                }
+                self.procs.set_epoch(self.clock.boot_wall());
+                done(())
+            }
             Any::Forgo(op) => {
                 self.restrains = true;
                 self.procs.forgo(pid, op)
