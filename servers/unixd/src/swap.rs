@@ -170,11 +170,12 @@ pub fn has_grown() {
     with(Store::take_ballast);
 }
 
-/// Brings in a page of an object, if it has left. `false`: it has not. There must be memory for it (`ENOSPC`).
-pub fn bring_in(object: CapAddr, page: u64) -> Result<bool, Errno> {
+/// Brings in a page of an object, if it has left, and unless `alone` those behind it that are behind it on the disk. `false`: it has not. There
+/// must be memory for it (`ENOSPC`).
+pub fn bring_in(object: CapAddr, page: u64, alone: bool) -> Result<bool, Errno> {
     let brought = with(|store| {
         let facts = object.morsel_info().map_err(|_| Errno::EIO)?;
-        store.bring_in(facts.record, page)
+        store.bring_in(facts.record, page, if alone { 1 } else { AHEAD })
     });
     brought.unwrap_or(Ok(false))
 }
@@ -182,7 +183,7 @@ pub fn bring_in(object: CapAddr, page: u64) -> Result<bool, Errno> {
 /// The same for who has no other way to more memory.
 pub fn fetch(object: CapAddr, page: u64) -> Result<bool, Errno> {
     loop {
-        match bring_in(object, page) {
+        match bring_in(object, page, false) {
             Err(Errno::ENOSPC) if reclaim(BATCH as u64) > 0 => {}
             done => return done,
         }
@@ -447,7 +448,7 @@ impl Store {
         }
     }
 
-    fn bring_in(&mut self, record: u32, page: u64) -> Result<bool, Errno> {
+    fn bring_in(&mut self, record: u32, page: u64, most: usize) -> Result<bool, Errno> {
         let slot = match self.pool.slot_of(record, page) {
             Ok(slot) => slot,
             Err(_) => return Ok(false),
@@ -457,7 +458,7 @@ impl Store {
         }
         let in_row =
             |n: &usize| self.pool.slot_of(record, page + *n as u64) == Ok(slot + *n as u64);
-        let count = 1 + (1..AHEAD).take_while(in_row).count();
+        let count = 1 + (1..most).take_while(in_row).count();
         let sector = (slot - self.first) * SECTORS as u64;
         self.device.read(sector, count * SECTORS).map_err(|_| Errno::EIO)?;
         // SAFETY: the device never has this memory, and nobody else looks at it now.

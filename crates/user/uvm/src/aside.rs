@@ -56,7 +56,7 @@ impl Aside {
 }
 
 /// May pages of an entry go aside? Not what grows downward, and not what is to stay.
-fn may_go(entry: &Entry) -> bool {
+pub(crate) fn may_go(entry: &Entry) -> bool {
     let stays = [Flags::SHARED, Flags::GROWS_DOWN, Flags::LOCKED, Flags::LARGE_PAGES, Flags::OWN];
     let stays = stays.into_iter().fold(Flags(0), Flags::or);
     entry.object.is_none() && !entry.flags.has_any(stays)
@@ -184,7 +184,8 @@ impl Space {
             }
         }
         let mut at = start;
-        while let Some(entry) = self.map.within(at, end).next() {
+        while at < end {
+            let Some(entry) = self.map.within(at, end).next() else { break };
             at = entry.end;
             if let (Some(object), true) = (entry.object, entry.flags.has(Flags::OWN)) {
                 b.object_page_out(object, entry.object_page(entry.start), entry.pages());

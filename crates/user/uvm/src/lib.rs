@@ -32,6 +32,7 @@ mod chunk;
 mod fault;
 mod fork;
 mod lent;
+mod limited;
 mod madvise;
 pub mod map;
 mod maps;

@@ -3,11 +3,13 @@
 use crate::amap::Amap;
 use crate::aside::Aside;
 use crate::backend::Backend;
+use crate::limited::Limited;
 use crate::map::{Entry, Flags, Map};
 use crate::own::OWN_LEAST;
 use crate::pmap::Pmap;
 use crate::streams::Streams;
 use crate::types::{Error, NoMemory, Refused, PAGE};
+use alloc::boxed::Box;
 
 /// What the process may use, in bytes; `u64::MAX` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +51,8 @@ pub struct Space {
     pub(crate) own_least: u64,
     /// What has gone [aside](crate::aside).
     pub(crate) aside: Aside,
+    /// What may have [few pages in memory](crate::limited).
+    pub(crate) limited: Option<Box<Limited>>,
 }
 
 impl Space {
@@ -75,6 +79,7 @@ impl Space {
             copies: 0,
             own_least: OWN_LEAST / PAGE,
             aside: Aside::NONE,
+            limited: None,
         }
     }
 
@@ -271,6 +276,12 @@ pub(crate) fn pages_of(len: u64) -> Option<u64> {
 impl Space {
     /// What a forked child starts with.
     pub(crate) fn duplicate(&self) -> Space {
-        Space { map: self.map.clone(), amap: self.amap.clone(), pmap: self.pmap.clone(), ..*self }
+        Space {
+            map: self.map.clone(),
+            amap: self.amap.clone(),
+            pmap: self.pmap.clone(),
+            limited: None,
+            ..*self
+        }
     }
 }

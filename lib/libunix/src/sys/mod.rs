@@ -15,6 +15,7 @@ mod messages;
 mod mounts;
 mod moves;
 mod names;
+mod pageout;
 mod paths;
 pub mod pi;
 pub mod polling;
