@@ -81,10 +81,10 @@ impl Space {
                     }
                     at = (page / PIECE + 1) * PIECE;
                     self.aside.hand = at;
-                    match self.relieve_piece(b, (page / PIECE * PIECE, at), round) {
-                        Ok(pages) => gone += pages,
-                        // Nor is there for others.
-                        Err(NoMemory) => return gone,
+                    let piece = (page / PIECE * PIECE, at);
+                    if self.relieve_piece(b, piece, round, &mut gone).is_err() {
+                        // Nor is there room for others.
+                        return gone;
                     }
                 }
             }
@@ -92,14 +92,15 @@ impl Space {
         gone
     }
 
-    /// What may go of pages `start..end`, which are of one chunk.
+    /// What may go of pages `start..end`, which are of one chunk. Adds to `gone` how many went.
     fn relieve_piece(
         &mut self,
         b: &mut impl Backend,
         (start, end): (u64, u64),
         round: Round,
-    ) -> Result<u64, NoMemory> {
-        let (mut at, mut gone) = (start, 0);
+        gone: &mut u64,
+    ) -> Result<(), NoMemory> {
+        let mut at = start;
         while at < end {
             let Some(entry) = self.map.within(at, end).next() else { break };
             at = entry.end;
@@ -109,10 +110,10 @@ impl Space {
                 || round == Round::Unused && self.was_used(b, &entry, &anons)
                 || round != Round::All && self.has_shared(b, entry.start >> 8, &anons);
             if !stays {
-                gone += self.move_aside(b, &entry)?;
+                *gone += self.move_aside(b, &entry)?;
             }
         }
-        Ok(gone)
+        Ok(())
     }
 
     /// The anons of an entry inside one chunk.
@@ -179,7 +180,7 @@ impl Space {
         while let Some(page) = self.next_anon(at).filter(|&page| page < end) {
             at = (page / PIECE + 1) * PIECE;
             let piece = (page.max(start), at.min(end));
-            if self.relieve_piece(b, piece, Round::Alone).is_err() {
+            if self.relieve_piece(b, piece, Round::Alone, &mut 0).is_err() {
                 break;
             }
         }
@@ -239,7 +240,8 @@ impl Space {
         }
         self.map.join(start, end);
         if given.is_ok() {
-            self.pmap.drop_if_empty(b, region)?;
+            // They have gone, whatever becomes of a table that shows nothing any more.
+            let _ = self.pmap.drop_if_empty(b, region);
         }
         given
     }
