@@ -5,7 +5,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#ifndef PAGE
 #define PAGE 4096ul
+#endif
 #define PR_TESSERA_PAGEOUT 0x54535041
 
 enum { NONE, FIFO, SECOND_CHANCE, LRU, OPTIMAL };

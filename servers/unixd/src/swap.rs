@@ -195,7 +195,11 @@ pub fn page_out(object: CapAddr, first: u64, pages: u64) {
     with(|store| {
         let Ok(facts) = object.morsel_info() else { return };
         let end = first.saturating_add(pages).min(facts.limit.div_ceil(PAGE));
-        store.give_ballast();
+        // To give it, and to fill it again, is more work than to have one page leave.
+        let is_short = store.pool.pool_info().map_or(0, |facts| facts.free) < BALLAST;
+        if is_short {
+            store.give_ballast();
+        }
         let mut page = first;
         while page < end && !store.is_broken {
             let Ok(seen) = store.pool.look_over(facts.record, page, true) else { break };
@@ -207,7 +211,9 @@ pub fn page_out(object: CapAddr, first: u64, pages: u64) {
             }
             page = seen.next;
         }
-        store.take_ballast();
+        if is_short {
+            store.take_ballast();
+        }
     });
 }
 

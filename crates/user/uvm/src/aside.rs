@@ -8,7 +8,7 @@
 //! There is one such object for each 512 GiB of addresses, and a page of it for each page there: neighbours that went
 //! aside one after the other are one entry.
 //!
-//! A hand goes round. A piece that was used since the hand was there last is left alone once more (second chance). What another
+//! Unless [a policy says otherwise](crate::victims), a hand goes round. A piece that was used since the hand was there last is left alone once more (second chance). What another
 //! process has, too, after a fork goes last: its Frames are free only when nobody has them.
 
 use crate::amap::split;
@@ -37,7 +37,7 @@ pub(crate) struct Aside {
 
 /// How a round of the hand chooses.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Round {
+pub(crate) enum Round {
     /// What was not used.
     Unused,
     /// What nobody else has.
@@ -69,6 +69,11 @@ impl Space {
         if self.pmap.drop_condemned(b).is_err() {
             return 0;
         }
+        if let Some(mut victims) = self.victims.take() {
+            let gone = self.relieve_by(b, &mut victims, wanted, shared);
+            self.victims = Some(victims);
+            return gone;
+        }
         let mut gone = 0;
         let rounds = [Round::Unused, Round::Alone, Round::All];
         for &round in &rounds[..if shared { 3 } else { 2 }] {
@@ -93,7 +98,7 @@ impl Space {
     }
 
     /// What may go of pages `start..end`, which are of one chunk. Adds to `gone` how many went.
-    fn relieve_piece(
+    pub(crate) fn relieve_piece(
         &mut self,
         b: &mut impl Backend,
         (start, end): (u64, u64),
@@ -117,14 +122,19 @@ impl Space {
     }
 
     /// The anons of an entry inside one chunk.
-    fn anons_of(&self, entry: &Entry) -> Bits<4> {
+    pub(crate) fn anons_of(&self, entry: &Entry) -> Bits<4> {
         let (key, lo) = split(entry.start);
         let chunk = self.amap.chunk(key);
         chunk.map_or(Bits::EMPTY, |chunk| chunk.filled.within(lo, lo + entry.pages() as u32))
     }
 
     /// Was any of these anons used since this was asked last?
-    fn was_used(&mut self, b: &mut impl Backend, entry: &Entry, anons: &Bits<4>) -> bool {
+    pub(crate) fn was_used(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        anons: &Bits<4>,
+    ) -> bool {
         let (key, first) = (entry.start >> 9, (entry.start & 511) as u32);
         // Of a table that others have, too, nobody can tell who used it.
         let Some(region) = self.pmap.region(key).filter(|region| !region.shared) else {

@@ -49,6 +49,7 @@ mod streams;
 mod types;
 mod unmap;
 mod usage;
+mod victims;
 mod whole;
 mod written;
 

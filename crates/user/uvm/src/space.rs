@@ -9,6 +9,7 @@ use crate::own::OWN_LEAST;
 use crate::pmap::Pmap;
 use crate::streams::Streams;
 use crate::types::{Error, NoMemory, Refused, PAGE};
+use crate::victims::Victims;
 use alloc::boxed::Box;
 
 /// What the process may use, in bytes; `u64::MAX` is no limit.
@@ -53,6 +54,8 @@ pub struct Space {
     pub(crate) aside: Aside,
     /// What may have [few pages in memory](crate::limited).
     pub(crate) limited: Option<Box<Limited>>,
+    /// Who says [what goes aside](crate::victims), if not the hand.
+    pub(crate) victims: Option<Box<Victims>>,
 }
 
 impl Space {
@@ -80,6 +83,7 @@ impl Space {
             own_least: OWN_LEAST / PAGE,
             aside: Aside::NONE,
             limited: None,
+            victims: None,
         }
     }
 
@@ -281,6 +285,7 @@ impl Space {
             amap: self.amap.clone(),
             pmap: self.pmap.clone(),
             limited: None,
+            victims: None,
             ..*self
         }
     }

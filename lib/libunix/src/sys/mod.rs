@@ -15,7 +15,7 @@ mod messages;
 mod mounts;
 mod moves;
 mod names;
-mod pageout;
+pub mod pageout;
 mod paths;
 pub mod pi;
 pub mod polling;

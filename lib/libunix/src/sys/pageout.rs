@@ -1,5 +1,6 @@
-//! `prctl(PR_TESSERA_PAGEOUT)`: a program says how many pages of some of its memory are to be in memory, and which goes for another one.
-//! There is no such option on Linux; docs/pager.md says how it is used.
+//! Who chooses the pages of a program that leave memory. `prctl(PR_TESSERA_PAGEOUT)`: a program says how many pages of some of its memory are to be in memory, and which goes for another one.
+//! `TESSERA_PAGEOUT` in its environment: whoever starts it says which of its small memory goes when memory is short. There is no such thing on Linux;
+//! docs/pager.md says how they are used.
 
 use crate::errno::{Errno, Result};
 use crate::mm::{self, leases, usage, user, Mm};
@@ -31,6 +32,21 @@ const MOST_PAGES: u64 = 1 << 18;
 /// Bytes of what the program says: the policy, the number of pages, where the trace is (32-bit numbers of pages of the range), and how
 /// many uses it has, 64 bits each.
 const BYTES: u64 = 32;
+
+/// As the environment of a new program says: `TESSERA_PAGEOUT` is `fifo`, `second-chance` or `lru`. Otherwise the usual hand goes round.
+pub fn configure<'a>(mm: &mut Mm, mut environment: impl Iterator<Item = &'a [u8]>) {
+    let Some(value) = environment.find_map(|entry| entry.strip_prefix(b"TESSERA_PAGEOUT=")) else {
+        return;
+    };
+    let policy: Box<dyn Policy> = match value {
+        b"fifo" => Box::new(Fifo::new()),
+        b"second-chance" => Box::new(Clock::new()),
+        b"lru" => Box::new(Sampled::new()),
+        _ => return,
+    };
+    // Without memory for it all is as without the variable.
+    let _ = mm.space.choose_victims(policy);
+}
 
 /// `len` bytes from `addr` on are limited as `bytes` bytes at `at` say. Without a policy nothing is any more.
 pub fn limit(mm: &mut Mm, addr: u64, len: u64, at: u64, bytes: u64) -> Result<u64> {

@@ -7,6 +7,7 @@ mod model;
 mod random;
 mod refused;
 mod sparse;
+mod victims;
 
 use crate::backend::Backend;
 use crate::types::{Access, Error, FaultError, PAGE, REGION_PAGES};

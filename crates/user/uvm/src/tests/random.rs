@@ -170,7 +170,7 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
         2 => (0u32..3).prop_map(|object| Op::TakeAway { object }),
         1 => (1u64..200).prop_map(|pages| Op::Lengthen { pages }),
         2 => (1u64..300, any::<bool>()).prop_map(|(pages, shared)| Op::Relieve { pages, shared }),
-        2 => (page(), pages(), 0u32..40, 0u8..5).prop_map(|(addr, pages, places, policy)| {
+        3 => (page(), pages(), 0u32..40, 0u8..5).prop_map(|(addr, pages, places, policy)| {
             Op::Limit { addr, pages, places, policy }
         }),
         1 => Just(Op::ClearWritten),
@@ -409,8 +409,11 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
             both.own_what_is_own();
         }
         Op::Limit { addr, pages, places, policy } => {
-            let recorded =
-                || Optimal::new(&mut (addr..addr + pages).collect::<Vec<_>>().into_iter());
+            // The next that is mapped, or a part of it.
+            let next = both.real.map().within(addr, HIGH).next();
+            let Some(entry) = next.filter(|_| both.lent.is_none()) else { return };
+            let (addr, pages) = (entry.start, pages.min(entry.pages()));
+            let recorded = || Optimal::new((addr..addr + pages).collect::<Vec<_>>().into_iter());
             let policy: Box<dyn Policy> = match policy {
                 0 => return both.real.limit_nothing(),
                 1 => Box::new(Fifo::new()),
