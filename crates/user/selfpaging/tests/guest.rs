@@ -5,6 +5,9 @@ use std::fmt::Write;
 
 const RECORDED: &str = include_str!("../../../../guest/tests/linux/pageout.out");
 
+/// Makes a policy that knows nothing yet.
+type Make<'a> = &'a dyn Fn() -> Box<dyn Policy>;
+
 struct Text {
     name: &'static str,
     places: &'static [u32],
@@ -63,7 +66,7 @@ fn the_guest_says_what_policies_do() {
     let mut expected = String::new();
     for Text { name, places, uses } in texts() {
         let optimal = Optimal::new(uses.iter().copied()).unwrap();
-        let policies: [(&str, &dyn Fn() -> Box<dyn Policy>); 4] = [
+        let policies: [(&str, Make<'_>); 4] = [
             ("fifo", &|| Box::new(Fifo::new())),
             ("second-chance", &|| Box::new(Clock::new())),
             ("lru", &|| Box::new(Sampled::new())),
