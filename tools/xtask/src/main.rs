@@ -22,6 +22,7 @@ mod bench_roots;
 mod bench_sfb;
 #[cfg(feature = "workbench")]
 mod bench_sizes;
+#[cfg(feature = "workbench")]
 mod bench_uvm;
 #[cfg(feature = "workbench")]
 mod book;
