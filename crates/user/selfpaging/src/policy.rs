@@ -117,7 +117,7 @@ impl Policy for Clock {
 pub struct Sampled {
     /// When the page in each place was last seen to have been used; 0: it is empty.
     seen: Vec<u64>,
-    /// The time: two for each miss, so that what comes in is younger than what was used before it.
+    /// How many misses there were.
     now: u64,
 }
 
@@ -135,7 +135,7 @@ impl Policy for Sampled {
         Ok(())
     }
     fn missed(&mut self, _page: u64, accessed: &mut dyn FnMut(u32) -> bool) {
-        self.now += 2;
+        self.now += 1;
         for (place, seen) in (0..).zip(&mut self.seen) {
             if *seen != 0 && accessed(place) {
                 *seen = self.now;
@@ -143,6 +143,7 @@ impl Policy for Sampled {
         }
     }
     fn filled(&mut self, place: u32, _page: u64) {
+        // It is used from now on, up to the next miss.
         self.seen[place as usize] = self.now + 1;
     }
     fn emptied(&mut self, place: u32) {

@@ -81,6 +81,44 @@ fn pages_come_and_go_as_the_policy_says() {
     }
 }
 
+/// Memory that would be shown by one entry is not, as long as a part of it is limited.
+#[test]
+fn one_entry_shows_nothing_that_is_limited() {
+    let mut world = World::with_own();
+    let both = &mut world.processes[0];
+    both.backend.store = Some(Store::default());
+    let (start, pages) = (REGION_PAGES, 2 * REGION_PAGES);
+    let request = MapRequest {
+        addr: start * PAGE,
+        placement: Placement::Fixed,
+        ..MapRequest::anonymous(pages * PAGE, RW)
+    };
+    both.real.mmap(&mut both.backend, &request).unwrap();
+    both.model.enter(start, pages, RW, Flags(0), None);
+    for page in start..start + pages {
+        world.touch(0, page, Access::Write).unwrap();
+    }
+    let both = &mut world.processes[0];
+    assert!(both.real.pmap().wholes() > 0);
+    let (first, count) = (start + 100, 20);
+    let range = (first * PAGE, count * PAGE);
+    both.real.limit(&mut both.backend, range, 4, Box::new(Fifo::new())).unwrap();
+    take_log(&mut world);
+    // The other region is shown by one entry as before.
+    for page in [start, first - 1, first + count, start + REGION_PAGES] {
+        world.touch(0, page, Access::Write).unwrap();
+        let pmap = world.processes[0].real.pmap();
+        assert_eq!(pmap.is_whole(page / REGION_PAGES), page == start + REGION_PAGES);
+    }
+    for page in first..first + count {
+        world.touch(0, page, Access::Write).unwrap();
+    }
+    let ins = take_log(&mut world).into_iter().filter(|(_, moved)| *moved == Moved::In);
+    assert_eq!(ins.count() as u64, count);
+    world.check();
+    world.finish();
+}
+
 /// What is advised to leave goes on in what has left before: that is no part of the advice.
 #[test]
 fn advice_ends_where_it_ends() {
