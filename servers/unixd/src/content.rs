@@ -287,7 +287,7 @@ impl Contents<'_> {
         // Nobody has asked for large pages of private memory.
         let is_unasked = desc.heirs != Heirs::Both;
         let user = self.procs.cred(self.caller.pid).uid;
-        if op.page != NO_PAGE && self.bring_in_of(ino, op.page, user)? {
+        if op.page != NO_PAGE && self.bring_in_of((ino, op.page), false, user)? {
             return done(());
         }
         match self.files.is_advised(ino) {
@@ -314,9 +314,14 @@ impl Contents<'_> {
         }
     }
 
-    fn bring_in_of(&mut self, ino: Ino, page: u64, user: u32) -> Result<bool, Errno> {
+    fn bring_in_of(
+        &mut self,
+        (ino, page): (Ino, u64),
+        alone: bool,
+        user: u32,
+    ) -> Result<bool, Errno> {
         match self.leaving(ino, page) {
-            Some(object) => self.files.memory().volatile.bring_in(object, page, user),
+            Some(object) => self.files.memory().volatile.bring_in((object, page), alone, user),
             None => Ok(false),
         }
     }
@@ -326,7 +331,7 @@ impl Contents<'_> {
     pub fn bring_in(&mut self, op: op::BringIn) -> Tried {
         let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
         let user = self.procs.cred(self.caller.pid).uid;
-        match self.bring_in_of(ino, op.page, user)? {
+        match self.bring_in_of((ino, op.page), op.alone, user)? {
             true => done(()),
             false => Err(Errno::ENOENT),
         }

@@ -170,11 +170,12 @@ pub fn has_grown() {
     with(Store::take_ballast);
 }
 
-/// Brings in a page of an object, if it has left. `false`: it has not. There must be memory for it (`ENOSPC`).
-pub fn bring_in(object: CapAddr, page: u64) -> Result<bool, Errno> {
+/// Brings in a page of an object, if it has left, and unless `alone` those behind it that are behind it on the disk. `false`: it has not. There
+/// must be memory for it (`ENOSPC`).
+pub fn bring_in(object: CapAddr, page: u64, alone: bool) -> Result<bool, Errno> {
     let brought = with(|store| {
         let facts = object.morsel_info().map_err(|_| Errno::EIO)?;
-        store.bring_in(facts.record, page)
+        store.bring_in(facts.record, page, if alone { 1 } else { AHEAD })
     });
     brought.unwrap_or(Ok(false))
 }
@@ -182,7 +183,7 @@ pub fn bring_in(object: CapAddr, page: u64) -> Result<bool, Errno> {
 /// The same for who has no other way to more memory.
 pub fn fetch(object: CapAddr, page: u64) -> Result<bool, Errno> {
     loop {
-        match bring_in(object, page) {
+        match bring_in(object, page, false) {
             Err(Errno::ENOSPC) if reclaim(BATCH as u64) > 0 => {}
             done => return done,
         }
@@ -194,7 +195,11 @@ pub fn page_out(object: CapAddr, first: u64, pages: u64) {
     with(|store| {
         let Ok(facts) = object.morsel_info() else { return };
         let end = first.saturating_add(pages).min(facts.limit.div_ceil(PAGE));
-        store.give_ballast();
+        // To give it, and to fill it again, is more work than to have one page leave.
+        let is_short = store.pool.pool_info().map_or(0, |facts| facts.free) < BALLAST;
+        if is_short {
+            store.give_ballast();
+        }
         let mut page = first;
         while page < end && !store.is_broken {
             let Ok(seen) = store.pool.look_over(facts.record, page, true) else { break };
@@ -206,7 +211,9 @@ pub fn page_out(object: CapAddr, first: u64, pages: u64) {
             }
             page = seen.next;
         }
-        store.take_ballast();
+        if is_short {
+            store.take_ballast();
+        }
     });
 }
 
@@ -447,7 +454,7 @@ impl Store {
         }
     }
 
-    fn bring_in(&mut self, record: u32, page: u64) -> Result<bool, Errno> {
+    fn bring_in(&mut self, record: u32, page: u64, most: usize) -> Result<bool, Errno> {
         let slot = match self.pool.slot_of(record, page) {
             Ok(slot) => slot,
             Err(_) => return Ok(false),
@@ -457,7 +464,7 @@ impl Store {
         }
         let in_row =
             |n: &usize| self.pool.slot_of(record, page + *n as u64) == Ok(slot + *n as u64);
-        let count = 1 + (1..AHEAD).take_while(in_row).count();
+        let count = 1 + (1..most).take_while(in_row).count();
         let sector = (slot - self.first) * SECTORS as u64;
         self.device.read(sector, count * SECTORS).map_err(|_| Errno::EIO)?;
         // SAFETY: the device never has this memory, and nobody else looks at it now.

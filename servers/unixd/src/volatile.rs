@@ -242,12 +242,17 @@ impl VolatilePool {
     }
 
     /// Brings in a page of an object that has left memory. `false`: it has not.
-    pub fn bring_in(&mut self, object: CapAddr, page: u64, user: u32) -> Result<bool, Errno> {
+    pub fn bring_in(
+        &mut self,
+        (object, page): (CapAddr, u64),
+        alone: bool,
+        user: u32,
+    ) -> Result<bool, Errno> {
         if !swap::is_there() {
             return Ok(false);
         }
         loop {
-            match swap::bring_in(object, page) {
+            match swap::bring_in(object, page, alone) {
                 Err(Errno::ENOSPC) => self.grow(user)?,
                 done => return done,
             }

@@ -13,6 +13,7 @@ use crate::bench_mor;
 use crate::bench_roots;
 use crate::bench_sfb::{self, SFB};
 use crate::bench_sizes::{self, SIZES};
+use crate::bench_uvm;
 use crate::compare::session::Session;
 use crate::compare::table::{ratio, Table};
 use crate::compile::{self, Built, Scope};
@@ -49,7 +50,7 @@ pub struct BenchOptions {
     /// same beside much that is idle) or some of its programs; caps (capability invocations); capsize (the same by the number of capabilities); cores (the same on
     /// machines with many cores; a part of it: cores/local, cores/visits, cores/shootdown,
     /// cores/load, cores/scale, cores/remote); mor (pools and morsels; a part of it: mor/f5.1, mor/f5.4, mor/f5.7, mor/snapshot,
-    /// mor/recovery, mor/allocator); roots (the start by the size of the root image); sfb (ephemeral
+    /// mor/recovery, mor/allocator); roots (the start by the size of the root image); uvm (pages that leave memory, by policy); sfb (ephemeral
     /// mappings: pipes, memory disks and PostMark with three kernels); mdb (the mapping database and others, on the host); amap (layouts of amaps, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
@@ -129,6 +130,11 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         eprintln!("x: measuring root images");
         let lab = Lab { context, timeout, small: options.small };
         bench_roots::ROOTS.measure(&lab, &options.names, &mut kept)?;
+    }
+    if let Some(context) = context.as_ref().filter(|_| chosen.paging) {
+        eprintln!("x: measuring pages that leave memory");
+        let lab = Lab { context, timeout, small: options.small };
+        bench_uvm::UVM.measure(&lab, &options.names, &mut kept)?;
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.sfb) {
         eprintln!("x: measuring three kernels with ephemeral mappings");
@@ -233,6 +239,7 @@ struct Chosen {
     cores: bool,
     morsels: bool,
     roots: bool,
+    paging: bool,
     sfb: bool,
     mapping_database: bool,
     amaps: bool,
@@ -242,7 +249,7 @@ impl Chosen {
     /// Is any of it a native program?
     fn is_native(&self) -> bool {
         let sets = self.invocations || self.papers || self.sizes;
-        sets || self.cores || self.morsels || self.roots || self.sfb
+        sets || self.cores || self.morsels || self.roots || self.paging || self.sfb
     }
 }
 
@@ -254,6 +261,7 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
             || bench_cores::CORES.has(name)
             || bench_mor::MOR.has(name)
             || bench_roots::ROOTS.has(name)
+            || bench_uvm::UVM.has(name)
     };
     let single: Vec<String> = names.iter().filter(|name| !is_group(name)).cloned().collect();
     let mut programs = Vec::new();
@@ -271,6 +279,7 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let cores = names.is_empty() || names.iter().any(|name| bench_cores::CORES.has(name));
     let morsels = names.is_empty() || names.iter().any(|name| bench_mor::MOR.has(name));
     let roots = names.is_empty() || names.iter().any(|name| bench_roots::ROOTS.has(name));
+    let paging = names.is_empty() || names.iter().any(|name| bench_uvm::UVM.has(name));
     Ok(Chosen {
         programs,
         invocations,
@@ -279,6 +288,7 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
         cores,
         morsels,
         roots,
+        paging,
         sfb,
         mapping_database,
         amaps: is(AMAPS),

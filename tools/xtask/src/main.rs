@@ -23,6 +23,8 @@ mod bench_sfb;
 #[cfg(feature = "workbench")]
 mod bench_sizes;
 #[cfg(feature = "workbench")]
+mod bench_uvm;
+#[cfg(feature = "workbench")]
 mod book;
 #[cfg(feature = "workbench")]
 mod check;

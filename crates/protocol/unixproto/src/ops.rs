@@ -954,7 +954,9 @@ requests! {
         /// Description.
         desc: u32,
         /// The page.
-        page: u64
+        page: u64,
+        /// No others come in with it.
+        alone: bool
     ) -> ();
     /// Pages of a regular file leave memory, as many as can: `MADV_PAGEOUT`.
     204 PageOut(

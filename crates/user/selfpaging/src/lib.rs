@@ -2,17 +2,20 @@
 //!
 //! * [`RegionMap`]: which range of addresses belongs to whom;
 //! * [`Views`]: at which addresses the parts of a memory object are visible;
-//! * [`Policy`]: which page is given up when another one must come in, [`Fifo`] and [`Clock`].
+//! * [`Policy`]: which page is given up when another one must come in: [`Fifo`], [`Clock`], [`Sampled`] (LRU), [`Optimal`];
+//! * [`Kept`]: which pages are in memory, by such a policy; and [`replay`], what comes of it for a recorded program.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod kept;
 mod policy;
 mod regions;
 mod views;
 
-pub use policy::{Clock, Fifo, Policy};
+pub use kept::{replay, Kept};
+pub use policy::{Clock, Fifo, Optimal, Policy, Sampled};
 pub use regions::{Advance, InsertError, Region, RegionMap};
 pub use views::{Place, Views};
 

@@ -154,7 +154,7 @@ proptest! {
         for (place, what) in ops {
             match what {
                 0 if !order.contains(&place) => {
-                    policy.filled(place);
+                    policy.filled(place, 0);
                     order.push(place);
                 }
                 1 => {
@@ -177,7 +177,7 @@ proptest! {
         for (place, what) in ops {
             match what {
                 0 => {
-                    policy.filled(place);
+                    policy.filled(place, 0);
                     (filled[place as usize], used[place as usize]) = (true, true);
                 }
                 1 => {

@@ -8,7 +8,7 @@
 //! There is one such object for each 512 GiB of addresses, and a page of it for each page there: neighbours that went
 //! aside one after the other are one entry.
 //!
-//! A hand goes round. A piece that was used since the hand was there last is left alone once more (second chance). What another
+//! Unless [a policy says otherwise](crate::victims), a hand goes round. A piece that was used since the hand was there last is left alone once more (second chance). What another
 //! process has, too, after a fork goes last: its Frames are free only when nobody has them.
 
 use crate::amap::split;
@@ -37,7 +37,7 @@ pub(crate) struct Aside {
 
 /// How a round of the hand chooses.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Round {
+pub(crate) enum Round {
     /// What was not used.
     Unused,
     /// What nobody else has.
@@ -56,7 +56,7 @@ impl Aside {
 }
 
 /// May pages of an entry go aside? Not what grows downward, and not what is to stay.
-fn may_go(entry: &Entry) -> bool {
+pub(crate) fn may_go(entry: &Entry) -> bool {
     let stays = [Flags::SHARED, Flags::GROWS_DOWN, Flags::LOCKED, Flags::LARGE_PAGES, Flags::OWN];
     let stays = stays.into_iter().fold(Flags(0), Flags::or);
     entry.object.is_none() && !entry.flags.has_any(stays)
@@ -68,6 +68,11 @@ impl Space {
     pub fn relieve(&mut self, b: &mut impl Backend, wanted: u64, shared: bool) -> u64 {
         if self.pmap.drop_condemned(b).is_err() {
             return 0;
+        }
+        if let Some(mut victims) = self.victims.take() {
+            let gone = self.relieve_by(b, &mut victims, wanted, shared);
+            self.victims = Some(victims);
+            return gone;
         }
         let mut gone = 0;
         let rounds = [Round::Unused, Round::Alone, Round::All];
@@ -81,10 +86,10 @@ impl Space {
                     }
                     at = (page / PIECE + 1) * PIECE;
                     self.aside.hand = at;
-                    match self.relieve_piece(b, (page / PIECE * PIECE, at), round) {
-                        Ok(pages) => gone += pages,
-                        // Nor is there for others.
-                        Err(NoMemory) => return gone,
+                    let piece = (page / PIECE * PIECE, at);
+                    if self.relieve_piece(b, piece, round, &mut gone).is_err() {
+                        // Nor is there room for others.
+                        return gone;
                     }
                 }
             }
@@ -92,14 +97,15 @@ impl Space {
         gone
     }
 
-    /// What may go of pages `start..end`, which are of one chunk.
-    fn relieve_piece(
+    /// What may go of pages `start..end`, which are of one chunk. Adds to `gone` how many went.
+    pub(crate) fn relieve_piece(
         &mut self,
         b: &mut impl Backend,
         (start, end): (u64, u64),
         round: Round,
-    ) -> Result<u64, NoMemory> {
-        let (mut at, mut gone) = (start, 0);
+        gone: &mut u64,
+    ) -> Result<(), NoMemory> {
+        let mut at = start;
         while at < end {
             let Some(entry) = self.map.within(at, end).next() else { break };
             at = entry.end;
@@ -109,21 +115,26 @@ impl Space {
                 || round == Round::Unused && self.was_used(b, &entry, &anons)
                 || round != Round::All && self.has_shared(b, entry.start >> 8, &anons);
             if !stays {
-                gone += self.move_aside(b, &entry)?;
+                *gone += self.move_aside(b, &entry)?;
             }
         }
-        Ok(gone)
+        Ok(())
     }
 
     /// The anons of an entry inside one chunk.
-    fn anons_of(&self, entry: &Entry) -> Bits<4> {
+    pub(crate) fn anons_of(&self, entry: &Entry) -> Bits<4> {
         let (key, lo) = split(entry.start);
         let chunk = self.amap.chunk(key);
         chunk.map_or(Bits::EMPTY, |chunk| chunk.filled.within(lo, lo + entry.pages() as u32))
     }
 
     /// Was any of these anons used since this was asked last?
-    fn was_used(&mut self, b: &mut impl Backend, entry: &Entry, anons: &Bits<4>) -> bool {
+    pub(crate) fn was_used(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        anons: &Bits<4>,
+    ) -> bool {
         let (key, first) = (entry.start >> 9, (entry.start & 511) as u32);
         // Of a table that others have, too, nobody can tell who used it.
         let Some(region) = self.pmap.region(key).filter(|region| !region.shared) else {
@@ -179,12 +190,13 @@ impl Space {
         while let Some(page) = self.next_anon(at).filter(|&page| page < end) {
             at = (page / PIECE + 1) * PIECE;
             let piece = (page.max(start), at.min(end));
-            if self.relieve_piece(b, piece, Round::Alone).is_err() {
+            if self.relieve_piece(b, piece, Round::Alone, &mut 0).is_err() {
                 break;
             }
         }
         let mut at = start;
-        while let Some(entry) = self.map.within(at, end).next() {
+        while at < end {
+            let Some(entry) = self.map.within(at, end).next() else { break };
             at = entry.end;
             if let (Some(object), true) = (entry.object, entry.flags.has(Flags::OWN)) {
                 b.object_page_out(object, entry.object_page(entry.start), entry.pages());
@@ -238,7 +250,8 @@ impl Space {
         }
         self.map.join(start, end);
         if given.is_ok() {
-            self.pmap.drop_if_empty(b, region)?;
+            // They have gone, whatever becomes of a table that shows nothing any more.
+            let _ = self.pmap.drop_if_empty(b, region);
         }
         given
     }

@@ -284,6 +284,10 @@ pub trait Backend {
     }
     /// Pages of an object leave memory, as many as can.
     fn object_page_out(&mut self, _object: ObjectId, _page: u64, _pages: u64) {}
+    /// A page of an object, and no other, that has left memory comes in. `false`: it has not left, or does not come.
+    fn object_page_in(&mut self, _object: ObjectId, _page: u64) -> bool {
+        false
+    }
     /// How much of some pages of an object is in memory, whoever has it mapped. Of an object that was never asked for, nothing.
     fn object_there(&self, _object: ObjectId, _page: u64, _pages: u64) -> There {
         There::default()

@@ -138,6 +138,7 @@ impl Space {
         let Some(object) = entry.object else { return Err(FaultError::NoPage) };
         let is_table = entry.pages() >= REGION_PAGES || entry.flags.has(Flags::OWN);
         let mapped = match is_table {
+            true if self.is_limited(entry, page) => self.map_limited(b, entry, object, page),
             true => self.map_shared(b, entry, object, page, access),
             false => self.map_object(b, entry, object, page, entry.prot),
         };
@@ -349,7 +350,8 @@ impl Space {
             }
             break;
         }
-        self.map_object(b, entry, object, page, entry.prot)
+        let beside = self.beside_limited(entry, page);
+        self.map_object(b, &beside, object, page, entry.prot)
     }
 
     /// There is room now for a page that was missing: is it left to the program to find that out? Not if it has come back for
@@ -361,7 +363,7 @@ impl Space {
     }
 
     /// A page that comes from an object as it is.
-    fn map_object(
+    pub(crate) fn map_object(
         &mut self,
         b: &mut impl Backend,
         entry: &Entry,

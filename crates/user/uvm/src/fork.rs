@@ -206,6 +206,7 @@ impl Space {
         (self.brk_start, self.brk) = (new.brk_start, new.brk);
         self.fills = new.fills;
         (self.copies, self.own_least, self.aside) = (new.copies, new.own_least, new.aside);
+        (self.limited, self.victims) = (None, None);
     }
 
     fn clear_keeping(&mut self, b: &mut impl Backend, spare: usize) -> Result<(), NoMemory> {

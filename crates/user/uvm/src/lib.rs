@@ -32,6 +32,7 @@ mod chunk;
 mod fault;
 mod fork;
 mod lent;
+mod limited;
 mod madvise;
 pub mod map;
 mod maps;
@@ -48,6 +49,7 @@ mod streams;
 mod types;
 mod unmap;
 mod usage;
+mod victims;
 mod whole;
 mod written;
 

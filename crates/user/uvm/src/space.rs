@@ -3,11 +3,14 @@
 use crate::amap::Amap;
 use crate::aside::Aside;
 use crate::backend::Backend;
+use crate::limited::Limited;
 use crate::map::{Entry, Flags, Map};
 use crate::own::OWN_LEAST;
 use crate::pmap::Pmap;
 use crate::streams::Streams;
 use crate::types::{Error, NoMemory, Refused, PAGE};
+use crate::victims::Victims;
+use alloc::boxed::Box;
 
 /// What the process may use, in bytes; `u64::MAX` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +52,10 @@ pub struct Space {
     pub(crate) own_least: u64,
     /// What has gone [aside](crate::aside).
     pub(crate) aside: Aside,
+    /// What may have [few pages in memory](crate::limited).
+    pub(crate) limited: Option<Box<Limited>>,
+    /// Who says [what goes aside](crate::victims), if not the hand.
+    pub(crate) victims: Option<Box<Victims>>,
 }
 
 impl Space {
@@ -75,6 +82,8 @@ impl Space {
             copies: 0,
             own_least: OWN_LEAST / PAGE,
             aside: Aside::NONE,
+            limited: None,
+            victims: None,
         }
     }
 
@@ -271,6 +280,13 @@ pub(crate) fn pages_of(len: u64) -> Option<u64> {
 impl Space {
     /// What a forked child starts with.
     pub(crate) fn duplicate(&self) -> Space {
-        Space { map: self.map.clone(), amap: self.amap.clone(), pmap: self.pmap.clone(), ..*self }
+        Space {
+            map: self.map.clone(),
+            amap: self.amap.clone(),
+            pmap: self.pmap.clone(),
+            limited: None,
+            victims: None,
+            ..*self
+        }
     }
 }

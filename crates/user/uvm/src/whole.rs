@@ -283,9 +283,11 @@ impl Space {
         let (giant, region) = (Shown::around(key), Shown::Region(key));
         let giant = self.fits_giant(b, entry, object, giant).then_some(giant);
         let pages = region.pages();
+        let is_limited = self.has_limited(&pages);
         let is_alone = entry.start <= pages.start
             && (pages.end <= entry.end || self.ends_inside(b, entry, object, pages.end));
-        let fits = is_alone && entry.object_page(pages.start).is_multiple_of(REGION_PAGES);
+        let fits =
+            is_alone && !is_limited && entry.object_page(pages.start).is_multiple_of(REGION_PAGES);
         let all = [giant, fits.then_some(region)].into_iter().flatten();
         let entry = *entry;
         all.map(move |shown| (shown, entry.object_page(shown.pages().start)))
@@ -309,7 +311,8 @@ impl Space {
 
     fn fits_giant(&self, b: &impl Backend, entry: &Entry, object: ObjectId, giant: Shown) -> bool {
         let pages = giant.pages();
-        if entry.pages() < LEAST_REGIONS * REGION_PAGES || entry.start > pages.start {
+        let is_small = entry.pages() < LEAST_REGIONS * REGION_PAGES;
+        if is_small || entry.start > pages.start || self.has_limited(&pages) {
             return false;
         }
         let giant_pages = GIANT_REGIONS * REGION_PAGES;

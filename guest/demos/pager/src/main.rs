@@ -67,7 +67,7 @@ impl Policy for Newest {
         self.0 = Vec::with_capacity(places as usize);
         Ok(())
     }
-    fn filled(&mut self, place: u32) {
+    fn filled(&mut self, place: u32, _page: u64) {
         self.0.push(place);
     }
     fn emptied(&mut self, place: u32) {

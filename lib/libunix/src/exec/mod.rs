@@ -23,7 +23,7 @@ use crate::fork::set_bases;
 use crate::mm::{self, usage, user, Mm, STACK_GAP};
 use crate::process::{Io, Process, NO_CALL};
 use crate::server::{self, op};
-use crate::sys::time;
+use crate::sys::{pageout, time};
 use crate::thread::{end, lock, Me};
 use crate::upcall::die;
 use crate::{fork, trace, vfork};
@@ -159,6 +159,7 @@ fn begin(p: &mut Process, regs: &mut Regs, image: Image, args: &Args, secure: bo
     p.signals.exec();
     p.me.signals.exec();
     p.sys.parent_death_signal = 0;
+    pageout::configure(&mut p.mm, args.envp.iter());
     p.sys.registered = 0;
     p.sys.attached.exec();
     p.me.exec();

@@ -575,6 +575,9 @@ impl Backend for Caps {
     fn object_page_out(&mut self, object: ObjectId, page: u64, pages: u64) {
         self.objects.page_out(object, page, pages);
     }
+    fn object_page_in(&mut self, object: ObjectId, page: u64) -> bool {
+        self.objects.page_in(object, page)
+    }
     fn pages_can_leave(&mut self) -> bool {
         self.objects.may_own && self.objects.can_leave()
     }

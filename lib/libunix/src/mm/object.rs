@@ -659,6 +659,14 @@ impl Objects {
         }
     }
 
+    /// A page of an object, and no other, comes in. `false`: it has not left, or does not come.
+    #[cold]
+    pub fn page_in(&self, id: ObjectId, page: u64) -> bool {
+        let ask =
+            |object: &Object| server::call(op::BringIn { desc: object.desc, page, alone: true });
+        self.get(id).is_some_and(|object| ask(object).is_ok())
+    }
+
     /// Pages of an object stay in memory, or may leave it again.
     pub fn wire(&self, id: ObjectId, first: u64, pages: u64, stays: bool) -> Result<(), Errno> {
         let Some(object) = self.get(id) else { return Ok(()) };

@@ -16,6 +16,7 @@ mod mounts;
 mod moves;
 mod names;
 pub mod numa;
+pub mod pageout;
 mod paths;
 pub mod pi;
 pub mod polling;

@@ -1,6 +1,6 @@
 //! The calling thread: its identity, its registers, its name.
 
-use super::{privilege, seccomp};
+use super::{pageout, privilege, seccomp};
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::{user, Mm};
@@ -107,6 +107,7 @@ pub fn prctl(
         }
         raw::PR_GET_THP_DISABLE if [a, b, c, d] == [0; 4] => Ok(mm.caps.objects.only_small.into()),
         raw::PR_SET_THP_DISABLE | raw::PR_GET_THP_DISABLE => Err(Errno::EINVAL),
+        pageout::PR_TESSERA_PAGEOUT => pageout::limit(mm, a, b, c, d),
         _ => privilege::prctl(option, [a, b, c, d]),
     }
 }

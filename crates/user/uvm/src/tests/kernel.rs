@@ -241,6 +241,24 @@ fn pages_of(shown: Shown) -> Range<u64> {
     number * pages..(number + 1) * pages
 }
 
+/// Where pages go, or come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moved {
+    Out,
+    In,
+}
+
+/// Where pages of its own objects can leave to.
+#[derive(Default)]
+pub struct Store {
+    /// Object and page, as the kernel names them.
+    out: BTreeSet<(u32, u64)>,
+    /// The first page of each request, as the process names it.
+    pub log: Vec<(u64, Moved)>,
+    /// Tables and entries that were used.
+    used: BTreeSet<(u32, u32)>,
+}
+
 /// The backend of one process.
 pub struct Process {
     pub kernel: Rc<RefCell<Kernel>>,
@@ -257,6 +275,8 @@ pub struct Process {
     own_wishes: u32,
     /// Which entries were used last.
     used: u64,
+    /// Where pages of its own objects can leave to, if they can.
+    pub store: Option<Store>,
     /// The first entry of those that are used all the time, if it is known.
     pub hot: Option<u32>,
     table_names: HashMap<u32, u32>,
@@ -289,6 +309,7 @@ impl Process {
             has_own: false,
             own_wishes: 0,
             used: 0,
+            store: None,
             hot: None,
             table_names: HashMap::new(),
             for_child: HashMap::new(),
@@ -305,6 +326,15 @@ impl Process {
     pub fn object_revoke(&mut self, object: u32) {
         self.kernel.borrow_mut().object_revoke(object);
         self.gone.insert(object);
+    }
+    /// The processor notes that a page was used that a table shows.
+    pub fn note_use(&mut self, page: u64) {
+        let Some((table, _)) = self.upper.get(&(page >> 9)) else { return };
+        let entry = (page & 511) as u32;
+        let is_shown = self.kernel.borrow().tables[table].entries.contains_key(&entry);
+        if let (Some(store), true) = (&mut self.store, is_shown) {
+            store.used.insert((*table, entry));
+        }
     }
     /// Is there memory for another object?
     fn spend(&mut self) -> Result<(), NoMemory> {
@@ -401,6 +431,8 @@ impl Process {
             has_own: self.has_own,
             own_wishes: self.own_wishes,
             used: self.used,
+            // The child has copies of its own of all that its parent's objects have.
+            store: None,
             hot: self.hot,
             kernel: self.kernel.clone(),
             names,
@@ -827,6 +859,12 @@ impl Backend for Process {
         assert!(page >= extent.first && page + count as u64 <= extent.first + extent.pages);
         let targets: Vec<Target> =
             (0..count as u64).map(|n| Target::Object(extent.frame as u32, page + n)).collect();
+        if let Some(store) = &mut self.store {
+            // Who maps what has left waits until it is there again.
+            store.out.retain(|&(object, out)| {
+                object != extent.frame as u32 || !(page..page + count as u64).contains(&out)
+            });
+        }
         self.enter((table, half * 256 + first), &targets, (mappings, first), prot);
         Ok(())
     }
@@ -933,7 +971,11 @@ impl Backend for Process {
     }
     /// Every fourth entry, others each time.
     fn entries_used(&mut self, table: Table, first: u32, count: u32) -> u64 {
-        self.own_table(table);
+        let real = self.own_table(table);
+        if let Some(store) = &mut self.store {
+            let take = |n: u32| u64::from(store.used.remove(&(real, first + n))) << n;
+            return (0..count).map(take).sum();
+        }
         if let Some(hot) = self.hot {
             return if first == hot { u64::MAX >> (64 - count) } else { 0 };
         }
@@ -1100,9 +1142,41 @@ impl Backend for Process {
     /// All that an object has is there, and all of it is made of large pages as far as there is room for them.
     fn object_there(&self, object: ObjectId, page: u64, pages: u64) -> There {
         let end = self.object_pages(object).min(page + pages);
+        let real = self.object(object);
+        let out = self
+            .store
+            .as_ref()
+            .map_or(0, |store| store.out.range((real, page)..(real, end.max(page))).count() as u64);
+        if out > 0 {
+            return There { pages: end - page - out, large: 0, out };
+        }
         let (first, last) =
             (page.next_multiple_of(REGION_PAGES), end / REGION_PAGES * REGION_PAGES);
         There { pages: end.saturating_sub(page), large: last.saturating_sub(first), out: 0 }
+    }
+    fn pages_can_leave(&mut self) -> bool {
+        self.store.is_some()
+    }
+    fn object_page_out(&mut self, object: ObjectId, page: u64, pages: u64) {
+        let real = self.object(object);
+        let end = self.object_pages(object).min(page + pages);
+        for table in self.upper.values().map(|(table, _)| table) {
+            let kernel = self.kernel.borrow();
+            let shown = |entry: &Entry| match entry.target {
+                Target::Object(object, at) => object == real && (page..end).contains(&at),
+                _ => false,
+            };
+            assert!(!kernel.tables[table].entries.values().any(shown), "shown still");
+        }
+        let Some(store) = &mut self.store else { return };
+        store.out.extend((page..end).map(|page| (real, page)));
+        store.log.push((page, Moved::Out));
+    }
+    fn object_page_in(&mut self, object: ObjectId, page: u64) -> bool {
+        let real = self.object(object);
+        let Some(store) = &mut self.store else { return false };
+        store.log.push((page, Moved::In));
+        store.out.remove(&(real, page))
     }
     fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool) {
         match self.object_pages(object) {

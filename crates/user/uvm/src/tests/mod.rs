@@ -2,10 +2,12 @@
 
 mod cases;
 mod kernel;
+mod limited;
 mod model;
 mod random;
 mod refused;
 mod sparse;
+mod victims;
 
 use crate::backend::Backend;
 use crate::types::{Access, Error, FaultError, PAGE, REGION_PAGES};
@@ -100,7 +102,9 @@ impl Both {
             let is_own = entry.flags.has(Flags::OWN);
             if let (true, Some(object)) = (is_own, entry.object) {
                 let there = self.backend.object_there(object, entry.offset, entry.pages());
-                (expected.objects, expected.large) = (entry.pages(), there.large);
+                assert_eq!(there.pages + there.out, entry.pages());
+                (expected.objects, expected.large) = (there.pages, there.large);
+                expected.out = there.out;
             }
             for page in (entry.start..entry.end).filter(|_| !is_own) {
                 let slot = (page & 255) as u32;

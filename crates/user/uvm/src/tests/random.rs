@@ -7,6 +7,7 @@ use crate::mmap::{MapRequest, Placement};
 use crate::types::{Error, Prot, REGION_PAGES};
 use crate::{Advice, ObjectId, RemapFlags};
 use proptest::prelude::*;
+use selfpaging::{Clock, Fifo, Optimal, Policy, Sampled};
 use std::rc::Rc;
 
 #[derive(Clone, Debug)]
@@ -76,6 +77,13 @@ pub enum Op {
     Relieve {
         pages: u64,
         shared: bool,
+    },
+    /// A range may have few pages in memory, or none may any more.
+    Limit {
+        addr: u64,
+        pages: u64,
+        places: u32,
+        policy: u8,
     },
     Fork,
     /// Asks what was written to, and forgets it.
@@ -162,6 +170,9 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
         2 => (0u32..3).prop_map(|object| Op::TakeAway { object }),
         1 => (1u64..200).prop_map(|pages| Op::Lengthen { pages }),
         2 => (1u64..300, any::<bool>()).prop_map(|(pages, shared)| Op::Relieve { pages, shared }),
+        3 => (page(), pages(), 0u32..40, 0u8..5).prop_map(|(addr, pages, places, policy)| {
+            Op::Limit { addr, pages, places, policy }
+        }),
         1 => Just(Op::ClearWritten),
         2 => Just(Op::Fork),
         1 => Just(Op::Exit),
@@ -395,6 +406,24 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
                     assert!(!is_shared || !entry.flags.has(Flags::OWN), "{page} is another's, too");
                 }
             }
+            both.own_what_is_own();
+        }
+        Op::Limit { addr, pages, places, policy } => {
+            // The next that is mapped, or a part of it.
+            let next = both.real.map().within(addr, HIGH).next();
+            let Some(entry) = next.filter(|_| both.lent.is_none()) else { return };
+            let (addr, pages) = (entry.start, pages.min(entry.pages()));
+            let recorded = || Optimal::new((addr..addr + pages).collect::<Vec<_>>().into_iter());
+            let policy: Box<dyn Policy> = match policy {
+                0 => return both.real.limit_nothing(),
+                1 => Box::new(Fifo::new()),
+                2 => Box::new(Clock::new()),
+                3 => Box::new(Sampled::new()),
+                _ => Box::new(recorded().unwrap()),
+            };
+            both.backend.store.get_or_insert_default();
+            // Much of what is there may not be limited, and it says so; nothing may be lost by either.
+            let _ = both.real.limit(&mut both.backend, (addr * PAGE, pages * PAGE), places, policy);
             both.own_what_is_own();
         }
         Op::ClearWritten => {

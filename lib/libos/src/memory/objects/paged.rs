@@ -122,6 +122,7 @@ impl Paged {
         if known != ABSENT {
             return Ok(known);
         }
+        self.ask_policy(pages, |policy, accessed| policy.missed(page, accessed))?;
         let place = match self.free.last() {
             Some(&place) => place,
             None => self.evict(pages)?,
@@ -133,15 +134,19 @@ impl Paged {
         self.free.pop();
         self.places[place as usize] = Place { page: Some(page), dirty: false };
         self.place_of[page as usize] = place;
-        self.policy.filled(place);
+        self.policy.filled(place, page);
         Ok(place)
     }
 
-    /// Empties a place, which is the last of the free ones then.
-    fn evict(&mut self, pages: &mut Pages) -> Result<u32, Error> {
+    /// Asks the policy something for which it may want to know what was used.
+    fn ask_policy<R>(
+        &mut self,
+        pages: &mut Pages,
+        ask: impl FnOnce(&mut dyn Policy, &mut dyn FnMut(u32) -> bool) -> R,
+    ) -> Result<R, Error> {
         let Paged { policy, places, views, size, .. } = self;
         let mut asked = Ok(());
-        let place = policy.victim(&mut |place| match places[place as usize].page {
+        let answer = ask(&mut **policy, &mut |place| match places[place as usize].page {
             Some(page) if asked.is_ok() => {
                 take_accessed(pages, views, page * size.bytes(), size.bytes()).unwrap_or_else(
                     |why| {
@@ -152,7 +157,12 @@ impl Paged {
             }
             _ => false,
         });
-        asked?;
+        asked.map(|()| answer)
+    }
+
+    /// Empties a place, which is the last of the free ones then.
+    fn evict(&mut self, pages: &mut Pages) -> Result<u32, Error> {
+        let place = self.ask_policy(pages, |policy, accessed| policy.victim(accessed))?;
         let place = place.ok_or(Error::OutOfMemory)?;
         let page = self.places[place as usize].page.ok_or(Error::OutOfMemory)?;
         let (low, high) = (page * self.unit(), (page + 1) * self.unit());

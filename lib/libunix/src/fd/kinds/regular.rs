@@ -195,7 +195,7 @@ impl FilePieces {
     #[cold]
     fn bring_in(&self) -> bool {
         let page = self.part.offset / PAGE;
-        server::call(op::BringIn { desc: self.desc, page }).is_ok()
+        server::call(op::BringIn { desc: self.desc, page, alone: false }).is_ok()
     }
 
     fn advance(&mut self, bytes: usize) {
@@ -456,7 +456,7 @@ fn store(io: &mut Io, to: Target, place: &mut Part, from: &mut impl Source) -> O
     advance(place, moved.bytes as u64);
     if moved.short == Some(Short::Window) {
         let page = place.offset / PAGE;
-        if server::call(op::BringIn { desc: to.desc, page }).is_ok() {
+        if server::call(op::BringIn { desc: to.desc, page, alone: false }).is_ok() {
             return None;
         }
         windows::lost(&mut io.fds, to.inode);

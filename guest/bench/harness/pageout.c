@@ -1,0 +1,138 @@
+// Memory of which few pages are in memory at a time: what it costs that a page leaves and another comes in, and how many come in by
+// policy on fixed strings of uses. The pages that come in are the same on every machine; what they cost has the wait for the disk
+// in it.
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <x86intrin.h>
+
+#define PAGE 4096ul
+#define PR_TESSERA_PAGEOUT 0x54535041
+
+enum { NONE, FIFO, SECOND_CHANCE, LRU, OPTIMAL };
+static const char *const names[] = {"", "fifo", "second_chance", "lru", "optimal"};
+
+struct tessera_pageout {
+	uint64_t policy, pages;
+	const uint32_t *trace;
+	uint64_t uses;
+};
+
+enum { PAGES = 512, USES = 6000, ROUNDS = 9 };
+static volatile char *range;
+static uint32_t uses[USES];
+static int used;
+
+static void limit(int policy, int places)
+{
+	struct tessera_pageout how = {policy, places, uses, used};
+	if (prctl(PR_TESSERA_PAGEOUT, range, PAGES * PAGE, &how, sizeof how)) {
+		perror("prctl");
+		exit(1);
+	}
+}
+
+static unsigned long brought_in(void)
+{
+	char line[128];
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/vmstat", "r");
+	while (f && fgets(line, sizeof line, f))
+		sscanf(line, "pswpin %lu", &pages);
+	if (f)
+		fclose(f);
+	return pages;
+}
+
+// One page leaves and one comes in at each use, of which each is written to.
+static void costs(int policy, int places)
+{
+	enum { TURN = 128 };
+	printf("bench out_and_in_again,_%s", names[policy]);
+	used = 0;
+	limit(policy, places);
+	for (int page = 0; page < places + TURN; page++)
+		range[page % PAGES * PAGE] = 1;
+	for (int round = 0, page = places + TURN; round < ROUNDS; round++) {
+		unsigned long long begin = __rdtsc();
+		for (int n = 0; n < TURN; n++, page++)
+			range[page % PAGES * PAGE]++;
+		printf(" %llu", (__rdtsc() - begin) / TURN);
+	}
+	printf(" at=%d:pages\n", places);
+}
+
+static uint64_t seed;
+
+static uint32_t below(uint32_t end)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (seed >> 20) % end;
+}
+
+// Again and again from the first to the last.
+static void loop(void)
+{
+	for (used = 0; used < 3000; used++)
+		uses[used] = used % 300;
+}
+
+// Nine of ten uses are of one page in ten.
+static void hot(void)
+{
+	seed = 1;
+	for (used = 0; used < USES; used++)
+		uses[used] = below(10) ? 100 + below(50) : below(PAGES);
+}
+
+// Goes on, and somewhere else from time to time.
+static void walk(void)
+{
+	seed = 2;
+	for (int at = used = 0; used < USES; used++)
+		uses[used] = at = below(30) ? (at + PAGES - 3 + below(8)) % PAGES : below(PAGES);
+}
+
+// Two parts in turn, each for a while: what was used often in one is of no use in the other.
+static void phases(void)
+{
+	seed = 3;
+	for (used = 0; used < USES; used++)
+		uses[used] = used / 1000 % 2 * 256 + (below(4) ? below(90) : below(200));
+}
+
+static void misses(const char *name, void (*make)(void))
+{
+	static const int places[] = {32, 64, 128, 256};
+	make();
+	for (int n = 0; n < 4; n++)
+		for (int policy = FIFO; policy <= OPTIMAL; policy++) {
+			limit(policy, places[n]);
+			unsigned long before = brought_in();
+			for (int at = 0; at < used; at++)
+				range[uses[at] * PAGE]++;
+			printf("bench %s,_%s %lu unit=pages at=%d:places\n", name, names[policy],
+			       brought_in() - before, places[n]);
+		}
+}
+
+int main(void)
+{
+	range = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int page = 0; page < PAGES; page++)
+		range[page * PAGE] = 1;
+	costs(FIFO, 64);
+	costs(SECOND_CHANCE, 64);
+	costs(LRU, 64);
+	costs(LRU, 256);
+	misses("loop", loop);
+	misses("hot", hot);
+	misses("walk", walk);
+	misses("phases", phases);
+	return 0;
+}
