@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -321,6 +322,28 @@ static void others(void) {
     told("a file was written");
     close(file);
     unlink(name);
+    // The same, read from a descriptor; and by a signal that has other codes.
+    int fds[2], signals[] = { RT, SIGIO, SIGCHLD };
+    for (int n = 0; n < 3; n++) {
+        pipe(fds);
+        int in = as(fds[0], 80);
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, signals[n]);
+        sigprocmask(SIG_BLOCK, &one, 0);
+        int reader = signalfd(-1, &one, SFD_NONBLOCK);
+        own(in, signals[n]);
+        write(fds[1], "x", 1);
+        usleep(20000);
+        struct signalfd_siginfo info;
+        memset(&info, 0xee, sizeof info);
+        SHOW(read(reader, &info, sizeof info));
+        printf("%d: code %d fd %d band %#x pid %u uid %u int %d\n", info.ssi_signo == (unsigned)signals[n], info.ssi_code, info.ssi_fd,
+               info.ssi_band, info.ssi_pid, info.ssi_uid, info.ssi_int);
+        close(reader);
+        close(in);
+        close(fds[1]);
+    }
     int master = as(posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK), 78);
     grantpt(master);
     unlockpt(master);

@@ -17,14 +17,6 @@ use unixproto::signals::*;
 use unixproto::Errno;
 
 const READABLE: u16 = POLLIN | POLLRDNORM;
-/// `si_code` of such a signal, as far as they are told of.
-const POLL_IN: i32 = 1;
-const POLL_OUT: i32 = 2;
-const POLL_ERR: i32 = 4;
-const POLL_PRI: i32 = 5;
-const POLL_HUP: i32 = 6;
-/// `si_code` where those codes would say something else.
-const SI_SIGIO: i32 = -5;
 const POLLRDBAND: u64 = 0x80;
 const POLLWRBAND: u64 = 0x200;
 
@@ -272,9 +264,7 @@ fn signal_of(wanted: u32, reason: i32, fd: u32) -> (u32, SigInfo) {
         POLL_PRI => u64::from(POLLPRI) | POLLRDBAND,
         _ => (POLLHUP | POLLERR).into(),
     };
-    let has_codes =
-        matches!(wanted, SIGILL | SIGFPE | SIGSEGV | SIGBUS | SIGTRAP | SIGCHLD | SIGSYS);
-    let code = if has_codes { SI_SIGIO } else { reason };
+    let code = if has_codes(wanted) { SI_SIGIO } else { reason };
     // The band is where other signals have who has sent them.
     let (pid, uid) = (band as u32, (band >> 32) as u32);
     (wanted, SigInfo { code, pid, uid, status: 0, value: fd.into() })

@@ -76,6 +76,24 @@ pub const CLD_STOPPED: i32 = general::CLD_STOPPED as i32;
 /// `si_code` of `SIGCHLD`: goes on.
 pub const CLD_CONTINUED: i32 = general::CLD_CONTINUED as i32;
 
+/// `si_code` of a signal that tells of a file: something can be read.
+pub const POLL_IN: i32 = 1;
+/// `si_code` of a signal that tells of a file: something can be written.
+pub const POLL_OUT: i32 = 2;
+/// `si_code` of a signal that tells of a file: an error.
+pub const POLL_ERR: i32 = 4;
+/// `si_code` of a signal that tells of a file: something is urgent.
+pub const POLL_PRI: i32 = 5;
+/// `si_code` of a signal that tells of a file: the other end is gone.
+pub const POLL_HUP: i32 = 6;
+/// `si_code` of such a signal where those codes would say something else.
+pub const SI_SIGIO: i32 = -5;
+
+/// Has a signal codes of its own, which say something else than those of files?
+pub const fn has_codes(signal: u32) -> bool {
+    matches!(signal, SIGILL | SIGFPE | SIGSEGV | SIGBUS | SIGTRAP | SIGCHLD | SIGSYS)
+}
+
 /// What a signal does to a process that neither blocks, ignores nor catches it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DefaultAction {

@@ -98,16 +98,75 @@ impl Member {
     }
 }
 
+/// In the list, where one was that has left it.
+const GONE: u32 = u32::MAX;
+/// So many of these are not worth tidying up.
+const FEW: usize = 16;
+
+/// A member, and where it is in the list, if it is there.
+#[derive(Clone, Copy)]
+struct Entry {
+    member: Member,
+    place: u64,
+}
+
 /// A set.
 #[derive(Clone, Default)]
 pub struct Set {
-    members: Slab<Option<Member>>,
+    members: Slab<Option<Entry>>,
     /// By descriptor and file.
     numbers: Sparse<u32, 4>,
-    /// Numbers of those to be looked at. There is room for all members.
-    list: VecDeque<u32>,
+    list: List,
     /// What the library knows was of this time when all were last listed.
     pub epoch: u32,
+}
+
+/// Numbers of those to be looked at, in order. There is room for all members.
+#[derive(Clone, Default)]
+struct List {
+    all: VecDeque<u32>,
+    /// The place of the first: each that comes has the next.
+    first: u64,
+    /// How many have left, and still have their places.
+    gone: usize,
+}
+
+impl List {
+    fn len(&self) -> usize {
+        self.all.len() - self.gone
+    }
+
+    /// Adds one. Answers its place.
+    fn push(&mut self, number: u32) -> u64 {
+        self.all.push_back(number);
+        self.first + self.all.len() as u64 - 1
+    }
+
+    /// Takes the first.
+    fn pop(&mut self) -> Option<u32> {
+        loop {
+            let number = self.all.pop_front()?;
+            self.first += 1;
+            if number != GONE {
+                return Some(number);
+            }
+            self.gone -= 1;
+        }
+    }
+
+    /// The one at a place leaves.
+    fn leave(&mut self, place: u64) {
+        let at = place.checked_sub(self.first).and_then(|at| self.all.get_mut(at as usize));
+        if let Some(number) = at.filter(|number| **number != GONE) {
+            *number = GONE;
+            self.gone += 1;
+        }
+    }
+
+    /// Are there more that have left than others?
+    fn is_untidy(&self) -> bool {
+        self.gone > FEW && self.gone > self.all.len() / 2
+    }
 }
 
 const fn key(fd: i32, file: u32) -> u64 {
@@ -126,8 +185,8 @@ impl Set {
 
     fn enter(&mut self, member: Member) -> core::result::Result<u32, NoMemory> {
         let room = self.members.len() + 1 - self.list.len().min(self.members.len());
-        self.list.try_reserve(room)?;
-        let number = self.members.add(Some(member))?;
+        self.list.all.try_reserve(room)?;
+        let number = self.members.add(Some(Entry { member, place: 0 }))?;
         if let Err(error) = self.numbers.insert(key(member.fd, member.file), number) {
             self.members.remove(number);
             return Err(error);
@@ -139,11 +198,11 @@ impl Set {
     /// Takes over a member of another set, as it is there, but with `file` for its file. Returns its number.
     pub fn take_over(&mut self, member: Member, file: u32) -> Result<u32> {
         let number = self.add(member.fd, file, member.events, member.data)?;
-        if let Some(Some(new)) = self.members.get_mut(number) {
-            (new.events, new.listed) = (member.events, member.listed);
+        if let Some(Some(Entry { member: new, .. })) = self.members.get_mut(number) {
+            new.events = member.events;
         }
         if !member.listed {
-            self.list.retain(|listed| *listed != number);
+            self.unlist(number);
         }
         Ok(number)
     }
@@ -151,7 +210,7 @@ impl Set {
     /// `EPOLL_CTL_MOD`.
     pub fn modify(&mut self, fd: i32, file: u32, events: u32, data: u64) -> Result<()> {
         let number = *self.numbers.get(key(fd, file)).ok_or(Refused::Missing)?;
-        if let Some(Some(member)) = self.members.get_mut(number) {
+        if let Some(Some(Entry { member, .. })) = self.members.get_mut(number) {
             if member.events & EXCLUSIVE != 0 {
                 return Err(Refused::Exclusive);
             }
@@ -169,16 +228,14 @@ impl Set {
     /// Takes a member out.
     pub fn remove(&mut self, number: u32) {
         let Some(member) = self.get(number).copied() else { return };
-        if member.listed {
-            self.list.retain(|listed| *listed != number);
-        }
+        self.unlist(number);
         self.numbers.remove(key(member.fd, member.file));
         self.members.remove(number);
     }
 
     /// The member with a number.
     pub fn get(&self, number: u32) -> Option<&Member> {
-        self.members.get(number)?.as_ref()
+        self.members.get(number)?.as_ref().map(|entry| &entry.member)
     }
 
     /// All members with their numbers.
@@ -188,12 +245,12 @@ impl Set {
 
     /// Those to be looked at, in this order.
     pub fn listed(&self) -> impl Iterator<Item = (u32, &Member)> {
-        self.list.iter().filter_map(|&number| Some((number, self.get(number)?)))
+        self.list.all.iter().filter_map(|&number| Some((number, self.get(number)?)))
     }
 
     /// Is there none to be looked at?
     pub fn is_quiet(&self) -> bool {
-        self.list.is_empty()
+        self.list.len() == 0
     }
 
     /// These events came to a member. Answers whether it is to be looked at for them.
@@ -217,13 +274,33 @@ impl Set {
         list_one(&mut self.members, &mut self.list, number);
     }
 
+    /// One is not to be looked at. That takes as long as it takes for one alone, however many are.
+    fn unlist(&mut self, number: u32) {
+        let Set { members, list, .. } = self;
+        let Some(Some(Entry { member, place })) = members.get_mut(number) else { return };
+        if !member.listed {
+            return;
+        }
+        member.listed = false;
+        list.leave(*place);
+        if list.is_untidy() {
+            list.all.retain(|number| *number != GONE);
+            list.gone = 0;
+            for (place, number) in (list.first..).zip(&list.all) {
+                if let Some(Some(entry)) = members.get_mut(*number) {
+                    entry.place = place;
+                }
+            }
+        }
+    }
+
     /// Those at the start of the list were looked at: the numbers of those that reported something
     /// are in `reported`, in the order of the list. With `keep` the others stay.
     pub fn looked(&mut self, count: usize, reported: impl Iterator<Item = u32>, keep: bool) {
         let mut reported = reported.peekable();
         for _ in 0..count {
-            let Some(number) = self.list.pop_front() else { return };
-            let Some(Some(member)) = self.members.get_mut(number) else { continue };
+            let Some(number) = self.list.pop() else { return };
+            let Some(Some(Entry { member, .. })) = self.members.get_mut(number) else { continue };
             member.listed = false;
             let stays = if reported.next_if_eq(&number).is_some() {
                 if member.events & ONESHOT != 0 {
@@ -240,11 +317,11 @@ impl Set {
     }
 }
 
-fn list_one(members: &mut Slab<Option<Member>>, list: &mut VecDeque<u32>, number: u32) {
-    let Some(Some(member)) = members.get_mut(number) else { return };
+fn list_one(members: &mut Slab<Option<Entry>>, list: &mut List, number: u32) {
+    let Some(Some(Entry { member, place })) = members.get_mut(number) else { return };
     if !member.listed {
         member.listed = true;
-        list.push_back(number);
+        *place = list.push(number);
     }
 }
 
@@ -270,6 +347,46 @@ mod tests {
         set.remove(one);
         assert_eq!(set.find(3, 7), Err(Refused::Missing));
         assert_eq!(listed(&set), [other]);
+    }
+
+    #[test]
+    fn those_who_leave_the_list_leave_the_others_in_order() {
+        let (mut set, mut model): (Set, Vec<u32>) = (Set::default(), Vec::new());
+        let mut random = 1u32;
+        let mut next = |most: usize| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 8) as usize % most
+        };
+        let mut fds: Vec<(i32, u32)> = Vec::new();
+        for step in 0..20_000 {
+            match next(8) {
+                0..3 => {
+                    let number = set.add(step, 1, IN | EDGE, 0).unwrap();
+                    fds.push((step, number));
+                    model.push(number);
+                }
+                3..6 if !fds.is_empty() => {
+                    let (_, number) = fds.swap_remove(next(fds.len()));
+                    set.remove(number);
+                    model.retain(|listed| *listed != number);
+                }
+                6 if !fds.is_empty() => {
+                    let (_, number) = fds[next(fds.len())];
+                    assert!(set.came(number, IN as u16));
+                    if !model.contains(&number) {
+                        model.push(number);
+                    }
+                }
+                _ => {
+                    let count = next(5).min(model.len());
+                    set.looked(count, core::iter::empty(), false);
+                    model.drain(..count);
+                }
+            }
+            assert_eq!((listed(&set), set.is_quiet()), (model.clone(), model.is_empty()));
+            // What has left takes no more room than what is there.
+            assert!(set.list.all.len() <= 2 * model.len() + 2 * FEW + 2);
+        }
     }
 
     #[test]
