@@ -350,6 +350,7 @@ impl Procs {
             let Ok(session) = self.session_of(tid) else { continue };
             publish_to(session.header(), proc, tid);
             session.header().epoch.store(self.epoch, Relaxed);
+            session.header().randomizes.store(self.randomizes, Relaxed);
         }
     }
 

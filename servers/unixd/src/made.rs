@@ -109,18 +109,18 @@ fn mask(cores: core::ops::Range<usize>) -> String {
 }
 
 impl Made {
-    /// Of a machine with so many cores.
-    pub fn new(cores: usize, clock: &Clock) -> Made {
+    /// Of a machine with so many cores, where the layout of programs is chosen so.
+    pub fn new(cores: usize, clock: &Clock, randomizes: u32) -> Made {
         let mut made = Made::default();
         made.all.push(Entry { above: SYS, name: String::new(), content: Content::Dir });
         made.all.push(Entry { above: TUNABLES, name: String::new(), content: Content::Dir });
         made.uuids.set(clock.boot_wall() ^ clock.hz());
-        made.tunables(&uuid(clock.boot_wall()));
+        made.tunables(&uuid(clock.boot_wall()), randomizes);
         made.machine(cores);
         made
     }
 
-    fn tunables(&mut self, boot_id: &str) {
+    fn tunables(&mut self, boot_id: &str, randomizes: u32) {
         let number = |number: usize| format!("{number}\n");
         for (path, text) in [
             ("kernel/ostype", String::from("Linux\n")),
@@ -129,6 +129,7 @@ impl Made {
             ("kernel/pid_max", number(PID_MAX as usize + 1)),
             ("kernel/threads-max", number(PROCESSES_MAX)),
             ("kernel/tainted", number(0)),
+            ("kernel/randomize_va_space", number(randomizes as usize)),
             ("kernel/core_pattern", String::from("core\n")),
             ("kernel/core_uses_pid", number(0)),
             ("kernel/ngroups_max", number(credentials::Groups::MOST)),

@@ -250,6 +250,8 @@ pub struct Procs {
     last: Pid,
     /// Nanoseconds since 1970 when the time-stamp counter was zero, as processes are told.
     pub epoch: u64,
+    /// How the layout of programs is chosen, as processes are told (`randomize_va_space`).
+    pub randomizes: u32,
     /// How many there have been.
     made: u64,
 }
@@ -266,6 +268,7 @@ impl Default for Procs {
             orphans: Ids::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
             last: 0,
+            randomizes: 0,
             epoch: 0,
             made: 0,
         }

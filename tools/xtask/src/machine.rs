@@ -72,6 +72,9 @@ pub struct MachineOptions {
     /// Programs get homes at random, by this seed
     #[arg(long, hide = true, value_name = "SEED")]
     pub homes: Option<u64>,
+    /// Programs and their parts are at random places
+    #[arg(skip)]
+    pub randmaps: bool,
     /// Paging with five levels (LA57): addresses of 57 bits (no KVM)
     #[arg(long)]
     pub la57: bool,
@@ -144,6 +147,7 @@ impl Default for MachineOptions {
             turns: false,
             home: None,
             homes: None,
+            randmaps: false,
             la57: false,
             iommu: false,
             edu: false,
@@ -358,6 +362,7 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     let la57 = if options.la57 { " la57" } else { "" };
     let home = options.home.map_or(String::new(), |core| format!(" home={core}"));
     let homes = options.homes.map_or(String::new(), |seed| format!(" homes={seed}"));
+    let randmaps = if options.randmaps { " randmaps" } else { "" };
     let turns = if options.turns { " occupancy=turns" } else { "" };
     // So that a guest which cannot use the device says so, and does not write where nobody reads.
     let streams = if boot.streams == Streams::Device { " streams=device" } else { "" };
@@ -367,7 +372,7 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     let swap = boot.swap.as_ref().map_or("", swap::Disk::command_line);
     let net = boot.net.command_line();
     let words = format!(
-        "{}{la57}{home}{homes}{turns}{streams}{disk}{share}{disks}{swap}{net}",
+        "{}{la57}{home}{homes}{randmaps}{turns}{streams}{disk}{share}{disks}{swap}{net}",
         boot.command_line
     );
     arguments.extend(["-append".into(), words.into()]);

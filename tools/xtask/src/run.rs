@@ -121,6 +121,9 @@ pub struct RunOptions {
     /// With --trace: show the start of the system, too, not only what happens from the program on
     #[arg(long, requires = "trace")]
     pub trace_boot: bool,
+    /// Programs, their stacks, heaps and mappings are at the same places in every run; so they are with --icount
+    #[arg(long)]
+    pub norandmaps: bool,
     /// Have the streams of the program go over a serial port, as on a machine without the device for them
     #[arg(long, hide = true)]
     pub serial: bool,
@@ -204,6 +207,7 @@ pub fn run(project: &Project, options: &RunOptions) -> Result<i32> {
         disks: options.disks.clone(),
         net,
         root_image: base.root().map(|root| root.file().to_owned()),
+        randmaps: !options.norandmaps && !options.machine.icount,
         ..options.machine.clone()
     };
     let mut boot = Boot::new(project, &image.file, &machine)?;

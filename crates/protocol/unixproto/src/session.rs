@@ -80,6 +80,8 @@ pub struct Header {
     pub caps: AtomicU64,
     /// Nanoseconds since 1970 when the time-stamp counter was zero: it changes when the clock is set. By `unixd`.
     pub epoch: AtomicU64,
+    /// Where programs and their parts are: 0 always at the same places, 1 at random ones, 2 the heap as well. By `unixd`.
+    pub randomizes: AtomicU32,
     /// How many bytes of the data area the library may have written to. Only those, and what `unixd` wrote, are
     /// cleared for the next process that gets the frame: whoever says too little shows what it wrote itself.
     pub used: AtomicU32,

@@ -14,6 +14,7 @@ mod bequest;
 pub use bequest::Rest;
 mod file;
 mod native;
+mod places;
 mod stack;
 
 use crate::elf::{Program, Segment};
@@ -33,6 +34,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use args::Args;
 use file::Executable;
+use places::Places;
 use unixproto::files::CWD;
 use unixproto::session::DATA_BYTES;
 use unixproto::signals::SIGKILL;
@@ -163,7 +165,8 @@ fn begin(p: &mut Process, regs: &mut Regs, image: Image, args: &Args, secure: bo
     p.sys.registered = 0;
     p.sys.attached.exec();
     p.me.exec();
-    match load(p, image, args, secure) {
+    let is_fixed = p.sys.has_fixed_layout();
+    match load(p, image, args, secure, is_fixed) {
         Ok((entry, sp)) => {
             usage::count(&mut p.mm);
             usage::begin(&mut p.mm);
@@ -243,8 +246,18 @@ fn start(me: &mut Me, regs: &mut Regs, entry: u64, sp: u64) {
 }
 
 /// Maps the program, what starts it, and its stack. Answers where it begins, and the first stack pointer.
-fn load(io: &mut Io, image: Image, args: &Args, secure: bool) -> Result<(u64, u64)> {
-    let Image { file, program, linker } = image;
+fn load(
+    io: &mut Io,
+    image: Image,
+    args: &Args,
+    secure: bool,
+    is_fixed: bool,
+) -> Result<(u64, u64)> {
+    let Image { file, mut program, linker } = image;
+    let places = Places::choose(io, is_fixed);
+    if program.movable().is_some() {
+        program = program.moved(places.program);
+    }
     let (mm, limits) = io.memory();
     mm::take_limits(mm, limits);
     let object = file.object;
@@ -255,15 +268,15 @@ fn load(io: &mut Io, image: Image, args: &Args, secure: bool) -> Result<(u64, u6
         map_segment(&mut io.mm, object, segment)?;
     }
     let (Mm { space, .. }, limits) = io.memory();
-    space.set_brk_start(program.end().next_multiple_of(PAGE));
+    space.set_brk_start(program.end().next_multiple_of(PAGE) + places.heap);
     let gap = limits.max_stack().clamp(128 << 20, PROGRAM_END / 6 * 5).min(STACK_GAP);
-    space.set_mmap_top((PROGRAM_END - gap - (1 << 20)) & !(PAGE - 1));
+    space.set_mmap_top((places.top - gap - (1 << 20) - places.mappings) & !(PAGE - 1));
     time::prepare();
     let linker = match linker {
         Some((file, linker)) => Some(map_linker(&mut io.mm, file.object, linker)?),
         None => None,
     };
-    let sp = stack::build(io, &program, linker.as_ref(), args, secure)?;
+    let sp = stack::build(io, &program, linker.as_ref(), (args, secure), places)?;
     Ok((linker.map_or(program.entry, |linker| linker.entry), sp))
 }
 

@@ -1,6 +1,7 @@
 //! The stack with which a program starts (System V ABI, figure 3.9).
 
 use super::args::Args;
+use super::places::Places;
 use crate::elf::Program;
 use crate::errno::{Errno, Result};
 use crate::mm::{self, user, Mm};
@@ -52,11 +53,12 @@ pub fn build(
     io: &mut Io,
     program: &Program,
     linker: Option<&Program>,
-    args: &Args,
-    secure: bool,
+    (args, secure): (&Args, bool),
+    places: Places,
 ) -> Result<u64> {
     let seed = random::seed(&mut io.random);
-    let name = PROGRAM_END - 8 - (args.path.len() as u64 + 1);
+    let Places { top, slack, .. } = places;
+    let name = top - slack - 8 - (args.path.len() as u64 + 1);
     let envp = name - args.envp.bytes.len() as u64;
     let argv = envp - args.argv.bytes.len() as u64;
     let platform = argv - PLATFORM.len() as u64;
@@ -65,10 +67,10 @@ pub fn build(
     let auxiliary = auxiliary(&mut io.me, program, (base, secure), [name, platform, random]);
     let words = 1 + args.argv.count + 1 + args.envp.count + 1 + 2 * auxiliary.len();
     let sp = ((random & !15) - words as u64 * 8) & !15;
-    map(io, program, sp)?;
+    map(io, program, sp, top)?;
 
     // Rather than page by page.
-    user::check_writable(&mut io.mm, sp, (PROGRAM_END - sp) as usize)?;
+    user::check_writable(&mut io.mm, sp, (top - sp) as usize)?;
     let strings: [(u64, &[u8]); 5] = [
         (random, &seed),
         (platform, PLATFORM),
@@ -101,16 +103,16 @@ pub fn build(
     Ok(sp)
 }
 
-fn map(io: &mut Io, program: &Program, sp: u64) -> Result<()> {
+fn map(io: &mut Io, program: &Program, sp: u64, top: u64) -> Result<()> {
     let limit = io.limits.max_stack().clamp(PAGE, PROGRAM_END) & !(PAGE - 1);
-    if PROGRAM_END - sp > limit {
+    if top - sp > limit {
         return Err(Errno::E2BIG);
     }
-    let start = ((sp - FIRST_BYTES) & !(PAGE - 1)).max(PROGRAM_END - limit);
+    let start = ((sp - FIRST_BYTES) & !(PAGE - 1)).max(top.saturating_sub(limit));
     let exec = if program.executable_stack { Prot::EXEC } else { Prot::NONE };
     let request = MapRequest {
         addr: start,
-        len: PROGRAM_END - start,
+        len: top - start,
         prot: Prot::READ.or(Prot::WRITE).or(exec),
         placement: Placement::FixedNoReplace,
         flags: Flags::GROWS_DOWN.or(Flags::STACK),

@@ -73,6 +73,11 @@ impl State {
         self.personality
     }
 
+    /// Are its programs always at the same places (`ADDR_NO_RANDOMIZE`)?
+    pub fn has_fixed_layout(&self) -> bool {
+        self.personality & 0x0004_0000 != 0
+    }
+
     /// Takes that over. What would make the memory of a privileged program predictable does not count.
     pub fn inherit(&mut self, personality: u32, secure: bool) {
         const CLEARED: u32 = 0x0040_0000 | 0x0020_0000 | 0x0010_0000 | 0x0004_0000;

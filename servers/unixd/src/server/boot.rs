@@ -73,6 +73,7 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     }
     let now = unixd.clock.boot_wall() as i64;
     unixd.procs.epoch = unixd.clock.boot_wall();
+    unixd.procs.randomizes = randomizes(boot.cmdline());
     unixd.tree.populate(boot.archive(), now)?;
     if let Some(memory) = boot.persistent_memory() {
         unixd.pool =
@@ -96,7 +97,7 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     let cores = (0..).take_while(|&core| {
         libos::log::counter_of(core, captypes::invocations::Counter::IdleTicks).is_ok()
     });
-    let made = Made::new(cores.count(), &unixd.clock);
+    let made = Made::new(cores.count(), &unixd.clock, unixd.procs.randomizes);
     unixd.tree.show_made(made, now).map_err(|_| "no directory for /sys")?;
     unixd.begin_network().map_err(|_| "no memory for the network")?;
     warm_up().map_err(|_| "no memory")?;
@@ -127,6 +128,15 @@ fn warm_up() -> Result<(), Errno> {
         (0..SLOTS).map(|_| crate::caps::Slots::new(1)).collect::<Result<Vec<_>, Errno>>()?;
     drop(slots);
     Ok(())
+}
+
+/// How the layout of programs is chosen, as `randomize_va_space` says it: `randmaps` or `randmaps=2`, `randmaps=1`, or not at all.
+fn randomizes(cmdline: &str) -> u32 {
+    match cmdline::option(cmdline, "randmaps") {
+        None | Some("0") => 0,
+        Some("1") => 1,
+        Some(_) => 2,
+    }
 }
 
 fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
