@@ -498,8 +498,43 @@ static void at_once(void) {
     stop(first);
 }
 
-int main(void) {
+// Who has the descriptor after an `execve` has nothing that it is about.
+static void executed(const char *name) {
+    int fd = make(O_NONBLOCK, 0);
+    char number[16];
+    snprintf(number, sizeof number, "%d", fd);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (!pid) {
+        // One made by the child itself.
+        int own = make(O_NONBLOCK, 0);
+        char *at = memory(2);
+        say("child's own", reg(own, at, 2, UFFDIO_REGISTER_MODE_MISSING));
+        say("child's own", zero(own, at, 1, 0));
+        snprintf(number, sizeof number, "%d", own);
+        fflush(stdout);
+        execl(name, name, number, (char *)0);
+        _exit(1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    printf("status %x\n", status);
+    close(fd);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) {
+        int fd = atoi(argv[1]);
+        char *at = memory(2), from[PAGE];
+        say("executed: register", reg(fd, at, 2, UFFDIO_REGISTER_MODE_MISSING));
+        at[0] = 1;
+        say("executed: copy", copy(fd, at, from, 1, 0, 0));
+        say("executed: read", read(fd, from, sizeof from));
+        fflush(stdout);
+        return 0;
+    }
     errors();
+    executed("/proc/self/exe");
     missing();
     behind();
     calls();

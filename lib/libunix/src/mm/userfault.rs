@@ -77,6 +77,12 @@ impl Userfaults {
         }
     }
 
+    /// Is that who serves by a number here? One of the program before, or of the parent, does not.
+    pub fn knows(&self, number: u32, handler: &Rc<Handler>) -> bool {
+        let known = self.handlers.get(number as usize);
+        known.is_some_and(|known| core::ptr::eq(known.as_ptr(), Rc::as_ptr(handler)))
+    }
+
     /// Would somebody serve an access that the address space does not allow?
     #[inline]
     pub fn serve(&self, address: u64, access: Access) -> bool {
@@ -124,7 +130,9 @@ pub fn ask(io: &mut Io, address: u64, access: Access) -> Result<Outcome> {
     let Some((Mode { who, .. }, why)) = served else { return Err(Errno::EFAULT) };
     let handler = io.mm.userfaults.handlers.get(who as usize).and_then(Weak::upgrade);
     let Some(handler) = handler else {
-        reap(io);
+        for (from, to) in io.mm.userfaults.watched.of(who) {
+            moves(io, from * PAGE, (to - from) * PAGE);
+        }
         return Ok(Outcome::Again);
     };
     if handler.wants_signals() {

@@ -163,6 +163,14 @@ impl FileOps for Userfault {
         if self.0.features.get().is_none() {
             return Err(Errno::EINVAL);
         }
+        // The memory that it was made for may be gone, or another process's.
+        if !io.mm.userfaults.knows(self.0.number.get(), &self.0) {
+            match command {
+                request::REGISTER | request::UNREGISTER => return Err(Errno::ENOMEM),
+                request::WAKE => {}
+                _ => return Err(Errno::ESRCH),
+            }
+        }
         match command {
             request::REGISTER => self.register(io, arg),
             request::UNREGISTER => {
