@@ -385,6 +385,11 @@ static void nap(void) {
     struct timespec little = {0, 30000000};
     nanosleep(&little, 0);
 }
+// Until somebody waits for a page.
+static void await(int fd) {
+    struct pollfd p = {fd, POLLIN, 0};
+    if (poll(&p, 1, 20000) != 1) printf("nobody\n");
+}
 static volatile int handled;
 static void on_usr(int signal) { (void)signal; handled++; }
 static void waiting(void) {
@@ -401,16 +406,17 @@ static void waiting(void) {
     state = 0;
     pthread_create(&thread, 0, waits, 0);
     while (state != 1) sched_yield();
-    nap();
+    await(fd);
     printf("waits %d\n", state);
     // A signal comes between, and it waits again.
     pthread_kill(thread, SIGUSR1);
-    nap();
+    for (int n = 0; n < 500 && !handled; n++) nap();
+    await(fd);
     printf("waits %d handled %d\n", state, handled);
     int e = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = 7};
     say("epoll", epoll_ctl(e, EPOLL_CTL_ADD, fd, &event));
-    say("epoll", epoll_wait(e, &event, 1, 100));
+    say("epoll", epoll_wait(e, &event, 1, 20000));
     int messages = 0;
     while (read(fd, &m, sizeof m) == sizeof m) messages++, printf("address %d flags %d\n", (int)(m.arg.pagefault.address % PAGE), (int)m.arg.pagefault.flags);
     printf("some %d\n", messages > 0);
@@ -427,10 +433,10 @@ static void waiting(void) {
     state = 0;
     pthread_create(&thread, 0, waits, 0);
     while (state != 1) sched_yield();
-    nap();
+    await(fd);
     say("read", read(fd, &m, sizeof m));
     wake(fd, at + PAGE, 1);
-    nap();
+    await(fd);
     say("read", read(fd, &m, sizeof m));
     zero(fd, at + PAGE, 1, 0);
     pthread_join(thread, &said);
@@ -440,7 +446,7 @@ static void waiting(void) {
     state = 0;
     pthread_create(&thread, 0, waits, 0);
     while (state != 1) sched_yield();
-    nap();
+    await(fd);
     unreg(fd, at + 2 * PAGE, 1);
     pthread_join(thread, &said);
     printf("got %d\n", (int)(long)said);
@@ -450,7 +456,7 @@ static void waiting(void) {
     state = 0;
     pthread_create(&thread, 0, waits, 0);
     while (state != 1) sched_yield();
-    nap();
+    await(fd);
     close(fd);
     pthread_join(thread, &said);
     printf("got %d\n", (int)(long)said);
@@ -462,7 +468,7 @@ static void waiting(void) {
     state = 0;
     pthread_create(&thread, 0, waits, 0);
     while (state != 1) sched_yield();
-    nap();
+    await(fd);
     say("read", read(fd, &m, sizeof m));
     printf("address %d\n", (int)(m.arg.pagefault.address % PAGE));
     copy(fd, at, from, 1, 0, 0);
