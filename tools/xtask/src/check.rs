@@ -4,7 +4,7 @@
 use crate::compile::{for_all, packages};
 use crate::project::Project;
 use crate::toolchain::{bare_metal, check_tools, host, succeed, Part, Variant};
-use crate::{layers, links, tables};
+use crate::{book, layers, links, tables};
 use anyhow::Result;
 use std::process::Command;
 
@@ -19,6 +19,7 @@ pub fn check(project: &Project) -> Result<()> {
     step(format, "the check of the formatting (./x check; cargo fmt --all mends it)")?;
     layers::check(&project.root)?;
     links::check(&project.root)?;
+    book::check(&project.root)?;
     tables::check(&project.root)?;
     let mut reference = host(project);
     reference.args(["test", "--quiet", "--package", "captypes", "--test", "reference"]);
