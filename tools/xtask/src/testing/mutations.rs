@@ -1642,12 +1642,12 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "what_was_written_to_is_forgotten_with_its_table",
         changes: &[("crates/user/uvm/src/pmap.rs", "        self.written.add(key * pages, (key + 1) * pages);\n", "")],
-        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+        found_by: Test::Host { package: "uvm", test: "what_was_written_to_is_so_without_its_table" },
     },
     Bug {
         name: "what_is_moved_counts_as_not_written_to",
         changes: &[("crates/user/uvm/src/whole.rs", "        self.pmap.written.add(start, end);\n", "")],
-        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+        found_by: Test::Host { package: "uvm", test: "what_is_new_or_was_moved_counts_as_written" },
     },
     Bug {
         name: "a_filter_holds_only_inside_its_library",

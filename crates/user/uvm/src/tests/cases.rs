@@ -5,8 +5,8 @@ use super::*;
 use crate::map::Flags;
 use crate::mmap::MapRequest;
 use crate::types::Prot;
-use crate::ObjectId;
 use crate::Placement;
+use crate::{ObjectId, RemapFlags};
 
 const RW: Prot = Prot(3);
 
@@ -712,4 +712,54 @@ fn what_goes_aside_anew_has_another_object() {
         world.check();
     }
     world.finish();
+}
+
+/// What was written to is so as well where its table has gone since: with a fork, after which each makes its own.
+#[test]
+fn what_was_written_to_is_so_without_its_table() {
+    let mut world = World::new();
+    let start = dirty(&mut world, 1200);
+    let both = &mut world.processes[0];
+    both.real.clear_written(&mut both.backend);
+    both.written.clear();
+    for page in [3, 600, 1100] {
+        world.touch(0, start + page, Access::Write).unwrap();
+    }
+    world.check_written();
+    world.fork(0);
+    for (which, page) in [(0, 4), (1, 5), (0, 601), (1, 1101)] {
+        world.touch(which, start + page, Access::Write).unwrap();
+    }
+    world.check_written();
+    world.exit(1);
+    let both = &mut world.processes[0];
+    both.real.munmap(&mut both.backend, (start + 512) * PAGE, 300 * PAGE).unwrap();
+    both.model.unmap(start + 512, start + 812);
+    world.check_written();
+    world.check();
+    world.finish();
+}
+
+/// What is new, or was moved, counts as written wherever it is, and nothing beside it.
+#[test]
+fn what_is_new_or_was_moved_counts_as_written() {
+    let mut world = World::new();
+    let start = dirty(&mut world, 600);
+    let both = &mut world.processes[0];
+    both.real.clear_written(&mut both.backend);
+    let new = both.real.mmap(&mut both.backend, &MapRequest::anonymous(20 * PAGE, RW)).unwrap();
+    let moved = RemapFlags { may_move: true, ..RemapFlags::default() };
+    let to =
+        both.real.mremap(&mut both.backend, start * PAGE, 300 * PAGE, 700 * PAGE, moved).unwrap();
+    for (first, pages, written) in
+        [(new / PAGE, 20, 20), (to / PAGE, 700, 700), (start + 300, 300, 0)]
+    {
+        let mut words = vec![0; pages];
+        both.real.pagemap(&mut both.backend, first, &mut words);
+        assert_eq!(
+            words.iter().filter(|word| **word >> 55 & 1 != 0).count(),
+            written,
+            "at {first:#x}"
+        );
+    }
 }
