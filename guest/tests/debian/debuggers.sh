@@ -30,7 +30,7 @@ g() { gdb -q -nx -batch -ex 'set style enabled off' -ex 'set print thread-events
     grep -v -e '^warning' -e '^Using host' -e '^$' -e '^\[New Thread' -e '^\[Thread debugging'; }
 echo "-- breakpoint"; g -ex 'break fact if n == 2' -ex run -ex bt -ex 'frame 2' -ex 'print n * 10' -ex 'info args' -ex finish -ex 'delete' -ex continue p
 echo "-- watch with the processor"; g -ex 'break 12' -ex run -ex 'watch total' -ex continue -ex continue -ex 'print total' -ex 'delete 2' -ex continue p
-echo "-- read, written, executed"; g -ex 'break 13' -ex run -ex 'rwatch total' -ex 'awatch total' -ex 'hbreak 17' -ex continue -ex continue -ex bt -ex delete -ex continue p
+echo "-- read, written, executed"; g -ex 'break 12' -ex run -ex 'rwatch total' -ex 'awatch total' -ex 'hbreak 17' -ex continue -ex continue -ex continue -ex bt -ex delete -ex continue p
 echo "-- watch by steps"; g -ex 'set can-use-hw-watchpoints 0' -ex 'break 12' -ex run -ex 'watch total' -ex continue -ex continue -ex 'print total' -ex 'delete 2' -ex continue p
 echo "-- step"; g -ex 'break fact' -ex run -ex step -ex up -ex down -ex 'set var n = 1' -ex 'stepi' -ex 'x/2i $pc' -ex 'delete' -ex continue p
 echo "-- threads"; g -ex 'break 14' -ex run -ex 'print $_inferior_thread_count' -ex 'thread 1' -ex 'print total' -ex 'thread apply all -s print $_thread' -ex 'delete' -ex continue p

@@ -461,7 +461,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "a_giant_is_for_nobody_and_can_be_read",
         changes: &[("crates/user/uvm/src/whole.rs", " || entry.prot == Prot::NONE", "")],
-        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+        found_by: Test::Host { package: "uvm", test: "what_nobody_may_use_is_no_giant" },
     },
     Bug {
         name: "what_could_not_be_taken_away_stays",

@@ -763,3 +763,29 @@ fn what_is_new_or_was_moved_counts_as_written() {
         );
     }
 }
+
+/// A large object that is mapped for nobody to use is not shown by an entry that shows all of it.
+#[test]
+fn what_nobody_may_use_is_no_giant() {
+    for (prot, giants) in [(Prot::NONE, 0), (RW, 1)] {
+        let mut world = World::new();
+        let both = &mut world.processes[0];
+        both.backend.has_large = true;
+        let request = MapRequest {
+            prot,
+            placement: Placement::HintAligned,
+            flags: Flags::SHARED,
+            object: Some((ObjectId::new(WHOLE), 0)),
+            ..MapRequest::anonymous(OBJECTS[3] * PAGE, RW)
+        };
+        let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
+        both.model.enter(start, OBJECTS[3], prot, request.flags, Some((WHOLE, 0)));
+        assert_eq!(both.backend.giants().len(), giants);
+        for page in [0, 600] {
+            let read = world.touch(0, start + page, Access::Read).map(drop);
+            assert_eq!(read, if giants == 0 { Err(FaultError::NoAccess) } else { Ok(()) });
+        }
+        world.check();
+        world.finish();
+    }
+}
