@@ -476,6 +476,79 @@ static void waiting(void) {
     close(fd);
 }
 
+// What other calls do to it, and what they leave as it is.
+static void beside(void) {
+    char *at = memory(20), *to = memory(20);
+    pthread_t thread = start(0, at);
+    say("register", reg(server.fd, at, 16, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP));
+    reg(server.fd, to, 16, UFFDIO_REGISTER_MODE_MISSING);
+    // What is refused changes nothing, neither here nor there.
+    say("move to nowhere", mremap(at, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to + 1) == MAP_FAILED ? -1 : 0);
+    say("move onto itself", mremap(at, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at + PAGE) == MAP_FAILED ? -1 : 0);
+    say("unknown flag", mremap(at, 4 * PAGE, 4 * PAGE, 64) == MAP_FAILED ? -1 : 0);
+    printf("%c", at[0]);
+    say(" served", server.served);
+    server.base = to;
+    printf("%c", to[PAGE]);
+    say(" served", server.served);
+    server.base = at;
+    // Shorter where it is: what is left is served.
+    say("shorter", mremap(at, 16 * PAGE, 12 * PAGE, 0) == at ? 0 : -1);
+    printf("%c", at[11 * PAGE]);
+    say(" served", server.served);
+    // Longer where it is: so is what is new.
+    say("longer", mremap(at, 12 * PAGE, 14 * PAGE, 0) == at ? 0 : -1);
+    printf("%c%c", at[11 * PAGE], at[13 * PAGE]);
+    say(" served", server.served);
+    mremap(at, 14 * PAGE, 12 * PAGE, 0);
+    // Contents that go, of memory that stays: they are missing there, and nobody serves them where they are now.
+    char *empty = mremap(at + 4 * PAGE, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0);
+    say("goes away", empty == MAP_FAILED ? -1 : 0);
+    printf("%d%c%c", empty[0], at[4 * PAGE], at[5 * PAGE]);
+    say(" served", server.served);
+    // Advice that gives nothing up: what is protected stays so, and what is there stays there.
+    protect(server.fd, at, 1, UFFDIO_WRITEPROTECT_MODE_WP);
+    zero(server.fd, at + 2 * PAGE, 1, 0);
+    say("advice", madvise(at, 12 * PAGE, MADV_WILLNEED) | madvise(at, 12 * PAGE, MADV_NOHUGEPAGE) | madvise(at, 12 * PAGE, MADV_COLD));
+    at[0] = 'x';
+    say("protects", server.protects);
+    printf("%d", at[2 * PAGE]);
+    say(" served", server.served);
+    // Registered once more, a page that is zero is there still.
+    say("again", reg(server.fd, at, 12, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP));
+    printf("%d", at[2 * PAGE]);
+    say(" served", server.served);
+    // Rights that are refused behind a hole.
+    munmap(at + 8 * PAGE, PAGE);
+    say("rights", mprotect(at + 7 * PAGE, 4 * PAGE, PROT_READ));
+    at[10 * PAGE] = 'w';
+    printf("%c", at[10 * PAGE]);
+    say(" served", server.served);
+    stop(thread);
+    // Much of it, of which little is touched.
+    long pages = 8l << 18;
+    char *much = mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    much[pages / 2 * PAGE] = 'm';
+    thread = start(0, much);
+    say("much", reg(server.fd, much, pages, UFFDIO_REGISTER_MODE_MISSING));
+    printf("%c%c%c", much[PAGE], much[pages / 2 * PAGE], much[(pages - 1) * PAGE]);
+    say(" served", server.served);
+    stop(thread);
+    munmap(much, pages * PAGE);
+    // Who serves it is gone as another file takes its descriptor.
+    int fd = make(O_NONBLOCK, 0), null = open("/dev/null", O_RDONLY);
+    char *last = memory(2);
+    reg(fd, last, 2, UFFDIO_REGISTER_MODE_MISSING);
+    waited_for = last;
+    state = 0;
+    pthread_create(&thread, 0, waits, 0);
+    while (state != 1) sched_yield();
+    await(fd);
+    say("another file", dup2(null, fd) == fd);
+    pthread_join(thread, 0);
+    printf("goes on %d\n", state);
+}
+
 // Four threads touch pages, two serve them: a page comes whole.
 enum { MANY = 3000 };
 static char *many;
@@ -547,6 +620,7 @@ int main(int argc, char **argv) {
     protects();
     signals();
     waiting();
+    beside();
     at_once();
     return 0;
 }

@@ -87,6 +87,11 @@ impl Watched {
         self.registered.get(page)
     }
 
+    /// The same, and how far, at most up to `end`, that is so of the pages behind it.
+    pub fn hidden_run(&self, page: u64, end: u64) -> (Option<Hidden>, u64) {
+        self.hidden.run(page, end)
+    }
+
     /// Why a page is hidden, and with what rights.
     pub fn hidden(&self, page: u64) -> Option<Hidden> {
         self.hidden.get(page)
@@ -148,6 +153,33 @@ impl Watched {
     pub fn forget(&mut self, start: u64, end: u64) -> Vec<Part> {
         self.registered.clear(start, end);
         self.show(start, end)
+    }
+
+    /// The same, with what was there, for [`put_back`](Self::put_back).
+    pub fn lift(&mut self, start: u64, end: u64) -> (Watched, Vec<Part>) {
+        let mut lifted = Watched::new();
+        for (from, to, mode) in self.registered.within(start, end) {
+            lifted.registered.set(from, to, mode);
+        }
+        for (from, to, hidden) in self.hidden.within(start, end) {
+            lifted.hidden.set(from, to, hidden);
+        }
+        (lifted, self.forget(start, end))
+    }
+
+    /// The program's rights in all pages that are hidden.
+    pub fn shown_again(&self) -> Vec<Part> {
+        let all = self.hidden.within(0, u64::MAX).into_iter();
+        all.map(|(from, to, hidden)| (from, to, hidden.rights)).collect()
+    }
+
+    /// Registers and hides what was. Answers what the processor is given.
+    pub fn put_back(&mut self, lifted: &Watched) -> Vec<Part> {
+        for (from, to, mode) in lifted.registered.within(0, u64::MAX) {
+            self.registered.set(from, to, mode);
+        }
+        let hide = |(from, to, hidden): (u64, u64, Hidden)| (from, to, self.hide(from, to, hidden));
+        lifted.hidden.within(0, u64::MAX).into_iter().map(hide).collect()
     }
 
     /// The program changes its rights in a range. Answers what the processor is given, in all parts of it.

@@ -33,6 +33,17 @@ impl<T: Copy + PartialEq> Runs<T> {
         (page < *end).then_some(*value)
     }
 
+    /// The value of a page, and how far, at most up to `end`, the pages behind it have the same.
+    pub fn run(&self, page: u64, end: u64) -> (Option<T>, u64) {
+        if let Some((_, (behind, value))) = self.0.range(..=page).next_back() {
+            if page < *behind {
+                return (Some(*value), end.min(*behind));
+            }
+        }
+        let next = self.0.range(page..).next();
+        (None, next.map_or(end, |(from, _)| end.min(*from)))
+    }
+
     /// The runs of a range, cut to it.
     pub fn within(&self, start: u64, end: u64) -> Vec<(u64, u64, T)> {
         let before = self.0.range(..start).next_back();

@@ -13,6 +13,8 @@ enum Change {
     Show(u64, u64),
     Forget(u64, u64),
     Protect(u64, u64, u8),
+    /// And puts it back.
+    Lift(u64, u64),
 }
 
 fn range() -> impl Strategy<Value = (u64, u64)> {
@@ -29,6 +31,7 @@ fn change() -> impl Strategy<Value = Change> {
         range().prop_map(|(a, b)| Change::Show(a, b)),
         range().prop_map(|(a, b)| Change::Forget(a, b)),
         (range(), 0u8..8).prop_map(|((a, b), rights)| Change::Protect(a, b, rights)),
+        range().prop_map(|(a, b)| Change::Lift(a, b)),
     ]
 }
 
@@ -75,6 +78,15 @@ proptest! {
                         registered.retain(|page, _| !(a..b).contains(page));
                     }
                 }
+                Change::Lift(a, b) => {
+                    let (lifted, parts) = watched.lift(a, b);
+                    let inside = || hidden.range(a..b.max(a)).map(|(page, hidden)| (*page, *hidden));
+                    let rights: BTreeMap<u64, u8> = inside().map(|(page, hidden)| (page, hidden.rights)).collect();
+                    prop_assert_eq!(spread(parts), rights);
+                    prop_assert!((a..b).all(|page| watched.mode(page).is_none() && watched.hidden(page).is_none()));
+                    let shown: BTreeMap<u64, u8> = inside().map(|(page, hidden)| (page, hidden.shown())).collect();
+                    prop_assert_eq!(spread(watched.put_back(&lifted)), shown);
+                }
                 Change::Protect(a, b, rights) => {
                     let parts = spread(watched.protect(a, b, rights));
                     for page in a..b {
@@ -94,6 +106,10 @@ proptest! {
             for page in 0..PAGES + 1 {
                 prop_assert_eq!(watched.mode(page), registered.get(&page).copied());
                 prop_assert_eq!(watched.hidden(page), hidden.get(&page).copied());
+                let (value, behind) = watched.hidden_run(page, PAGES + 2);
+                prop_assert_eq!(value, hidden.get(&page).copied());
+                prop_assert!(behind > page && (page..behind).all(|page| hidden.get(&page).copied() == value));
+                prop_assert!(behind == PAGES + 2 || hidden.get(&behind).copied() != value);
                 for access in [right::READ, right::WRITE, right::EXECUTE] {
                     // The rights allow it and the processor does not.
                     let serves = hidden.get(&page).filter(|hidden| {

@@ -1,6 +1,6 @@
 //! System calls about memory.
 
-use super::{errno, leases, settle, take_limits, usage, user, userfault, Mm};
+use super::{drop_notes, errno, leases, settle, take_limits, usage, user, userfault, Mm};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::{pidfd, shared, with_kind};
 use crate::fd::ops::{Contents, FileOps, Mapped};
@@ -134,7 +134,7 @@ pub fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
     }
     usage::mapped(&p.mm);
     if let (false, Ok(start)) = (p.mm.has_no_notes(), result) {
-        userfault::unmapped(p, start, request.len);
+        drop_notes(p, start, request.len);
     }
     settle(p);
     result
@@ -325,7 +325,7 @@ pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     space.munmap(caps, addr, len).map_err(errno)?;
     usage::changed(&p.mm);
     if !p.mm.has_no_notes() {
-        userfault::unmapped(p, addr, len);
+        drop_notes(p, addr, len);
     }
     settle(p);
     // In a vfork the memory is the parent's.
@@ -407,18 +407,46 @@ pub fn mremap(
     take_limits(mm, limits);
     usage::shrinks_by(mm, old.saturating_sub(new));
     if !mm.has_no_notes() {
-        userfault::moves(p, addr, old);
-        userfault::unmapped_target(p, &flags, new);
+        return remap_with_notes(p, (addr, old), new, flags);
     }
-    let mm = &mut p.mm;
     let Mm { space, caps, .. } = mm;
     let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
     usage::changed(mm);
-    if let (false, Ok(to)) = (mm.policies.is_empty(), result) {
-        numa::moved(&mut mm.policies, (addr, old), (to, new));
-    }
     settle(p);
     result
+}
+
+/// The same where something is noted of memory: that goes with it, or stays where it stays.
+#[cold]
+fn remap_with_notes(
+    io: &mut Io,
+    (addr, old): (u64, u64),
+    new: u64,
+    flags: RemapFlags,
+) -> Result<u64> {
+    let only_shorter = flags.fixed.is_none() && !flags.dont_unmap && new <= old && old != 0;
+    // What becomes shorter keeps its rights all the time. Of what may move all parts are to have the same.
+    let lifted = (!only_shorter).then(|| userfault::lift(&mut io.mm, addr, old));
+    let Mm { space, caps, .. } = &mut io.mm;
+    let result = space.mremap(caps, addr, old, new, flags).map_err(errno);
+    usage::changed(&io.mm);
+    let stays = result.is_err() || result == Ok(addr) || flags.dont_unmap;
+    match &lifted {
+        Some(lifted) if stays => userfault::put_back(&mut io.mm, lifted)?,
+        Some(_) => userfault::moved(io, addr, old),
+        None => {}
+    }
+    let to = result?;
+    match to == addr {
+        true if new < old => drop_notes(io, addr + new.next_multiple_of(PAGE), old - new),
+        true => userfault::goes_on(&mut io.mm, addr + old.next_multiple_of(PAGE), new - old)?,
+        false => drop_notes(io, to, new),
+    }
+    if flags.dont_unmap {
+        userfault::given_up(&mut io.mm, addr, old)?;
+    }
+    numa::moved(&mut io.mm.policies, (addr, old), (to, new));
+    Ok(to)
 }
 
 pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
@@ -432,7 +460,8 @@ pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
     let Mm { space, caps, .. } = mm;
     let result = space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno);
     usage::changed(mm);
-    if !mm.userfaults.is_empty() && result.is_ok() {
+    let gives_up = matches!(advice, Advice::DontNeed { .. } | Advice::Remove);
+    if gives_up && !mm.userfaults.is_empty() && result.is_ok() {
         userfault::given_up(mm, addr, len)?;
     }
     result

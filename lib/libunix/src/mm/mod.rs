@@ -18,7 +18,7 @@ pub mod user;
 pub mod userfault;
 
 use crate::errno::Errno;
-use crate::process::{Io, Process};
+use crate::process::{Io, Process, Task};
 use crate::server::{self, op};
 use crate::sys::limits::Limits;
 use crate::sys::numa::Policies;
@@ -124,6 +124,14 @@ pub fn errno(error: uvm::Error) -> Errno {
         uvm::Error::Overflow => Errno::EOVERFLOW,
         uvm::Error::NotSupported => Errno::EOPNOTSUPP,
     }
+}
+
+/// What was noted of a range goes with what was mapped there.
+#[cold]
+pub fn drop_notes(task: &mut Task, addr: u64, len: u64) {
+    let (start, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
+    task.mm.policies.clear(start, end);
+    userfault::unmapped(task, addr, len);
 }
 
 /// Closes files that are no longer mapped. Called after whatever unmaps.

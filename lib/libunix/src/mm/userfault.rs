@@ -10,7 +10,6 @@ use crate::errno::{Errno, Result};
 use crate::fd::kinds::userfault::{Handler, Message};
 use crate::fd::ops::READABLE;
 use crate::process::{Io, Task};
-use crate::server::header;
 use crate::thread::park;
 use abi::layout::{PAGE, PROGRAM_START};
 use alloc::rc::{Rc, Weak};
@@ -130,9 +129,7 @@ pub fn ask(io: &mut Io, address: u64, access: Access) -> Result<Outcome> {
     let Some((Mode { who, .. }, why)) = served else { return Err(Errno::EFAULT) };
     let handler = io.mm.userfaults.handlers.get(who as usize).and_then(Weak::upgrade);
     let Some(handler) = handler else {
-        for (from, to) in io.mm.userfaults.watched.of(who) {
-            moves(io, from * PAGE, (to - from) * PAGE);
-        }
+        release_all(io, who);
         return Ok(Outcome::Again);
     };
     if handler.wants_signals() {
@@ -212,8 +209,21 @@ fn rights_of(mm: &Mm, page: u64) -> Option<(u8, Flags)> {
     Some((rights, entry.flags))
 }
 
+/// Pages that are looked at together.
+const BLOCK: u64 = 4096;
+
 /// Hides pages of a range that are missing.
 fn hide_missing(mm: &mut Mm, start: u64, end: u64) -> Result<()> {
+    let mut at = start;
+    while at < end {
+        let to = end.min(at + BLOCK);
+        hide_missing_some(mm, at, to)?;
+        at = to;
+    }
+    Ok(())
+}
+
+fn hide_missing_some(mm: &mut Mm, start: u64, end: u64) -> Result<()> {
     let there = contents(mm, start, end);
     let mut at = start;
     for alike in there.chunk_by(|one, next| one == next) {
@@ -262,22 +272,17 @@ fn contents(mm: &mut Mm, start: u64, end: u64) -> Vec<Contents> {
 
 /// Hides pages, if they are mapped.
 fn hide(mm: &mut Mm, start: u64, end: u64, why: Why) -> Result<()> {
-    let mut at = start;
-    while at < end {
-        let Some((rights, _)) = rights_of(mm, at) else {
-            at += 1;
-            continue;
-        };
-        // As far as it is one mapping with the same rights.
-        let entry_end = mm.space.map().at(at).map_or(at + 1, |entry| entry.end);
-        let mut to = at + 1;
-        while to < end.min(entry_end) && rights_of(mm, to).map(|(rights, _)| rights) == Some(rights)
-        {
-            to += 1;
+    let entries: Vec<_> = mm.space.map().within(start, end).collect();
+    for entry in entries {
+        let mut at = entry.start;
+        while at < entry.end {
+            // As far as the program has the same rights.
+            let (hidden, to) = mm.userfaults.watched.hidden_run(at, entry.end);
+            let rights = hidden.map_or(entry.prot.0, |hidden| hidden.rights);
+            let shown = mm.userfaults.watched.hide(at, to, Hidden { why, rights });
+            apply(mm, &[(at, to, shown)])?;
+            at = to;
         }
-        let shown = mm.userfaults.watched.hide(at, to, Hidden { why, rights });
-        apply(mm, &[(at, to, shown)])?;
-        at = to;
     }
     Ok(())
 }
@@ -313,22 +318,24 @@ pub fn register(mm: &mut Mm, start: u64, len: u64, mode: Mode) -> Result<()> {
         return Err(Errno::EBUSY);
     }
     for entry in entries {
-        let (from, to) = (entry.start.max(start), entry.end.min(end));
+        let (from, to) = (entry.start, entry.end);
         let before = mm.userfaults.watched.registered(from, to);
-        let had = before.iter().fold((false, false), |(missing, protected), (.., mode)| {
-            (missing || mode.missing, protected || mode.protected)
-        });
-        if had.1 && !mode.protected {
-            // What was protected is not any more.
-            let parts = mm.userfaults.watched.hidden_within(from, to, Why::Protected);
-            show(mm, &parts)?;
-        }
         mm.userfaults.watched.register(from, to, mode);
+        // What was hidden for what is not asked for any more is not hidden.
+        for (why, stays) in [(Why::Protected, mode.protected), (Why::Missing, mode.missing)] {
+            if !stays {
+                let parts = mm.userfaults.watched.hidden_within(from, to, why);
+                show(mm, &parts)?;
+            }
+        }
         if mode.missing {
-            hide_missing(mm, from, to)?;
-        } else if had.0 {
-            let parts = mm.userfaults.watched.hidden_within(from, to, Why::Missing);
-            show(mm, &parts)?;
+            // Where that was so before, what is missing is known, and zeros are contents.
+            let mut at = from;
+            for (known, behind, _) in before.into_iter().filter(|(.., mode)| mode.missing) {
+                hide_missing(mm, at, known)?;
+                at = behind;
+            }
+            hide_missing(mm, at, to)?;
         }
     }
     Ok(())
@@ -493,23 +500,16 @@ pub fn protect(
         let parts = mm.userfaults.watched.hidden_within(start, end, Why::Protected);
         return show(mm, &parts);
     }
-    let there = resident(mm, start, end);
     let mut at = start;
-    for is_there in there.chunk_by(|one, next| one == next) {
-        let (from, to) = (at, at + is_there.len() as u64);
-        at = to;
-        let mut page = from;
-        while page < to {
-            let hidden = mm.userfaults.watched.hidden(page).map(|hidden| hidden.why);
-            let fits = match hidden {
-                Some(_) => false,
-                None => is_there[0] || with_missing,
-            };
-            if fits {
+    while at < end {
+        let to = end.min(at + BLOCK);
+        for (page, is_there) in (at..to).zip(resident(mm, at, to)) {
+            let is_hidden = mm.userfaults.watched.hidden(page).is_some();
+            if !is_hidden && (is_there || with_missing) {
                 hide(mm, page, page + 1, Why::Protected)?;
             }
-            page += 1;
         }
+        at = to;
     }
     Ok(())
 }
@@ -518,35 +518,62 @@ pub fn protect(
 #[cold]
 pub fn unmapped(task: &mut Task, addr: u64, len: u64) {
     let (start, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
-    task.mm.policies.clear(start, end);
     task.mm.userfaults.watched.forget(start, end);
     wake(task, start, end);
 }
 
-/// A range is about to be moved: it is as if nobody had registered it.
-#[cold]
-pub fn moves(task: &mut Task, addr: u64, len: u64) {
-    let (start, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
+/// It is as if nobody had registered a range.
+fn release(task: &mut Task, (start, end): (u64, u64)) {
     let parts = task.mm.userfaults.watched.forget(start, end);
-    // The move says what is wrong with the range.
+    // Who waits finds out what could not be.
     let _ = apply(&mut task.mm, &parts);
     wake(task, start, end);
 }
 
-/// Something is about to be moved to where something may be registered.
+/// A range that is about to be moved has the rights that the program has, and answers what it was.
 #[cold]
-pub fn unmapped_target(task: &mut Task, flags: &RemapFlags, len: u64) {
-    if let Some(addr) = flags.fixed {
-        unmapped(task, addr, len);
-    }
+pub fn lift(mm: &mut Mm, addr: u64, len: u64) -> Watched {
+    let end = addr.saturating_add(len).div_ceil(PAGE);
+    let (lifted, parts) = mm.userfaults.watched.lift(addr / PAGE, end);
+    // The move says what is wrong with the range.
+    let _ = apply(mm, &parts);
+    lifted
+}
+
+/// The range is where it was, or pages without contents are.
+#[cold]
+pub fn put_back(mm: &mut Mm, lifted: &Watched) -> Result<()> {
+    let parts = mm.userfaults.watched.put_back(lifted);
+    apply(mm, &parts)
+}
+
+/// Memory behind a range is a part of the same mapping: who serves its end serves that, too.
+#[cold]
+pub fn goes_on(mm: &mut Mm, addr: u64, len: u64) -> Result<()> {
+    let before = (addr / PAGE).checked_sub(1).and_then(|page| mm.userfaults.watched.mode(page));
+    before.map_or(Ok(()), |mode| register(mm, addr, len, mode))
+}
+
+/// Threads that waited for a range which is elsewhere now.
+#[cold]
+pub fn moved(task: &mut Task, addr: u64, len: u64) {
+    wake(task, addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
 }
 
 /// The program changes its rights.
 #[cold]
 pub fn rights_change(mm: &mut Mm, addr: u64, len: u64, prot: Prot) -> Result<()> {
     let end = addr.checked_add(len).ok_or(Errno::ENOMEM)?.div_ceil(PAGE);
-    let parts = mm.userfaults.watched.protect(addr / PAGE, end, prot.0);
-    apply(mm, &parts)
+    let mut at = addr / PAGE;
+    // As on Linux, what lies in front of a hole is changed before it fails.
+    while at < end {
+        let Some(entry) = mm.space.map().at(at) else { return Err(Errno::ENOMEM) };
+        let to = entry.end.min(end);
+        let parts = mm.userfaults.watched.protect(at, to, prot.0);
+        apply(mm, &parts)?;
+        at = to;
+    }
+    Ok(())
 }
 
 /// The program has given contents up: pages are missing again.
@@ -565,23 +592,24 @@ pub fn given_up(mm: &mut Mm, addr: u64, len: u64) -> Result<()> {
 
 /// Nobody serves anything in a child.
 pub fn after_fork(mm: &mut Mm) -> Result<()> {
-    if mm.userfaults.is_empty() {
-        return Ok(());
-    }
-    let parts = mm.userfaults.watched.forget(0, u64::MAX);
-    mm.userfaults = Userfaults::new();
+    let before = core::mem::replace(&mut mm.userfaults, Userfaults::new());
+    let parts = before.watched.shown_again();
     apply(mm, &parts)
 }
 
-/// What those have registered who are not there any more is as other memory.
+/// What somebody has registered is as other memory.
+fn release_all(task: &mut Task, who: u32) {
+    for range in task.mm.userfaults.watched.of(who) {
+        release(task, range);
+    }
+}
+
+/// The same of all who are not there any more.
 #[cold]
 fn reap(task: &mut Task) {
     for number in 0..task.mm.userfaults.handlers.len() {
-        if task.mm.userfaults.handlers[number].strong_count() > 0 {
-            continue;
-        }
-        for (from, to) in task.mm.userfaults.watched.of(number as u32) {
-            moves(task, from * PAGE, (to - from) * PAGE);
+        if task.mm.userfaults.handlers[number].strong_count() == 0 {
+            release_all(task, number as u32);
         }
     }
 }
@@ -593,9 +621,4 @@ pub fn after_close(task: &mut Task) {
         HAS_LEFT.store(false, Relaxed);
         reap(task);
     }
-}
-
-/// May this process serve faults of its system calls, too?
-pub fn may_serve_calls() -> bool {
-    header().ids[1].load(Relaxed) == 0
 }

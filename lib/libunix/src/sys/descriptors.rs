@@ -48,14 +48,21 @@ pub fn dup2(io: &mut Io, old: i32, new: i32) -> Result<u64> {
     if old == new {
         return Ok(new as u64);
     }
-    fd::duplicate_to(io, old, new, false).map(|fd| fd as u64)
+    replace(io, old, new, false)
 }
 
 pub fn dup3(io: &mut Io, old: i32, new: i32, flags: u32) -> Result<u64> {
     if flags & !O_CLOEXEC != 0 || old == new {
         return Err(Errno::EINVAL);
     }
-    fd::duplicate_to(io, old, new, flags & O_CLOEXEC != 0).map(|fd| fd as u64)
+    replace(io, old, new, flags & O_CLOEXEC != 0)
+}
+
+/// `new` names the same as `old`, and not what it has named.
+fn replace(io: &mut Io, old: i32, new: i32, cloexec: bool) -> Result<u64> {
+    let result = fd::duplicate_to(io, old, new, cloexec).map(|fd| fd as u64);
+    userfault::after_close(io);
+    result
 }
 
 pub fn fcntl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {

@@ -104,33 +104,26 @@ pub fn dispatch(p: &mut Process, regs: &mut Regs) {
     let number = regs.rax;
     regs.rax = match table::CALLS.get(number as usize) {
         Some(Some(call)) => {
-            let result = (call.run)(p, regs);
-            if let Err(error) = result {
+            let result = loop {
+                let result = (call.run)(p, regs);
+                let Err(error) = result else { break result };
                 if error == Errno::EFAULT && !p.mm.userfaults.is_empty() {
                     match userfault::waits(p) {
-                        // The page is there now: once more from the beginning.
-                        Ok(true) => return dispatch(p, regs_of(regs, number)),
+                        // The page is there now: once more from the beginning, as it has changed nothing.
+                        Ok(true) => continue,
                         Ok(false) => {}
-                        Err(error) => {
-                            regs.rax = error.to_rax();
-                            return;
-                        }
+                        Err(error) => break Err(error),
                     }
                 }
                 if is_refusal(error) {
                     refused(number, error);
                 }
-            }
+                break result;
+            };
             errno::to_rax(result)
         }
         _ => refused(number, Errno::ENOSYS).to_rax(),
     };
-}
-
-/// The registers with which a call was made.
-fn regs_of(regs: &mut Regs, number: u64) -> &mut Regs {
-    regs.rax = number;
-    regs
 }
 
 /// Do programs get this error for what is not there?

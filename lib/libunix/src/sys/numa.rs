@@ -5,9 +5,11 @@ use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
 use crate::process::Task;
 use crate::server::{self, header, op};
+use crate::sys::processes::has;
 use abi::layout::PAGE;
 use alloc::vec;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::Capability;
 use userfault::Runs;
 
 /// A policy: its mode with its flags, and the nodes that it tells, of the first 64.
@@ -19,9 +21,6 @@ pub struct Policy {
 
 /// Policies of ranges of memory, by pages.
 pub type Policies = Runs<Policy>;
-
-/// The number of `CAP_SYS_NICE`.
-const CAP_SYS_NICE: u32 = 23;
 
 mod mode {
     pub const DEFAULT: u32 = 0;
@@ -178,10 +177,20 @@ fn put_nodes(mm: &mut Mm, mask: u64, bits: u64, nodes: u64) -> Result<()> {
     user::words_out(mm, mask, &all)
 }
 
-/// May the caller move what others share with it?
-fn may_move_all() -> Result<bool> {
-    let caps = server::call(op::GetCaps { pid: 0 })?;
-    Ok(caps.effective >> CAP_SYS_NICE & 1 != 0)
+/// `MPOL_MF_*`: what is to be done with pages that are elsewhere.
+mod moves {
+    pub const STRICT: u32 = 1;
+    pub const MOVE: u32 = 2;
+    pub const MOVE_ALL: u32 = 4;
+}
+
+/// Are these flags among those that there are? Only who has `CAP_SYS_NICE` may move what others share with it.
+fn check_moves(flags: u32, known: u32) -> Result<()> {
+    match flags {
+        flags if flags & !known != 0 => Err(Errno::EINVAL),
+        flags if flags & moves::MOVE_ALL != 0 && !has(Capability::SysNice) => Err(Errno::EPERM),
+        _ => Ok(()),
+    }
 }
 
 pub fn mbind(
@@ -193,19 +202,11 @@ pub fn mbind(
     bits: u64,
     flags: u32,
 ) -> Result<u64> {
-    const STRICT: u32 = 1;
-    const MOVE: u32 = 2;
-    const MOVE_ALL: u32 = 4;
     if how & !mode::FLAGS >= mode::END {
         return Err(Errno::EINVAL);
     }
     let nodes = nodes(mm, mask, bits)?;
-    if flags & !(STRICT | MOVE | MOVE_ALL) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if flags & MOVE_ALL != 0 && !may_move_all()? {
-        return Err(Errno::EPERM);
-    }
+    check_moves(flags, moves::STRICT | moves::MOVE | moves::MOVE_ALL)?;
     if start & (PAGE - 1) != 0 {
         return Err(Errno::EINVAL);
     }
@@ -261,14 +262,7 @@ pub fn move_pages(
     told: u64,
     flags: u32,
 ) -> Result<u64> {
-    const MOVE: u32 = 2;
-    const MOVE_ALL: u32 = 4;
-    if flags & !(MOVE | MOVE_ALL) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if flags & MOVE_ALL != 0 && !may_move_all()? {
-        return Err(Errno::EPERM);
-    }
+    check_moves(flags, moves::MOVE | moves::MOVE_ALL)?;
     check_own(pid)?;
     for n in 0..count {
         let page: u64 = user::copy_in(mm, pages.wrapping_add(8 * n))?;

@@ -6,7 +6,7 @@ use crate::mm::{user, Mm};
 use crate::process::{frame, Task};
 use crate::server::{self, op};
 use crate::signal::Own;
-use crate::sys::processes::getpid;
+use crate::sys::processes::{getpid, has};
 use crate::sys::thread::gettid;
 use crate::sys::unlocked;
 use crate::thread::{area, Threads};
@@ -14,6 +14,7 @@ use crate::vdso::CLOCK;
 use abi::Regs;
 use captypes::CapAddr;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::Capability;
 use linuxabi::time::{from_timespec, scale, ticks_to_ns, to_timespec, TIME_BYTES};
 
 const REALTIME: u32 = 0;
@@ -284,9 +285,7 @@ pub fn settimeofday(mm: &mut Mm, time: u64, zone: u64) -> Result<u64> {
 
 /// May the caller set the clock? `unixd` asks itself.
 fn is_permitted() -> bool {
-    /// The number of `CAP_SYS_TIME`.
-    const SYS_TIME: u32 = 25;
-    server::header().caps.load(Relaxed) >> SYS_TIME & 1 != 0
+    has(Capability::SysTime)
 }
 
 pub fn clock_nanosleep(

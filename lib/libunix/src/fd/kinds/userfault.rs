@@ -10,12 +10,14 @@ use crate::mm::user;
 use crate::mm::userfault::{self, Fill};
 use crate::process::Io;
 use crate::server::restart;
+use crate::sys::processes::has;
 use crate::thread::park::watch;
 use ::userfault::Mode;
 use abi::layout::PAGE;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
+use credentials::Capability;
 use linuxabi::bytes::Bytes;
 use unixproto::files::{O_CLOEXEC, O_NONBLOCK, POLLERR, POLLIN};
 
@@ -269,7 +271,7 @@ impl Userfault {
 pub fn userfaultfd(io: &mut Io, flags: u32) -> Result<u64> {
     const PROGRAM_ONLY: u32 = 1;
     let program_only = flags & PROGRAM_ONLY != 0;
-    if !program_only && !userfault::may_serve_calls() {
+    if !program_only && !has(Capability::SysPtrace) {
         return Err(Errno::EPERM);
     }
     if flags & !(PROGRAM_ONLY | O_CLOEXEC | O_NONBLOCK) != 0 {
