@@ -7,7 +7,8 @@ use crate::cap::budget::{Pause, Progress};
 use crate::cap::locks::Sweep;
 use crate::cap::mapping::is_mapping;
 use crate::cap::policy::{CapPolicy, MEMORY};
-use crate::cap::{attr, CapExt, HOME_RAM};
+use crate::cap::asks::is_own_home;
+use crate::cap::{attr, CapExt};
 use crate::driver::CpuDriver;
 use crate::morsels::{is_at_home, is_whole};
 use crate::object::{slot_at, SlotRef};
@@ -118,7 +119,7 @@ pub fn give_back_region(cpu: &mut CpuDriver, base: u64, len: u64) -> Result<(), 
         .caps
         .db
         .surrounding(MEMORY, base, len, 0)
-        .is_some_and(|home| home.cap().ty == HOME_RAM && !home.cap().is_foreign());
+        .is_some_and(|home| is_own_home(&home.cap()));
     if (base | len) & (PAGE - 1) != 0 || len == 0 || !has_home {
         return Err(Status::OutOfRange);
     }
