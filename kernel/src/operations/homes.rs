@@ -66,7 +66,8 @@ pub fn adopt(
         return Err(Status::Occupied);
     }
     let around = |cap: &mdb::RawCap| is_back && cap.base <= base && end <= cap.base + cap.word;
-    let is_other = |slot: SlotRef| slot != dst && !(is_own_home(&slot.cap()) && around(&slot.cap()));
+    let is_other =
+        |slot: SlotRef| slot != dst && !(is_own_home(&slot.cap()) && around(&slot.cap()));
     if caps.db.overlapping(MEMORY, base, bytes, Class::All).any(is_other) {
         return Err(Status::HasDescendants);
     }

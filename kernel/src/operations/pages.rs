@@ -2,8 +2,8 @@
 //! is one, and everything that [`delete`](super::delete) asks of others is answered here by looking at its capability.
 
 use super::reclaim::reclaim;
-use crate::cap::db::{mapping_of, remove_frame};
 use crate::cap::asks::is_own_home;
+use crate::cap::db::{mapping_of, remove_frame};
 use crate::cap::{attr, CapExt, CapSpace};
 use crate::driver::CpuDriver;
 use crate::object::SlotRef;

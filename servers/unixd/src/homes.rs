@@ -7,7 +7,7 @@
 use crate::caps::{errno, frame, Slots};
 use crate::procs::Pid;
 use abi::layout::PAGE;
-use abi::slots::{LIBUNIX_ELF, MONITOR, SELF_EP};
+use abi::slots::{LIBUNIX_ELF, MEMD, MONITOR, SELF_EP};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
@@ -318,6 +318,15 @@ pub fn memory() -> (u64, u64) {
         stats.fold((0, 0), |(free, total), stats| (free + stats.free, total + stats.total))
     });
     sum.unwrap_or_default()
+}
+
+/// Are so many bytes free for processes of a core, or could be borrowed?
+pub fn has_memory(core: u32, bytes: u64) -> bool {
+    let server = with(|homes| {
+        let memory = homes.stands.get(&core)?.memory.as_ref()?;
+        Some(memory.cap())
+    });
+    memd::has(server.flatten().unwrap_or(MEMD), bytes).unwrap_or(false)
 }
 
 /// Is there a stand-in on this core?
