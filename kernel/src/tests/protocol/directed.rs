@@ -503,7 +503,8 @@ fn memory_that_has_moved_comes_back_to_its_new_home() {
     t.send(2, A, 0, B);
     t.redirected(2, A, op::Delete {});
     assert!(!t.is_foreign(0, B));
-    // Of several pages, some go on core 0, where their home was: `Cluster::after` sees to whom they come back.
+    // Nobody else has a copy, and still it does not come home to core 0: `Cluster::after` sees to whom it comes back.
+    t.redirected(0, B, op::Revoke {});
     t.redirected(0, B, op::Delete {});
     assert!(t.cluster.is_free(1));
     // It goes on to the third core, and home from there.
