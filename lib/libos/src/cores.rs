@@ -93,7 +93,8 @@ crate::interface! {
         /// server rings when there is an answer.
         30 fn borrow(bytes: u64);
         /// From the memory server: where the memory is that was borrowed, how much, and its attributes. It is of this core from then on, and
-        /// to be adopted. `Again`: there is no answer yet. `NoMemory`: nobody has any to spare.
+        /// to be adopted. `Again`: there is no answer yet. `NoMemory`: nobody has any to spare. `WrongState`:
+        /// nobody has, but somebody may soon, who waits for memory itself.
         31 fn borrowed() -> (u64, u64, u16);
         /// From the memory server: the bytes that another core wishes. `Empty`: none does.
         32 fn next_wish() -> u64;

@@ -272,7 +272,8 @@ fn gaps(count: u32, end: u64) -> Result<impl Iterator<Item = Gap>, Status> {
             }
             // The next home, in the order of addresses.
             let homes = (0..count as usize).filter_map(|number| home(number).ok());
-            let next = homes.filter(|home| home.base + home.bytes > at).min_by_key(|home| home.base);
+            let next =
+                homes.filter(|home| home.base + home.bytes > at).min_by_key(|home| home.base);
             let (from, to) = match next {
                 Some(home) => (at, home.base.min(end)),
                 None => (at, end),

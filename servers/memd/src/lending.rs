@@ -1,6 +1,6 @@
 //! Memory of other cores: borrowing some when there is too little here, and lending them what this one can spare.
 //!
-//! The monitors carry it ([`monitor`](libos::cores::monitor)); they wait for nobody, and this server waits for its monitor only.
+//! The monitors carry it ([`monitor`]); they wait for nobody, and this server waits for its monitor only.
 
 use crate::collect_all_cycles;
 use crate::homes::Homes;
@@ -11,6 +11,8 @@ use libos::{invoke, log, op, RamAttrs, Status};
 
 /// What is borrowed at once is at least this part of what the server has: so the larger that is, the less often it asks.
 const PART: u64 = 8;
+/// So often all are asked, if some of them wait for memory, too.
+const TRIES: usize = 64;
 
 fn the_monitor() -> monitor::Client {
     monitor::Client(Remote(MONITOR))
@@ -23,17 +25,21 @@ pub fn borrow(homes: &mut Homes, bytes: u64, least: u64) -> bool {
         return false;
     }
     let wanted = (bytes + homes.pool.reserve()).max(homes.pool.usage().total / PART);
-    match ask(homes, wanted) {
-        Ok(()) => true,
-        Err(Status::NoMemory) => {
-            log!("DBG none: core {} for {bytes:#x} {least:#x} free {:#x} reserve {:#x}", libos::upcall::core(), homes.pool.free_bytes(), homes.pool.reserve());
-            false
-        }
-        Err(error) => {
-            log!("memd: memory cannot be borrowed: {error:?}");
-            false
+    for _ in 0..TRIES {
+        match ask(homes, wanted) {
+            Ok(()) => return true,
+            // Whoever waits for memory, too, has some to spare when it gets some.
+            Err(Status::WrongState) => {
+                let _ = invoke(DISPATCHER, op::Yield {});
+            }
+            Err(Status::NoMemory) => return false,
+            Err(error) => {
+                log!("memd: memory cannot be borrowed: {error:?}");
+                return false;
+            }
         }
     }
+    false
 }
 
 fn ask(homes: &mut Homes, wanted: u64) -> Result<(), Status> {
@@ -63,7 +69,6 @@ pub fn heard(homes: &mut Homes, bits: u64) {
 fn lend(homes: &mut Homes) {
     while let Ok(wished) = the_monitor().next_wish() {
         collect_all_cycles(homes);
-        if homes.to_spare() < (2 << 20) { log!("DBG core {} has none {:#x} res {:#x} largest {:#x}", libos::upcall::core(), homes.pool.free_bytes(), homes.pool.reserve(), homes.pool.usage().largest); }
         let (base, bytes, attrs) = homes.cede(wished).unwrap_or((0, 0, RamAttrs(0)));
         if let Err(error) = the_monitor().ceded(base, bytes, attrs.0) {
             log!("memd: {bytes:#x} bytes at {base:#x} are nobody's now: {error:?}");

@@ -99,7 +99,9 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
         [memd::ALLOC_COLOURED, wanted, attrs, ..] => {
             let bytes = PAGE;
             let request = Request { bytes, alignment: 0, attrs: attrs as u16, trusted };
-            give(homes, bytes, bytes, |homes, _| homes.alloc_coloured(request, wanted).map(|()| bytes))
+            give(homes, bytes, bytes, |homes, _| {
+                homes.alloc_coloured(request, wanted).map(|()| bytes)
+            })
         }
         [memd::HAS, bytes, ..] => {
             let words = [0, u64::from(has(homes, bytes)), 0, 0, 0, 0];

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! All monitors know the new home before anything is made of the memory there. A server that waits for memory itself lends none, so that
-//! no two wait for one another.
+//! no two wait for one another; who is refused for that asks again, a little later.
 
-use crate::local::{Pending, State};
+use crate::local::{error, Pending, State};
 use crate::peers::{cores, peer};
 use alloc::collections::VecDeque;
 use libos::abi::slots::MEMD;
@@ -43,6 +43,8 @@ struct Asking {
     bytes: u64,
     /// The set of cores that have not been asked.
     untried: u64,
+    /// Somebody has waited for memory itself.
+    busy: bool,
     answer: Option<Result<Lent, Status>>,
 }
 
@@ -73,9 +75,9 @@ impl State {
             return Err(Status::WrongState);
         }
         let untried = self.peers.online & !(1 << self.peers.core);
-        self.lending.asking = Some(Asking { bytes, untried, answer: None });
+        self.lending.asking = Some(Asking { bytes, untried, busy: false, answer: None });
         while let Some((borrower, _)) = self.lending.wishes.pop_front() {
-            self.refuse(borrower);
+            self.refuse(borrower, Status::WrongState);
         }
         self.ask_next();
         Ok(())
@@ -87,7 +89,8 @@ impl State {
                 return;
             }
         }
-        self.answer_server(Err(Status::NoMemory));
+        let busy = self.lending.asking.as_ref().is_some_and(|asking| asking.busy);
+        self.answer_server(Err(if busy { Status::WrongState } else { Status::NoMemory }));
     }
 
     fn answer_server(&mut self, answer: Result<Lent, Status>) {
@@ -112,21 +115,26 @@ impl State {
                 self.lending.last = core;
                 self.answer_server(Ok((base, bytes, attrs as u16)));
             }
-            Err(_) => self.ask_next(),
+            Err(word) => {
+                if let Some(asking) = &mut self.lending.asking {
+                    asking.busy |= error(word) == Status::WrongState;
+                }
+                self.ask_next();
+            }
         }
     }
 
     /// Another core wishes so much.
     pub(crate) fn wished(&mut self, core: u32, call: u16, bytes: u64) {
         if self.lending.asking.is_some() {
-            return self.refuse((core, call));
+            return self.refuse((core, call), Status::WrongState);
         }
         self.lending.wishes.push_back(((core, call), bytes));
         ring(WISHED);
     }
 
-    fn refuse(&mut self, (core, call): Borrower) {
-        let reply = peer::Reply::lend(Err(Status::NoMemory.to_word()));
+    fn refuse(&mut self, (core, call): Borrower, why: Status) {
+        let reply = peer::Reply::lend(Err(why.to_word()));
         self.peers.send(core, reply.encode(call));
     }
 
@@ -146,7 +154,7 @@ impl State {
         let to = self.lending.serving.take().ok_or(Status::WrongState)?;
         let (base, bytes, _) = what;
         if bytes == 0 {
-            self.refuse(to);
+            self.refuse(to, Status::NoMemory);
             return Ok(());
         }
         self.protocol.rehome(base..base.saturating_add(bytes), to.0);

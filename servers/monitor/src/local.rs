@@ -222,7 +222,7 @@ impl State {
                 self.settle(ticket, Err(failed));
             }
             (Pending::Lend, peer::Reply::lend(answer)) => self.lent(core, answer),
-            (Pending::Lend, _) => self.lent(core, Err(0)),
+            (Pending::Lend, _) => self.lent(core, Err(Status::Invalid.to_word())),
             (Pending::Moved, _) => self.told(Some(core)),
             (Pending::Ping { ticket, .. } | Pending::Spawn { ticket }, _) => {
                 self.settle(ticket, Err(Status::Invalid));
@@ -237,7 +237,12 @@ impl State {
         }
     }
 
-    pub(crate) fn call(&mut self, core: u32, request: peer::Request, then: Pending) -> Result<(), Status> {
+    pub(crate) fn call(
+        &mut self,
+        core: u32,
+        request: peer::Request,
+        then: Pending,
+    ) -> Result<(), Status> {
         // Numbers come round again, and some calls last: as long as a program runs.
         let mut call = self.peers.new_call(core)?;
         for _ in 0..self.pending.len() {

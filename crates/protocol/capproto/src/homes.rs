@@ -49,7 +49,9 @@ impl Homes {
             }
             let (before, behind) =
                 (home.start..home.end.min(memory.start), home.start.max(memory.end)..home.end);
-            left.extend([before, behind].into_iter().filter(|part| !part.is_empty()).map(|part| (part, of)));
+            left.extend(
+                [before, behind].into_iter().filter(|part| !part.is_empty()).map(|part| (part, of)),
+            );
         }
         if core != BOOT {
             left.push((new, core));

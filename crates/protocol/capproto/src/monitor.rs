@@ -4,7 +4,8 @@ use crate::books::{Books, Claim};
 use crate::mutation::{Bug, Mutation};
 use crate::operation::Operation;
 use crate::{
-    Attempt, Change, CoreId, Cores, Message, Need, OpId, Outside, Progress, Region, Relations, WireCap,
+    Attempt, Change, CoreId, Cores, Message, Need, OpId, Outside, Progress, Region, Relations,
+    WireCap,
 };
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
