@@ -87,7 +87,7 @@ impl Space {
     }
 
     /// The first of pages `page..end` of such a range that have something: what is missing is zeros. The range may have gone
-    /// [aside](crate::aside) meanwhile, in parts.
+    /// aside meanwhile, in parts.
     ///
     /// # Errors
     ///
