@@ -886,6 +886,21 @@ requests! {
         /// Description of the caller's.
         desc: u32
     ) -> Opened;
+    /// A range of memory on its way from process to process: a file without a name with these contents, of which no byte is copied
+    /// before somebody writes to it, at the same offsets; there is nothing before them, and nothing behind. `EXDEV`: it survives. `ENODATA`: the
+    /// file ends before. `EPERM`: it is sealed.
+    263 PassMemory(
+        /// Description: private memory of the caller, or a file to read.
+        desc: u32,
+        /// The new file is private memory of the caller, as after `OwnMemory`.
+        own: bool,
+        /// It is taken out of the file, which the caller may write: the file ends there if that was its end, or has zeros there.
+        takes: bool,
+        /// The first byte, which begins a page.
+        offset: u64,
+        /// How many: whole pages.
+        bytes: u64
+    ) -> Opened;
 
     /// Such memory becomes larger, by zeros at its end.
     190 OwnMore(

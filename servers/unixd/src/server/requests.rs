@@ -247,6 +247,7 @@ impl Unixd {
             Any::OwnMemory(op) => self.opening().own_memory(op),
             Any::Heir(op) => self.opening().heir(op.desc),
             Any::OwnMore(op) => self.opening().own_more(op),
+            Any::PassMemory(op) => self.opening().pass_memory(op),
             _ => self.attempt_descs(pid, call),
         }
     }
