@@ -496,14 +496,14 @@ requests! {
         value: u64
     ) -> ();
     /// The library has taken a signal of which more wait: the next one is put into the header.
-    263 NextSignal(
+    264 NextSignal(
         /// Signal.
         signal: u32,
         /// Of those of the thread, not of those of the process.
         own: bool
     ) -> ();
     /// Signals are ignored now: no more of them wait, for no thread.
-    264 DropSignals(
+    265 DropSignals(
         /// Mask of signals.
         set: u64
     ) -> ();
