@@ -534,7 +534,7 @@ impl Opening<'_> {
     pub fn alarm(&mut self, op: op::Alarm) -> Tried {
         self.room(1)?;
         let Handles { counters, clock, .. } = &mut self.handles;
-        let number = counters.make(Origin::Clock, 0)?;
+        let number = counters.make(Origin::Clock(op.clock), 0)?;
         counters.set(number, (op.deadline, op.interval), clock)?;
         let flags = O_RDWR | op.flags & O_NONBLOCK;
         self.opened(Object::Counter(Kind::Timer, number), flags, None, Claim::None)
