@@ -842,7 +842,7 @@ invocations! {
         /// comes of it here is not given back to this core's memory server. `dst` gets a mark for it, by which it can come back
         /// ([`op::AdoptHome`]). Of all of a home that was adopted, that goes, and `dst` stays empty.
         /// `HasDescendants`: something is made of it.
-        115 CedeHome(
+        155 CedeHome(
             /// The home.
             home: Place,
             /// Where the part begins in it, a multiple of a page.
@@ -855,7 +855,7 @@ invocations! {
         /// Memory that another core has ceded, and of which no core has anything, is at home here from now on. `dst` gets home
         /// RAM; or it holds the mark that was left when this core ceded the same range, which goes: then it is a part of
         /// the home that it was of. `HasDescendants`: there is something of it here.
-        116 AdoptHome(
+        156 AdoptHome(
             /// Its address, a multiple of a page.
             base: u64,
             /// Its length.

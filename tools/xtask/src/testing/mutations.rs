@@ -1629,8 +1629,8 @@ const BUGS: &[Bug] = &[
         name: "who_says_that_there_is_no_memory_is_believed",
         changes: &[(
             "servers/unixd/src/server/relief.rs",
-            "if memd::has(MEMD, wanted).unwrap_or(false) {",
-            "if op.tries <= PATIENT && memd::has(MEMD, wanted).unwrap_or(false) {",
+            "if homes::has_memory(core, wanted) {",
+            "if op.tries <= PATIENT && homes::has_memory(core, wanted) {",
         )],
         found_by: Test::Machine { test: "linux/hostile_swap" },
     },
