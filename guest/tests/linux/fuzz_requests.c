@@ -602,7 +602,8 @@ int main(int argc, char **argv) {
     if (tracing || failures)
         for (int i = 0; i < request_count; i++) printf("%s %ld\n", requests[i].name, accepted[i]);
     // Else nothing was tried.
-    int too_few = operations >= 10000 && kinds < request_count * 2 / 3;
+    int too_few = operations >= 10000 && kinds < request_count * 3 / 5;
+    if (too_few) printf("%d of %d\n", kinds, request_count);
     for (int i = 0; i < request_count && too_few; i++)
         if (!accepted[i]) printf("never accepted: %s\n", requests[i].name);
     if (too_few)
