@@ -41,7 +41,7 @@ const BALLAST: u64 = 16;
 /// Pages that leave before it is asked again whether there is memory.
 const BATCH: usize = 32;
 /// Pages that a request of the disk's is of, at most.
-const RUN: usize = 16;
+const RUN: usize = 8;
 /// Requests that are left to those who want pages.
 const FOR_READING: usize = 2;
 /// Pages of a row that are looked over.
