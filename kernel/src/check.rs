@@ -15,6 +15,7 @@
 
 use crate::arch;
 use crate::cap::alone::is_alone_kind;
+use crate::cap::asks::is_own_home;
 use crate::cap::{attr, CapExt, HOME_RAM, MEMORY, MORSELS};
 use crate::driver::CpuDriver;
 use crate::morsels::{self, MORSEL};
@@ -395,7 +396,7 @@ fn check_reclaimed(local: &CpuDriver) -> Result<(), Broken> {
             .db
             .overlapping(MEMORY, base, bytes, Class::All)
             .any(|slot| slot.cap().ty != HOME_RAM);
-        if in_use || home.is_none_or(|slot| slot.cap().ty != HOME_RAM) {
+        if in_use || home.is_none_or(|slot| !is_own_home(&slot.cap())) {
             return Err(Broken::NotFree { base });
         }
     }

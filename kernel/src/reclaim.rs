@@ -5,8 +5,9 @@
 //! neither these nor the former contents are ever seen. A memory server that hands out what is still
 //! on the list lets others write the links; so a link is followed only to memory with a home.
 
+use crate::cap::asks::is_own_home;
 use crate::cap::policy::MEMORY;
-use crate::cap::{Db, HOME_RAM};
+use crate::cap::Db;
 use crate::object::mem::{self, Seen};
 use crate::object::DcbRef;
 use captypes::invocations::Reclaimed;
@@ -157,7 +158,7 @@ impl Reclaim {
 
 /// Is this memory inside a home?
 fn has_home(db: &Db, base: u64, bytes: u64) -> bool {
-    db.surrounding(MEMORY, base, bytes, 0).is_some_and(|slot| slot.cap().ty == HOME_RAM)
+    db.surrounding(MEMORY, base, bytes, 0).is_some_and(|slot| is_own_home(&slot.cap()))
 }
 
 impl Default for Reclaim {

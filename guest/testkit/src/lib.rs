@@ -45,8 +45,8 @@ pub fn file(boot: &Boot, path: &str) -> Result<&'static [u8], Status> {
 pub fn start_servers(boot: &Boot) -> Result<(), SpawnError> {
     let file = |path| file(boot, path);
     let mut window = bringup::prepare(boot)?;
-    bringup::start_memd(boot, file("boot/memd")?, SERVERS, &mut window)?;
-    bringup::start_monitor(boot, (0, 0), file("boot/monitor")?, SERVERS, &mut window)?;
+    let mut memd = bringup::start_memd(boot, file("boot/memd")?, SERVERS, &mut window)?;
+    bringup::start_monitor(boot, &mut memd, (0, 0), file("boot/monitor")?, SERVERS, &mut window)?;
     bringup::start_spawnd(boot, file("boot/spawnd")?, SERVERS, &mut window)
 }
 

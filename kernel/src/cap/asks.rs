@@ -139,7 +139,7 @@ impl CapSpace {
     pub fn needs_others(&self, cap: &RawCap, above: Option<&RawCap>) -> bool {
         cap.has_remote(attr::RELATIVES)
             && <super::CapPolicy as mdb::Policy>::tree(cap.ty) == MEMORY
-            && (above.is_none() || comes_home(cap, above))
+            && above.is_none_or(|above| above.ty == super::HOME_RAM && cap.ty != super::HOME_RAM)
             && !self.db.locks.withholds(cap)
     }
 
@@ -196,8 +196,14 @@ pub fn concerns_others(caps: &CapSpace, slot: SlotRef) -> bool {
     cap.has_remote(attr::REMOTE_COPIES) || caps.needs_others(cap, above.as_ref())
 }
 
-/// Does memory come home when its last capability goes, with `above` its nearest ancestor?
+/// Does memory come home to this core when its last capability goes, with `above` its nearest ancestor?
 #[inline]
 pub fn comes_home(cap: &RawCap, above: Option<&RawCap>) -> bool {
-    above.is_some_and(|above| above.ty == super::HOME_RAM) && cap.ty != super::HOME_RAM
+    above.is_some_and(is_own_home) && cap.ty != super::HOME_RAM
+}
+
+/// Is this home RAM of which memory comes back to the server of this core? A mark of what it has ceded is not.
+#[inline]
+pub fn is_own_home(cap: &RawCap) -> bool {
+    cap.ty == super::HOME_RAM && !cap.is_foreign()
 }

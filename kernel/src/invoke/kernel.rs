@@ -2,6 +2,7 @@
 
 use super::endpoint::endpoint;
 use super::{operations, run, Outcome};
+use crate::cap::lookup::{free_slot, slot_to_change, used_slot};
 use crate::cap::ops::holder;
 use crate::cap::MEMORY;
 use crate::driver::CpuDriver;
@@ -50,6 +51,14 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: KernelOp) -> Outc
         Watch |_, a| {
             let (watched, _) = endpoint(dcb, a.endpoint, Rights::SEND)?;
             Ok(Value { value: u64::from(operations::endpoints::watch(watched, a.bits)) })
+        };
+        CedeHome |_, a| {
+            let (home, dst) = (used_slot(dcb, a.home)?, free_slot(&local.caps, dcb, a.dst)?);
+            operations::homes::cede(&mut local.caps, home, a.offset, a.bytes, dst)
+        };
+        AdoptHome |_, a| {
+            let dst = slot_to_change(&local.caps, dcb, a.dst)?;
+            operations::homes::adopt(&mut local.caps, a.base, a.bytes, a.attrs, dst)
         };
     }
 }

@@ -2,8 +2,9 @@
 //! is one, and everything that [`delete`](super::delete) asks of others is answered here by looking at its capability.
 
 use super::reclaim::reclaim;
+use crate::cap::asks::is_own_home;
 use crate::cap::db::{mapping_of, remove_frame};
-use crate::cap::{attr, CapExt, CapSpace, HOME_RAM};
+use crate::cap::{attr, CapExt, CapSpace};
 use crate::driver::CpuDriver;
 use crate::object::SlotRef;
 use crate::vspace::remove_plain_mapping;
@@ -46,7 +47,7 @@ pub fn delete_page(cpu: &mut CpuDriver, slot: SlotRef) -> bool {
         cpu.caps.watch(None);
     }
     remove_frame(&mut cpu.caps.db, slot);
-    if above.ty == HOME_RAM {
+    if is_own_home(&above) {
         reclaim(cpu, base, PAGE);
     }
     true

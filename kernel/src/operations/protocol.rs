@@ -3,11 +3,12 @@
 use super::delete::{delete_slot, reap_all, revoke_here};
 use super::leave::{self, leave_slot};
 use super::reclaim::reclaim;
+use crate::cap::asks::is_own_home;
 use crate::cap::budget::{Pause, Progress};
 use crate::cap::locks::Sweep;
 use crate::cap::mapping::is_mapping;
 use crate::cap::policy::{CapPolicy, MEMORY};
-use crate::cap::{attr, CapExt, HOME_RAM};
+use crate::cap::{attr, CapExt};
 use crate::driver::CpuDriver;
 use crate::morsels::{is_at_home, is_whole};
 use crate::object::{slot_at, SlotRef};
@@ -114,11 +115,8 @@ pub fn revoke_rest(cpu: &mut CpuDriver, slot: Option<SlotRef>, cap: &RawCap) -> 
 
 /// Gives memory to the server of its home, as far as nothing else covers it.
 pub fn give_back_region(cpu: &mut CpuDriver, base: u64, len: u64) -> Result<(), Status> {
-    let has_home = cpu
-        .caps
-        .db
-        .surrounding(MEMORY, base, len, 0)
-        .is_some_and(|home| home.cap().ty == HOME_RAM && !home.cap().is_foreign());
+    let has_home =
+        cpu.caps.db.surrounding(MEMORY, base, len, 0).is_some_and(|home| is_own_home(&home.cap()));
     if (base | len) & (PAGE - 1) != 0 || len == 0 || !has_home {
         return Err(Status::OutOfRange);
     }

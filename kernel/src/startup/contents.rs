@@ -215,7 +215,7 @@ pub(super) fn map_boot_info(
     let used = text.len().min(cmdline.len());
     cmdline[..used].copy_from_slice(&text[..used]);
     let facts = facts(info);
-    let regions = info.memory.as_slice().iter().filter(|r| r.kind.is_volatile());
+    let regions = || info.memory.as_slice().iter().filter(|r| r.kind.is_volatile());
     let mut nodes = [0; MAX_CORES];
     for (place, core) in nodes.iter_mut().zip(info.cores.as_slice()) {
         *place = core.node as u8;
@@ -232,7 +232,8 @@ pub(super) fn map_boot_info(
         core: builder.local.core.id.index() as u32,
         cmdline_len: used as u32,
         caches_persist: u32::from(info.caches_persist),
-        ram_bytes: regions.map(|r| r.end - r.start).sum(),
+        ram_bytes: regions().map(|r| r.end - r.start).sum(),
+        ram_end: regions().map(|r| r.end).max().unwrap_or(0),
         first_domains: shares.fold(BOOT_CORE.bit(), |set, (core, _)| set | 1 << core),
         channel_bytes: info.channels.end - info.channels.start,
         share: [0; 4],

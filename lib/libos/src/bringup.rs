@@ -5,7 +5,7 @@
 //! left of the piece goes home as any memory does, and from then on the starter asks the server
 //! for memory like everybody else.
 
-use crate::cores::PUBLIC;
+use crate::cores::{MEMORY_SERVER, PUBLIC};
 use crate::domain::{self, ARENA_SLOT};
 use crate::ephemeral::Window;
 use crate::invoke::invoke;
@@ -102,12 +102,14 @@ pub fn start_memd(
     file: &[u8],
     badge: u32,
     window: &mut Window,
-) -> Result<(), SpawnError> {
+) -> Result<Child, SpawnError> {
     let (_, base) = largest_ram(boot)?;
     let count = boot.info.ram_caps;
     // Zero: those of the cache.
     let colours = crate::cmdline::number(boot.cmdline(), "colours").unwrap_or(0);
-    start(file, badge, window, |child, domain, _| {
+    // Zero: there is nobody to borrow memory from.
+    let end = if boot.info.channel_bytes > 0 { boot.info.ram_end } else { 0 };
+    let memd = start_child(file, badge, window, |child, domain, _| {
         child.give(KERNEL, KERNEL)?;
         child.give(MEMD_FULL, SELF_EP)?;
         domain.arena.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(child.root, BOOT_RAM_L1))?;
@@ -115,21 +117,22 @@ pub fn start_memd(
             let slot = CapAddr::new(BOOT_RAM_L1, i);
             slot.move_to(child.slot(slot))?;
         }
-        Ok([count as u64, base, STARTUP_BYTES, colours, 0])
+        Ok([count as u64, base, STARTUP_BYTES, colours, end])
     })?;
     domain::with(|domain| {
         domain.arena.release()?;
         domain.arena = Arena::from_server(ARENA_SLOT, MEMD);
         MEMD_FULL.delete()
     })?;
-    Ok(())
+    Ok(memd)
 }
 
-/// Starts the core's monitor, which every domain here reaches by its endpoint in `MONITOR` then. It is
+/// Starts the core's monitor, which every domain here reaches by its endpoint in `MONITOR` then, and the memory server by one of its own. It is
 /// told which core this is, how many there are, which have a first domain, and the memory (`home`: address
 /// and bytes) that this one had at the start.
 pub fn start_monitor(
     boot: &Boot,
+    memd: &mut Child,
     home: (u64, u64),
     file: &[u8],
     badge: u32,
@@ -142,6 +145,7 @@ pub fn start_monitor(
         domain.arena.make(CapType::Endpoint, PAGE, 1, child.slot(SELF_EP))?;
         // With a badge, for good: nobody can pass for somebody else.
         child.slot(SELF_EP).mint_badged(MONITOR, Rights::SEND, PUBLIC)?;
+        child.slot(SELF_EP).mint_badged(memd.slot(MONITOR), Rights::SEND, MEMORY_SERVER)?;
         let info = boot.info;
         Ok([u64::from(info.core), u64::from(info.cores), info.first_domains, home.0, home.1])
     })

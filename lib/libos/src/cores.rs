@@ -33,6 +33,12 @@ pub const CRASHED: u64 = 139;
 pub const KILLED: u64 = 137;
 /// Badge of the endpoint to the monitor that every program has, by which it can become a client.
 pub const PUBLIC: u32 = 1;
+/// Badge of that of the core's memory server.
+pub const MEMORY_SERVER: u32 = 2;
+/// Notification bit of a memory server: another core wishes memory.
+pub const WISHED: u64 = 1;
+/// Notification bit of a memory server: what it has asked for is answered.
+pub const BORROWED: u64 = 2;
 
 crate::interface! {
     /// What a monitor does for the domains of its core.
@@ -82,6 +88,18 @@ crate::interface! {
         /// From `spawnd`: the end of a job, with its exit status, or the status by which it failed
         /// before.
         23 fn ended(job: u32, error: u32, status: u64);
+
+        /// From the memory server: asks other cores, one after the other, for memory, of which some are enough. The bell of the
+        /// server rings when there is an answer.
+        30 fn borrow(bytes: u64);
+        /// From the memory server: where the memory is that was borrowed, how much, and its attributes. It is of this core from then on, and
+        /// to be adopted. `Again`: there is no answer yet. `NoMemory`: nobody has any to spare. `WrongState`:
+        /// nobody has, but somebody may soon, who waits for memory itself.
+        31 fn borrowed() -> (u64, u64, u16);
+        /// From the memory server: the bytes that another core wishes. `Empty`: none does.
+        32 fn next_wish() -> u64;
+        /// From the memory server: what it has ceded for that wish, with its attributes; or no bytes.
+        33 fn ceded(base: u64, bytes: u64, attrs: u16);
     }
 }
 

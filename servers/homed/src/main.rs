@@ -15,7 +15,8 @@ mod post;
 mod requests;
 mod units;
 
-use libos::abi::slots::{LIBUNIX_ELF, UNIXD};
+use libos::abi::slots::{LIBUNIX_ELF, MEMD, UNIXD};
+use libos::interface::OwnedCap;
 use libos::ipc::{self, Caps};
 use libos::runtime::Start;
 use libos::{domain, invoke, log, op, Cap, CapAddr, CapType, Place, Rights, Status};
@@ -46,7 +47,8 @@ fn run(start: &Start, core: u32) -> Result<(), Status> {
     invoke(endpoint, op::Listen { bits: 0 })?;
     let bell = domain::with(|domain| domain.slot())?;
     endpoint.mint(bell, Rights::SEND)?;
-    post.send(Item::Bell, 0, libos::interface::OwnedCap::own(bell))?;
+    post.send(Item::Bell, 0, OwnedCap::own(bell))?;
+    post.send(Item::Memory, 0, OwnedCap::copy_of(MEMD)?)?;
     let inbox = domain::with(|domain| domain.slot_range(2 * MOST_CAPS))?;
     let window = domain::with(|domain| domain.window())?;
     let units = Units::new(endpoint, library_bytes, window);

@@ -66,11 +66,12 @@ pub fn file<'a>(boot: &'a Boot, path: &'static str) -> Result<Entry<'a>, StartEr
 pub fn start_all(boot: &Boot) -> Result<(Option<Net>, Window), StartError> {
     let mut window = bringup::prepare(boot)?;
     let path = "boot/memd";
-    bringup::start_memd(boot, file(boot, path)?.data, MEMD_BADGE, &mut window)
-        .map_err(|error| StartError::Server(path, error))?;
+    let started = bringup::start_memd(boot, file(boot, path)?.data, MEMD_BADGE, &mut window);
+    let mut memd = started.map_err(|error| StartError::Server(path, error))?;
     if boot.info.channel_bytes > 0 {
         let path = "boot/monitor";
-        bringup::start_monitor(boot, (0, 0), file(boot, path)?.data, MONITOR_BADGE, &mut window)
+        let monitor = file(boot, path)?.data;
+        bringup::start_monitor(boot, &mut memd, (0, 0), monitor, MONITOR_BADGE, &mut window)
             .map_err(|error| StartError::Server(path, error))?;
         let path = "boot/spawnd";
         bringup::start_spawnd(boot, file(boot, path)?.data, SPAWND_BADGE, &mut window)

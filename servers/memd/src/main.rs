@@ -14,6 +14,7 @@
 #![no_main]
 
 mod homes;
+mod lending;
 
 use abi::slots::{KERNEL, SELF_EP};
 use homes::{Homes, TRANSFER};
@@ -27,22 +28,29 @@ libos::program!(main);
 
 /// The badge of servers that may use the reserve.
 const TRUSTED: u64 = 0;
+/// For the answer that there is so much memory, some may be borrowed.
+const BORROWED_TO_SAY: u64 = 32 << 20;
 /// A request takes three ranges back for each so many bytes that it asks for …
 const COLLECT_BYTES: u64 = 128 * PAGE;
 /// … up to this many times. A small one is waited for by somebody who has little to do.
 const COLLECT_AT_ONCE: u64 = 8;
 
 /// Arguments: number of homes; address and bytes of what is in use already; page colours, or zero for
-/// those of the processor's cache.
+/// those of the processor's cache; where the machine's memory ends, or zero where there are no other cores that have some.
 fn main(start: Start) {
-    let [count, used_base, used_bytes, colours, _] = start.args;
-    match Homes::take(count as u32, used_base, used_bytes, colour::or_count(colours)) {
+    let [count, used_base, used_bytes, colours, end] = start.args;
+    match Homes::take(count as u32, used_base, used_bytes, colour::or_count(colours), end) {
         Ok(homes) => serve(homes),
         Err(error) => panic!("memd cannot start: {error:?}"),
     }
 }
 
 fn serve(mut homes: Homes) -> ! {
+    if homes.units.is_some() {
+        if let Err(error) = invoke(SELF_EP, op::Listen { bits: 0 }) {
+            panic!("memd cannot be notified: {error:?}");
+        }
+    }
     let mut to = Place::NULL;
     let mut answer = Answer::nothing();
     loop {
@@ -51,6 +59,7 @@ fn serve(mut homes: Homes) -> ! {
             Ok(message) if message.is_notification() => {
                 to = Place::NULL;
                 answer = Answer::nothing();
+                lending::heard(&mut homes, message.words[0]);
             }
             Ok(message) => {
                 to = Place::CALLER;
@@ -81,15 +90,18 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
     match message.words {
         [memd::ALLOC, bytes, alignment, attrs, least, ..] => {
             let request = Request { bytes, alignment, attrs: attrs as u16, trusted };
-            give(homes, bytes, |homes, wish| {
-                let least = if wish == Wish::Least { least.max(PAGE).min(bytes) } else { bytes };
+            let least = least.max(PAGE).min(bytes);
+            give(homes, bytes, least, |homes, wish| {
+                let least = if wish == Wish::Least { least } else { bytes };
                 homes.alloc_between(least, request)
             })
         }
         [memd::ALLOC_COLOURED, wanted, attrs, ..] => {
             let bytes = PAGE;
             let request = Request { bytes, alignment: 0, attrs: attrs as u16, trusted };
-            give(homes, bytes, |homes, _| homes.alloc_coloured(request, wanted).map(|()| bytes))
+            give(homes, bytes, bytes, |homes, _| {
+                homes.alloc_coloured(request, wanted).map(|()| bytes)
+            })
         }
         [memd::HAS, bytes, ..] => {
             let words = [0, u64::from(has(homes, bytes)), 0, 0, 0, 0];
@@ -97,8 +109,7 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
         }
         [memd::STATS, ..] => {
             homes.empty_transfer();
-            collect_cycles();
-            collect_all(homes.pool);
+            collect_all_cycles(homes);
             let usage = homes.pool.usage();
             let words =
                 [0, usage.free, usage.total, usage.largest, homes.pool.reserve(), homes.colours];
@@ -118,10 +129,11 @@ enum Wish {
 }
 
 /// Collects until `try_it` succeeds: a little of what came back, which every request does in proportion to
-/// what it asks for, then all of it, then what nobody can reach.
+/// what it asks for, then all of it, then what nobody can reach, then what other cores have to spare; of which `least` must be one piece.
 fn collecting<T>(
     homes: &mut Homes,
     bytes: u64,
+    least: u64,
     mut try_it: impl FnMut(&mut Homes, Wish) -> Result<T, Status>,
 ) -> Result<T, Status> {
     collect(homes.pool, (bytes / COLLECT_BYTES).min(COLLECT_AT_ONCE));
@@ -131,11 +143,19 @@ fn collecting<T>(
         result = try_it(homes, Wish::Least);
     }
     if matches!(result, Err(Status::NoMemory)) {
-        collect_cycles();
-        collect_all(homes.pool);
+        collect_all_cycles(homes);
+        result = try_it(homes, Wish::Least);
+    }
+    while matches!(result, Err(Status::NoMemory)) && lending::borrow(homes, bytes, least) {
         result = try_it(homes, Wish::Least);
     }
     result
+}
+
+/// Takes all that came back, and what nobody can reach.
+fn collect_all_cycles(homes: &mut Homes) {
+    collect_cycles();
+    collect_all(homes.pool);
 }
 
 /// Are so many bytes free besides the reserve?
@@ -148,16 +168,19 @@ fn has(homes: &mut Homes, bytes: u64) -> bool {
             Err(Status::NoMemory)
         }
     };
-    collecting(homes, 0, enough).is_ok()
+    // Who only wants to know whether there is plenty takes nothing away from other cores.
+    let piece = if bytes <= BORROWED_TO_SAY { PAGE } else { u64::MAX };
+    collecting(homes, bytes.min(BORROWED_TO_SAY), piece, enough).is_ok()
 }
 
 /// The answer with what `take` puts in the transfer slot, and how many bytes it says that is.
 fn give(
     homes: &mut Homes,
     bytes: u64,
+    least: u64,
     take: impl Fn(&mut Homes, Wish) -> Result<u64, Status>,
 ) -> Answer {
-    match collecting(homes, bytes, take) {
+    match collecting(homes, bytes, least, take) {
         // Moved, so that from now on only the caller keeps the memory.
         Ok(bytes) => Answer { words: [0, bytes, 0, 0, 0, 0], caps: Caps::moved(TRANSFER, 1) },
         Err(status) => Answer::status(status),

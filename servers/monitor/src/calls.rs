@@ -2,7 +2,7 @@
 
 use crate::local::{error, now, State};
 use libos::abi::slots::KERNEL;
-use libos::cores::monitor;
+use libos::cores::{monitor, MEMORY_SERVER};
 use libos::interface::OwnedCap;
 use libos::{invoke, op, Status};
 
@@ -127,6 +127,30 @@ impl monitor::Server for State {
         let outcome = if failed == 0 { Ok(status) } else { Err(error(u64::from(failed))) };
         self.end_job(job, outcome)
     }
+
+    fn borrow(&mut self, from: u64, bytes: u64) -> Result<(), Status> {
+        only_memory_server(from)?;
+        self.begin_borrow(bytes)
+    }
+
+    fn borrowed(&mut self, from: u64) -> Result<(u64, u64, u16), Status> {
+        only_memory_server(from)?;
+        self.end_borrow()
+    }
+
+    fn next_wish(&mut self, from: u64) -> Result<u64, Status> {
+        only_memory_server(from)?;
+        self.take_wish()
+    }
+
+    fn ceded(&mut self, from: u64, base: u64, bytes: u64, attrs: u16) -> Result<(), Status> {
+        only_memory_server(from)?;
+        self.give((base, bytes, attrs))
+    }
+}
+
+fn only_memory_server(from: u64) -> Result<(), Status> {
+    (from == u64::from(MEMORY_SERVER)).then_some(()).ok_or(Status::NoRights)
 }
 
 impl State {

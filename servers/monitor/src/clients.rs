@@ -6,7 +6,7 @@
 
 use alloc::collections::BTreeMap;
 use libos::abi::slots::{KERNEL, SELF_EP};
-use libos::cores::PUBLIC;
+use libos::cores::MEMORY_SERVER;
 use libos::interface::OwnedCap;
 use libos::{domain, invoke, op, Cap, Rights, Status};
 
@@ -54,7 +54,7 @@ impl Clients {
         let mut number = self.last;
         loop {
             number = number.wrapping_add(1);
-            if number > PUBLIC && !self.all.contains_key(&number) {
+            if number > MEMORY_SERVER && !self.all.contains_key(&number) {
                 return number;
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::clients::Clients;
 use crate::jobs::{Jobs, Origin};
+use crate::lending::Lending;
 use crate::mail::Mail;
 use crate::peers::{cores, peer, Peers, WORDS};
 use crate::protocol::Protocol;
@@ -20,13 +21,17 @@ use ump::wire::Text;
 const AT_ONCE: usize = 16;
 
 /// A call to another monitor.
-enum Pending {
+pub(crate) enum Pending {
     /// So many rounds are left, of some that began then.
     Ping { ticket: u32, left: u32, since: u64 },
     /// A program there.
     Spawn { ticket: u32 },
     /// A slot there for a capability of a client.
     Slot { ticket: u32, client: u32, key: u64, cap: OwnedCap },
+    /// Memory, for the server of this core.
+    Lend,
+    /// It knows of memory that this core has lent.
+    Moved,
 }
 
 /// A capability on its way to another core.
@@ -48,7 +53,8 @@ pub struct State {
     /// By core and number.
     pending: BTreeMap<(u32, u16), Pending>,
     reader: Option<Reader>,
-    protocol: Protocol,
+    pub(crate) protocol: Protocol,
+    pub(crate) lending: Lending,
     pub(crate) mail: Mail,
     /// By the tickets, under whose numbers the protocol knows them.
     sending: BTreeMap<u32, Sending>,
@@ -65,6 +71,7 @@ impl State {
         State {
             peers,
             protocol,
+            lending: Lending::default(),
             clients,
             tickets: Tickets::default(),
             jobs: Jobs::default(),
@@ -167,6 +174,10 @@ impl State {
                 }
             }
             peer::Request::kill { call } => self.kill_job(Origin::Peer(core, call)),
+            peer::Request::lend { bytes } => self.wished(core, packet.call, bytes),
+            peer::Request::moved { base, bytes, to } => {
+                self.heard_of_move(core, packet.call, (base, bytes), to);
+            }
         }
     }
 
@@ -210,6 +221,9 @@ impl State {
                 };
                 self.settle(ticket, Err(failed));
             }
+            (Pending::Lend, peer::Reply::lend(answer)) => self.lent(core, answer),
+            (Pending::Lend, _) => self.lent(core, Err(Status::Invalid.to_word())),
+            (Pending::Moved, _) => self.told(Some(core)),
             (Pending::Ping { ticket, .. } | Pending::Spawn { ticket }, _) => {
                 self.settle(ticket, Err(Status::Invalid));
             }
@@ -223,7 +237,12 @@ impl State {
         }
     }
 
-    fn call(&mut self, core: u32, request: peer::Request, then: Pending) -> Result<(), Status> {
+    pub(crate) fn call(
+        &mut self,
+        core: u32,
+        request: peer::Request,
+        then: Pending,
+    ) -> Result<(), Status> {
         // Numbers come round again, and some calls last: as long as a program runs.
         let mut call = self.peers.new_call(core)?;
         for _ in 0..self.pending.len() {

@@ -12,6 +12,7 @@
 //! | `clients` | the domains of this core that use the monitor, and when they have gone |
 //! | `protocol` | capabilities that several cores have |
 //! | `mail` | capabilities that were sent to domains of this core |
+//! | `lending` | memory that one core's server lends to another's |
 //! | `jobs` | programs that are started for others, by `spawnd` |
 //! | `tickets` | what was begun for a domain of this core, and its result |
 #![no_std]
@@ -22,6 +23,7 @@ extern crate alloc;
 mod calls;
 mod clients;
 mod jobs;
+mod lending;
 mod local;
 mod mail;
 mod peers;

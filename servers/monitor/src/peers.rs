@@ -41,6 +41,11 @@ ump::interface! {
         8 message gone(client: u32);
         /// The program of the call of this number shall end.
         9 message kill(call: u16);
+        /// Wishes so many bytes of memory, of which some are enough. Answered with address, bytes and attributes of what is the
+        /// caller's core's from then on.
+        10 call lend(bytes: u64) -> [u64; 3];
+        /// The home of memory of which nobody has anything is another core from now on. Answers 0.
+        11 call moved(base: u64, bytes: u64, to: u32) -> u64;
     }
 }
 

@@ -67,6 +67,11 @@ impl Protocol {
         site.request(&mut world, client, request);
     }
 
+    /// Memory has another home from now on.
+    pub fn rehome(&mut self, memory: Range<u64>, core: u32) {
+        self.site.rehome(memory, CoreId(core as u8));
+    }
+
     /// The kernel has handed on an invocation.
     pub fn redirected(&mut self, peers: &mut Peers, words: [u64; 6]) {
         let (site, mut world) = self.split(peers);

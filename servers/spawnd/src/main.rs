@@ -64,9 +64,11 @@ fn prepare(boot: &Boot, first: bool) -> Result<Parts<'_>, SpawnError> {
         true => {
             let mut window = bringup::prepare(boot)?;
             let home = bringup::home(boot)?;
-            bringup::start_memd(boot, file(boot, "boot/memd")?, MEMD_BADGE, &mut window)?;
+            let memd = file(boot, "boot/memd")?;
+            let mut memd = bringup::start_memd(boot, memd, MEMD_BADGE, &mut window)?;
             bringup::start_monitor(
                 boot,
+                &mut memd,
                 home,
                 file(boot, "boot/monitor")?,
                 MONITOR_BADGE,

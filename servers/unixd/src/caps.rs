@@ -102,13 +102,15 @@ pub fn frame(bytes: u64) -> Result<Slots, Errno> {
     Ok(frame)
 }
 
-/// What the memory server says. What this server has taken and not used is free, too.
+/// What the memory server says, with the memory of the others. What this server has taken and not used is free, too.
 pub fn memory_stats() -> memd::Stats {
     crate::stock::tidy_all();
     // What is not given back counts as used.
     let _ = domain::with(|domain| domain.arena.release());
     let stats = memd::stats(MEMD).unwrap_or_default();
-    memd::Stats { free: stats.free + crate::volatile::free(), ..stats }
+    let (free, total) = crate::homes::memory();
+    let free = stats.free + free + crate::volatile::free();
+    memd::Stats { free, total: stats.total + total, ..stats }
 }
 
 /// Free bytes, and bytes that there are in all.

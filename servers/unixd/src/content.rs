@@ -367,7 +367,8 @@ impl Contents<'_> {
         if op.bytes > MEMORY_MOST {
             return Err(Errno::ENOMEM);
         }
-        match self.files.memory().volatile.make_memory(op.bytes) {
+        let core = self.procs.core_of(self.caller.tid);
+        match self.files.memory().volatile.make_memory(op.bytes, core) {
             true => done(()),
             false => Err(Errno::ENOMEM),
         }

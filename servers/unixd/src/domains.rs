@@ -195,6 +195,11 @@ impl Procs {
         domain.map(Domain::runner)
     }
 
+    /// The core whose memory a thread has.
+    pub fn core_of(&self, tid: Tid) -> u32 {
+        self.unit_of(tid).map_or(0, |unit| unit.core)
+    }
+
     /// The domain on another core in which a thread runs.
     pub fn unit_of(&self, tid: Tid) -> Option<Unit> {
         self.runner_of(self.leader(tid)).and_then(|runner| runner.unit)

@@ -7,7 +7,7 @@
 use crate::caps::{errno, frame, Slots};
 use crate::procs::Pid;
 use abi::layout::PAGE;
-use abi::slots::{LIBUNIX_ELF, MONITOR, SELF_EP};
+use abi::slots::{LIBUNIX_ELF, MEMD, MONITOR, SELF_EP};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use libos::ephemeral::Window;
 use libos::interface::{OwnedCap, Remote};
 use libos::local::Local;
 use libos::vspace::RW;
-use libos::{domain, invoke, Cap, CapAddr, Place, Rights, Status};
+use libos::{domain, invoke, memd, Cap, CapAddr, Place, Rights, Status};
 use unixproto::home::{self, key, Errand, Item, MADE_TO_ORDER};
 use unixproto::Errno;
 
@@ -82,6 +82,8 @@ struct Stand {
     ticket: u32,
     /// Where it is notified, once it is ready.
     bell: Option<OwnedCap>,
+    /// The memory server of its core.
+    memory: Option<OwnedCap>,
     /// It was notified, and has not asked for everything yet.
     is_told: bool,
     wanted: BTreeMap<u32, Wanted>,
@@ -185,6 +187,7 @@ impl Homes {
             _voice: voice,
             ticket,
             bell: None,
+            memory: None,
             is_told: false,
             wanted: BTreeMap::new(),
             order: VecDeque::new(),
@@ -295,14 +298,35 @@ pub fn has_come(core: u32, item: Item, unit: u32) -> bool {
 /// The stand-in of a core is ready.
 pub fn ready(core: u32) {
     with(|homes| {
-        let bell = homes.take(core, Item::Bell, 0);
+        let (bell, memory) = (homes.take(core, Item::Bell, 0), homes.take(core, Item::Memory, 0));
         let Some(stand) = homes.stands.get_mut(&core) else { return };
         match bell {
             // It asks for its errands right behind.
-            Ok(bell) => (stand.bell, stand.is_told) = (Some(bell), true),
+            Ok(bell) => {
+                (stand.bell, stand.is_told, stand.memory) = (Some(bell), true, memory.ok());
+            }
             Err(error) => libos::log!("unixd: no stand-in on core {core}: {}", error.name()),
         }
     });
+}
+
+/// Free bytes of the memory servers of other cores, and all that they have.
+pub fn memory() -> (u64, u64) {
+    let sum = with(|homes| {
+        let servers = homes.stands.values().filter_map(|stand| stand.memory.as_ref());
+        let stats = servers.filter_map(|server| memd::stats(server.cap()).ok());
+        stats.fold((0, 0), |(free, total), stats| (free + stats.free, total + stats.total))
+    });
+    sum.unwrap_or_default()
+}
+
+/// Are so many bytes free for processes of a core, or could be borrowed?
+pub fn has_memory(core: u32, bytes: u64) -> bool {
+    let server = with(|homes| {
+        let memory = homes.stands.get(&core)?.memory.as_ref()?;
+        Some(memory.cap())
+    });
+    memd::has(server.flatten().unwrap_or(MEMD), bytes).unwrap_or(false)
 }
 
 /// Is there a stand-in on this core?

@@ -259,9 +259,9 @@ impl VolatilePool {
         }
     }
 
-    /// Has pages leave until so much memory has gone back, or nothing is left that can. Chunks go back whole, so it may take many.
-    pub fn make_memory(&mut self, bytes: u64) -> bool {
-        let had = |bytes| memd::has(MEMD, bytes).unwrap_or(false);
+    /// Has pages leave until there is so much memory for processes of a core, or nothing is left that can. Chunks go back whole, so it may take many.
+    pub fn make_memory(&mut self, bytes: u64, core: u32) -> bool {
+        let had = |bytes| crate::homes::has_memory(core, bytes);
         let wanted = bytes.saturating_add(CHUNK);
         while swap::is_there() && self.chunks.len() > FEWEST && !had(wanted) {
             let left = swap::reclaim(LEAVE);

@@ -39,6 +39,8 @@ pub struct BootInfo {
     pub caches_persist: u32,
     /// All usable RAM of the machine, in bytes, kernel image included.
     pub ram_bytes: u64,
+    /// Where the last of it ends.
+    pub ram_end: u64,
     /// Bit k: core k has memory and a first domain of its own.
     pub first_domains: u64,
     /// Bytes of the Frame at [`crate::slots::CHANNELS`], 0 if there is none.

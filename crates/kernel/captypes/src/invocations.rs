@@ -24,7 +24,7 @@ pub use crate::replies::*;
 pub use crate::words::{
     ArgWords, FlushStrategy, MapFlags, Need, Part, ReplyWords, StatusBits, Word, Words,
 };
-use crate::{CapType, ObjectKind, Place, Rights, Status, TypeSet, WireCap};
+use crate::{CapType, ObjectKind, Place, RamAttrs, Rights, Status, TypeSet, WireCap};
 
 invocations! {
     /// The invoked place is the source slot.
@@ -838,6 +838,33 @@ invocations! {
             /// Bits for the monitor.
             bits: u64
         ) -> Value;
+        /// A part of home RAM of which nothing is made, and which is on no list of this core, is another core's home from now on: what
+        /// comes of it here is not given back to this core's memory server. `dst` gets a mark for it, by which it can come back
+        /// ([`op::AdoptHome`]). Of all of a home that was adopted, that goes, and `dst` stays empty.
+        /// `HasDescendants`: something is made of it.
+        115 CedeHome(
+            /// The home.
+            home: Place,
+            /// Where the part begins in it, a multiple of a page.
+            offset: u64,
+            /// Its length.
+            bytes: u64,
+            /// An empty slot.
+            dst: Place
+        ) -> ();
+        /// Memory that another core has ceded, and of which no core has anything, is at home here from now on. `dst` gets home
+        /// RAM; or it holds the mark that was left when this core ceded the same range, which goes: then it is a part of
+        /// the home that it was of. `HasDescendants`: there is something of it here.
+        116 AdoptHome(
+            /// Its address, a multiple of a page.
+            base: u64,
+            /// Its length.
+            bytes: u64,
+            /// Attributes: the NUMA node.
+            attrs: RamAttrs,
+            /// An empty slot, or that of the mark.
+            dst: Place
+        ) -> ();
     }
 
     Io(IoOp) "Ports" on [Io] {

@@ -26,6 +26,7 @@ extern crate std;
 mod books;
 mod cap;
 mod driver;
+mod homes;
 mod message;
 #[cfg(test)]
 mod model;

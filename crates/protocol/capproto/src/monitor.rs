@@ -4,7 +4,8 @@ use crate::books::{Books, Claim};
 use crate::mutation::{Bug, Mutation};
 use crate::operation::Operation;
 use crate::{
-    Attempt, Change, CoreId, Cores, Message, OpId, Outside, Progress, Region, Relations, WireCap,
+    Attempt, Change, CoreId, Cores, Message, Need, OpId, Outside, Progress, Region, Relations,
+    WireCap,
 };
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -167,7 +168,7 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
             {
                 self.waiting.push_back(request);
             }
-            Attempt::Remote { cap, need } => match world.home(&cap) {
+            Attempt::Remote { cap, need } => match home_of(world, &cap, need) {
                 Some(home) => {
                     let id = self.free_id();
                     let operation = Operation::new(request, cap, need, home);
@@ -320,6 +321,16 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
         }
         self.wake(world);
         Some(operation)
+    }
+}
+
+/// The home of what an operation is about: of a retype the part, since what it is a part of may have parts with other homes.
+pub(crate) fn home_of<W: Outside>(world: &W, cap: &WireCap, need: Need) -> Option<CoreId> {
+    match need {
+        Need::Retype { part } if part.is_memory() => {
+            world.home(&WireCap { base: part.base, size: part.end - part.base, ..*cap })
+        }
+        _ => world.home(cap),
     }
 }
 

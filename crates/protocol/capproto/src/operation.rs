@@ -8,7 +8,7 @@
 //!          └─ Revoke ─── Marking ── Sweeping ── Revoking ──────────────────┴─ end
 //! ```
 
-use crate::monitor::{answer_to, Monitor, Request};
+use crate::monitor::{answer_to, home_of, Monitor, Request};
 use crate::mutation::Mutation;
 use crate::{
     Attempt, Change, CoreId, Cores, Held, Message, Need, OpId, Outside, Progress, Region,
@@ -227,6 +227,10 @@ impl<Q: Clone, C: Clone> Monitor<Q, C> {
         let bug = self.bug;
         let Some(operation) = self.operation(id) else { return };
         let (cap, others) = (operation.cap, operation.others);
+        if home_of(world, &cap, operation.need) != Some(operation.home) {
+            // What it was about has gone, its memory has found another home, and the same has been made of it again.
+            return self.retry(world, id);
+        }
         match operation.need {
             Need::Send { .. } => self.share(world, id),
             Need::Retype { .. } if bug.is(Mutation::CheckLocally) => {

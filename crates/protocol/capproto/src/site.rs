@@ -2,6 +2,7 @@
 //!
 //! Monitors are this with rings between them. So are the tests of the kernel, on the host.
 
+use crate::homes::Homes;
 use crate::{
     Attempt, CoreId, Cores, CpuDriver, Held, Message, Monitor, Need, Outside, Progress, Region,
     Relations, WireCap,
@@ -72,8 +73,7 @@ pub struct Site {
 /// What the steps need besides.
 #[derive(Debug)]
 struct Known {
-    /// The memory that each core had at the start, by its place, but for the boot core, whose is the rest.
-    homes: Vec<(Range<u64>, CoreId)>,
+    homes: Homes,
     /// The slots that invocations are about.
     slots: BTreeMap<Invoker, u64>,
     /// Slots of which the kernel has deleted a part.
@@ -84,11 +84,15 @@ impl Site {
     /// That of `core`, when no core has sent anything to another. `homes`: by number of the core, the
     /// memory that each had at the start; that of core 0 is all the rest.
     pub fn new(core: CoreId, homes: Vec<Range<u64>>) -> Site {
-        let others = homes.into_iter().enumerate().skip(1).filter(|(_, home)| !home.is_empty());
-        let mut homes: Vec<_> = others.map(|(core, home)| (home, CoreId(core as u8))).collect();
-        homes.sort_unstable_by_key(|(home, _)| home.start);
+        let homes = Homes::new(homes);
         let known = Known { homes, slots: BTreeMap::new(), unfinished: Vec::new() };
         Site { monitor: Monitor::new(core), known }
+    }
+
+    /// Memory that no core has anything of is at home on another core from now on. All cores must have been told before anything is
+    /// made of it there.
+    pub fn rehome(&mut self, memory: Range<u64>, core: CoreId) {
+        self.known.homes.set(memory, core);
     }
 
     /// The kernel has handed on an invocation, with these words.
@@ -235,14 +239,7 @@ impl<L: Links> CpuDriver for Step<'_, L> {
         if !region.is_memory() {
             return Some(CoreId(0));
         }
-        // The first that may touch it.
-        let at = self.known.homes.partition_point(|(home, _)| home.end <= region.base);
-        match self.known.homes.get(at) {
-            Some((home, core)) if home.start < region.end => {
-                (home.start <= region.base && region.end <= home.end).then_some(*core)
-            }
-            _ => Some(CoreId(0)),
-        }
+        self.known.homes.of(region.base..region.end)
     }
 
     fn attempt(&mut self, request: &Request) -> Attempt<Answer> {

@@ -39,6 +39,8 @@ pub enum Item {
     /// What comes with the answer to a request: the first, and those behind it. Instead of a unit, how many such answers there
     /// were before.
     Answer = 6,
+    /// The memory server of the stand-in's core, to be asked for numbers.
+    Memory = 7,
 }
 
 /// Under which key a capability of this kind goes to or from the stand-in of a core, for a unit: the first, or the one with this
@@ -137,7 +139,7 @@ impl Said {
         Some(match head & 0xff {
             said::READY => Said::Ready,
             said::SENT => {
-                let known = [Item::Bell, Item::Dispatcher].into_iter();
+                let known = [Item::Bell, Item::Dispatcher, Item::Memory].into_iter();
                 let item = known.into_iter().find(|item| *item as u64 == a)?;
                 Said::Sent { item, unit }
             }
@@ -271,6 +273,7 @@ mod tests {
         for said in [
             Said::Ready,
             Said::Sent { item: Item::Bell, unit: 0 },
+            Said::Sent { item: Item::Memory, unit: 0 },
             Said::Sent { item: Item::Dispatcher, unit: 9 },
             Said::Next,
             Said::Made { unit: u32::MAX, is_there: true },
@@ -313,8 +316,15 @@ mod tests {
 
     #[test]
     fn no_two_keys_are_the_same() {
-        let items =
-            [Item::Server, Item::Library, Item::Bell, Item::Dispatcher, Item::Voice, Item::Answer];
+        let items = [
+            Item::Server,
+            Item::Library,
+            Item::Bell,
+            Item::Dispatcher,
+            Item::Voice,
+            Item::Answer,
+            Item::Memory,
+        ];
         let mut keys: Vec<u64> = Vec::new();
         for core in 0..64 {
             for item in items {

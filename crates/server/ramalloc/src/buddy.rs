@@ -35,16 +35,16 @@ pub struct Buddy<'a> {
     free_pages: u64,
 }
 
-/// The largest order with a block that could fit, and the origin that keeps blocks aligned.
-const fn geometry(base: u64, bytes: u64) -> (u32, u64) {
+/// The largest order with a block that could fit, if it is not beyond `most`, and the origin that keeps blocks aligned.
+const fn geometry(base: u64, bytes: u64, most: u32) -> (u32, u64) {
     let pages = bytes / PAGE;
     let order = if pages == 0 { 0 } else { pages.ilog2() };
-    let order = if order < MAX_ORDER { order } else { MAX_ORDER };
+    let order = if order < most { order } else { most };
     (order, (base / PAGE) >> order << order)
 }
 
-const fn layout(base: u64, bytes: u64) -> [BitSet; ORDERS] {
-    let (max_order, origin) = geometry(base, bytes);
+const fn layout(base: u64, bytes: u64, most: u32) -> [BitSet; ORDERS] {
+    let (max_order, origin) = geometry(base, bytes, most);
     let span = (base + bytes) / PAGE - origin;
     let mut sets = [BitSet::new(0, 0); ORDERS];
     let mut at = 0;
@@ -59,24 +59,34 @@ const fn layout(base: u64, bytes: u64) -> [BitSet; ORDERS] {
 }
 
 /// Words for a bit for each page.
-const fn page_words(base: u64, bytes: u64) -> usize {
-    let (_, origin) = geometry(base, bytes);
+const fn page_words(base: u64, bytes: u64, most: u32) -> usize {
+    let (_, origin) = geometry(base, bytes, most);
     ((base + bytes) / PAGE - origin).div_ceil(64) as usize
 }
 
 impl<'a> Buddy<'a> {
     /// Words that the allocator of `[base, base + bytes)` needs.
     pub fn words_needed(base: u64, bytes: u64) -> usize {
-        let (max_order, _) = geometry(base, bytes);
-        layout(base, bytes)[max_order as usize].end() + page_words(base, bytes)
+        Self::words_needed_within(base, bytes, MAX_ORDER)
+    }
+
+    /// The same of one whose largest blocks have 2^`most` pages.
+    pub fn words_needed_within(base: u64, bytes: u64, most: u32) -> usize {
+        let (max_order, _) = geometry(base, bytes, most);
+        layout(base, bytes, most)[max_order as usize].end() + page_words(base, bytes, most)
     }
 
     /// The allocator of `[base, base + bytes)`, of which nothing is free yet. `base` and `bytes`
     /// are multiples of a page; `words` are zero and at least [`Buddy::words_needed`].
     pub fn new(base: u64, bytes: u64, words: &'a mut [u64]) -> Self {
-        let (max_order, origin) = geometry(base, bytes);
+        Self::within(base, bytes, MAX_ORDER, words)
+    }
+
+    /// The same, with blocks of at most 2^`most` pages: nothing that is larger is ever one piece.
+    pub fn within(base: u64, bytes: u64, most: u32, words: &'a mut [u64]) -> Self {
+        let (max_order, origin) = geometry(base, bytes, most);
         let (first, end) = (base / PAGE - origin, (base + bytes) / PAGE - origin);
-        let free = layout(base, bytes);
+        let free = layout(base, bytes, most);
         let pages = free[max_order as usize].end();
         Buddy { words, free, pages, max_order, origin, first, end, free_pages: 0 }
     }

@@ -5,7 +5,7 @@ use crate::PAGE;
 use captypes::RamAttrs;
 
 /// Most ranges.
-pub const MAX_RANGES: usize = 64;
+pub const MAX_RANGES: usize = 130;
 /// The reserve is this part of all memory …
 const RESERVE_PART: u64 = 32;
 /// … but not less than this.
@@ -87,14 +87,59 @@ impl<'a> Pool<'a> {
         attrs: u16,
         words: &'a mut [u64],
     ) -> Option<usize> {
-        let number = self.count;
-        let place = self.ranges.get_mut(number)?;
-        *place =
-            Some(Range { base, end: base + bytes, attrs, buddy: Buddy::new(base, bytes, words) });
-        self.count += 1;
-        self.total += bytes;
-        self.reserve = (self.total / RESERVE_PART).next_multiple_of(PAGE).max(RESERVE_MIN);
+        let number = self.put(base, bytes, attrs, Buddy::new(base, bytes, words))?;
+        self.set_total(self.total + bytes);
         Some(number)
+    }
+
+    /// Adds `[base, base + bytes)`, which is somebody else's: parts of it may be [adopted](Pool::adopt) later, of which blocks have at most
+    /// 2^`most` pages. Who wishes a node gets memory of it last.
+    pub fn add_away(
+        &mut self,
+        base: u64,
+        bytes: u64,
+        most: u32,
+        words: &'a mut [u64],
+    ) -> Option<usize> {
+        self.put(base, bytes, NODE, Buddy::within(base, bytes, most, words))
+    }
+
+    fn put(&mut self, base: u64, bytes: u64, attrs: u16, buddy: Buddy<'a>) -> Option<usize> {
+        let number = self.count;
+        *self.ranges.get_mut(number)? = Some(Range { base, end: base + bytes, attrs, buddy });
+        self.count += 1;
+        Some(number)
+    }
+
+    fn set_total(&mut self, total: u64) {
+        self.total = total;
+        self.reserve = (self.total / RESERVE_PART).next_multiple_of(PAGE).max(RESERVE_MIN);
+    }
+
+    /// Memory that was somebody else's belongs to the pool from now on, and is free.
+    pub fn adopt(&mut self, base: u64, bytes: u64) -> Result<(), FreeError> {
+        self.free(base, bytes)?;
+        self.set_total(self.total + bytes);
+        Ok(())
+    }
+
+    /// Takes free memory out of the pool, at a multiple of `alignment`, a power of two: what was adopted first.
+    pub fn cede(&mut self, bytes: u64, alignment: u64) -> Option<Grant> {
+        let mut ranges = self.ranges.iter_mut().enumerate().rev();
+        let grant = ranges.find_map(|(number, range)| {
+            let range = range.as_mut()?;
+            let address = range.buddy.alloc(bytes, alignment)?;
+            Some(Grant { range: number, offset: address - range.base })
+        })?;
+        self.free -= bytes;
+        self.set_total(self.total - bytes);
+        Some(grant)
+    }
+
+    /// The address of what was granted.
+    pub fn address(&self, grant: Grant) -> Option<u64> {
+        let range = self.ranges.get(grant.range)?.as_ref()?;
+        Some(range.base + grant.offset)
     }
 
     /// Numbers.

@@ -4,8 +4,9 @@
 use crate::part::digits;
 use crate::Test;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use libos::cores::{self, Machine, Part, CRASHED};
-use libos::interface::OwnedCap;
+use libos::abi::slots::MONITOR;
+use libos::cores::{self, monitor, Machine, Part, CRASHED};
+use libos::interface::{OwnedCap, Remote};
 use libos::vspace::{R, RW};
 use libos::{domain, log, thread, Cap, CapAddr, CapType, Status, PAGE};
 use testkit::{check, fails, good, Outcome};
@@ -207,5 +208,11 @@ fn not_sent(machine: &Machine) -> Outcome {
     let back = good!(cores::receive(key));
     fails!(NoRights, domain::with(|domain| domain.map(back.cap().into(), 0, PAGE, RW)));
     good!(domain::with(|domain| domain.map(back.cap().into(), 0, PAGE, R)));
+    // Homes are for memory servers to change.
+    let public = monitor::Client(Remote(MONITOR));
+    fails!(NoRights, public.borrow(PAGE));
+    fails!(NoRights, public.borrowed());
+    fails!(NoRights, public.next_wish());
+    fails!(NoRights, public.ceded(0, 1 << 30, 0));
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! What must hold of all cores together when nothing is going on.
 
-use super::node::home;
+use super::node::{home, SHARE};
 use super::world::Site;
 use crate::cap::mapping::is_mapping;
 use crate::cap::{attr, CapExt, CapPolicy, HOME_RAM};
 use crate::driver::CpuDriver;
+use crate::tests::machine::FIRST;
 use captypes::{CapType, Tree};
 use mdb::{is_ancestor, is_copy, Policy, RawCap};
 use std::vec::Vec;
@@ -22,7 +23,8 @@ const TREES: [Tree; 5] = [Tree::Memory, Tree::Irq, Tree::Io, Tree::Id, Tree::Mor
 
 fn entries(core: usize, local: &CpuDriver) -> Vec<Entry> {
     let slots = TREES.iter().flat_map(|&tree| local.caps.db.iter(tree as u8));
-    let slots = slots.filter(|slot| !is_mapping(&slot.cap()));
+    let is_mark = |cap: &RawCap| is_home(cap) && cap.is_foreign();
+    let slots = slots.filter(|slot| !is_mapping(&slot.cap()) && !is_mark(&slot.cap()));
     slots
         .map(|slot| {
             let cap = slot.cap();
@@ -54,7 +56,13 @@ pub fn check_relations(sites: &[Site]) {
         .collect();
     for one in &all {
         if !one.cap.is_foreign() {
-            check_owned(one, &all);
+            let db = &sites[one.core].node.core.local.caps.db;
+            // What was made of what this core has ceded was not made of its home.
+            let is_ceded = |other: &RawCap| {
+                let around = db.surrounding(Tree::Memory as u8, other.base, other.word, 0);
+                around.is_some_and(|home| home.cap().is_foreign())
+            };
+            check_owned(one, &all, |other| is_home(&one.cap) && is_ceded(other));
         } else {
             let owned = all.iter().filter(|other| {
                 is_copy::<CapPolicy>(&one.cap, &other.cap) && !other.cap.is_foreign()
@@ -68,10 +76,11 @@ pub fn check_relations(sites: &[Site]) {
 }
 
 /// No other core owns it, and what others have of it the hints say.
-fn check_owned(one: &Entry, all: &[Entry]) {
+fn check_owned(one: &Entry, all: &[Entry], is_apart: impl Fn(&RawCap) -> bool) {
     let cap = &one.cap;
     let has = |hint: u16| cap.attrs & hint != 0;
-    for other in all.iter().filter(|other| other.core != one.core && overlap(cap, &other.cap)) {
+    let others = all.iter().filter(|other| other.core != one.core && overlap(cap, &other.cap));
+    for other in others.filter(|other| !is_apart(&other.cap)) {
         let (there, core) = (&other.cap, other.core);
         let what = || std::format!("{cap:x?} on core {}, {there:x?} on core {core}", one.core);
         if is_copy::<CapPolicy>(cap, there) {
@@ -160,6 +169,14 @@ impl Free {
             }
         }
         all
+    }
+
+    /// Is all of this free?
+    pub fn is_free(&self, base: u64, bytes: u64) -> bool {
+        let home = |at: u64| home(((at - FIRST) / SHARE) as u8).start;
+        let page =
+            |at: u64| &self.0[((at - FIRST) / SHARE) as usize][((at - home(at)) / PAGE) as usize];
+        (base..base + bytes).step_by(PAGE as usize).all(|at| *page(at))
     }
 
     /// What a core has something of is not free.

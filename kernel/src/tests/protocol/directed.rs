@@ -1,10 +1,11 @@
 //! The cases of the protocol one by one.
 
 use super::node::{Node, RAM};
+use super::rehoming::{slot_of, UNIT};
 use super::{Cluster, Random};
 use crate::cap::{attr, CapExt};
 use captypes::invocations::MapFlags;
-use captypes::{op, CapAddr, CapType, Label, Place, Rights, Status};
+use captypes::{op, CapAddr, CapType, Label, Place, RamAttrs, Rights, Status};
 
 const A: CapAddr = CapAddr(10);
 const B: CapAddr = CapAddr(11);
@@ -477,4 +478,112 @@ fn badges_are_revoked_on_all_cores() {
     t.redirected(0, A, op::Revoke {});
     assert!([1, 2].iter().all(|&core| t.is_empty(core, A) && t.is_empty(core, C)));
     assert!(t.is_empty(0, B) && t.is_empty(0, C) && !t.is_empty(0, A));
+}
+
+#[test]
+fn memory_that_has_moved_comes_back_to_its_new_home() {
+    let mut t = Test::new(3);
+    // The second unit of core 0.
+    t.cluster.rehome_all(1, 1);
+    let ty = CapType::Frame.into();
+    let page =
+        |offset, dst: CapAddr| op::Retype { ty, offset, bytes: 4096, count: 1, dst: dst.into() };
+    assert_eq!(
+        t.call(0, RAM, page(UNIT, A)),
+        Status::HasDescendants.to_word(),
+        "it is not core 0's"
+    );
+    assert_eq!(t.call(1, slot_of(1), page(0, A)), 0);
+    // The core that had it before becomes the owner, and a third one.
+    t.send(1, A, 0, A);
+    t.redirected(1, A, op::Delete {});
+    assert!(t.is_empty(1, A) && !t.is_foreign(0, A));
+    t.send(0, A, 2, A);
+    t.redirected(0, A, op::Delete {});
+    t.send(2, A, 0, B);
+    t.redirected(2, A, op::Delete {});
+    assert!(!t.is_foreign(0, B));
+    // Nobody else has a copy, and still it does not come home to core 0: `Cluster::after` sees to whom it comes back.
+    t.redirected(0, B, op::Revoke {});
+    t.redirected(0, B, op::Delete {});
+    assert!(t.cluster.is_free(1));
+    // It goes on to the third core, and home from there.
+    t.cluster.rehome_all(1, 2);
+    assert!(t.is_empty(1, slot_of(1)) && !t.is_empty(0, slot_of(1)));
+    assert_eq!(t.call(2, slot_of(1), page(0, A)), 0);
+    t.call(2, A, op::Delete {});
+    t.cluster.rehome_all(1, 0);
+    assert!(t.is_empty(0, slot_of(1)) && t.is_empty(2, slot_of(1)));
+    assert_eq!(t.call(0, RAM, page(UNIT, A)), 0);
+    assert_eq!(t.call(0, A, op::Delete {}), 0);
+}
+
+#[test]
+fn what_is_left_of_a_home_is_used_while_parts_of_it_are_elsewhere() {
+    let mut t = Test::new(2);
+    t.make(0, CapType::Frame, 0x4000, A);
+    // Whatever is made of the home is asked for from now on.
+    t.send(0, A, 1, A);
+    t.cluster.rehome_all(1, 1);
+    let ty = CapType::Ram.into();
+    let make =
+        |offset, dst: CapAddr| op::Retype { ty, offset, bytes: 0x4000, count: 1, dst: dst.into() };
+    t.redirected(0, RAM, make(2 * UNIT, B));
+    assert!(!t.is_empty(0, B));
+    assert_eq!(t.call(0, RAM, make(UNIT, C)), Status::HasDescendants.to_word());
+    // Nor is what has moved and was shared.
+    assert_eq!(t.call(1, slot_of(1), make(0, B)), 0);
+    t.send(1, B, 0, C);
+    t.redirected(1, slot_of(1), make(0x4000, C));
+}
+
+#[test]
+fn only_what_is_free_changes_its_home() {
+    let mut t = Test::new(2);
+    let home = |slot: CapAddr| Place::own(slot);
+    let cede = |offset, bytes, dst: CapAddr| op::CedeHome {
+        home: home(RAM),
+        offset,
+        bytes,
+        dst: dst.into(),
+    };
+    t.make(0, CapType::Frame, 0x4000, A);
+    let kernel =
+        |t: &mut Test, core: usize, args: op::CedeHome| t.cluster.sites[core].node.kernel(args);
+    assert_eq!(kernel(&mut t, 0, cede(0, UNIT, B)), Err(Status::HasDescendants));
+    assert_eq!(kernel(&mut t, 0, cede(UNIT + 1, UNIT, B)), Err(Status::OutOfRange));
+    assert_eq!(kernel(&mut t, 0, cede(UNIT, 0, B)), Err(Status::OutOfRange));
+    assert_eq!(kernel(&mut t, 0, cede(UNIT, u64::MAX - 0xfff, B)), Err(Status::OutOfRange));
+    assert_eq!(kernel(&mut t, 0, cede(0, 1 << 40, B)), Err(Status::OutOfRange));
+    assert_eq!(kernel(&mut t, 0, cede(UNIT, UNIT, A)), Err(Status::Occupied));
+    let frame = op::CedeHome { home: home(A), ..cede(0, 4096, B) };
+    assert_eq!(kernel(&mut t, 0, frame), Err(Status::WrongType));
+    assert_eq!(kernel(&mut t, 0, cede(UNIT, UNIT, B)), Ok(()));
+    assert_eq!(kernel(&mut t, 0, cede(UNIT, UNIT, C)), Err(Status::HasDescendants), "twice");
+    let mark = op::CedeHome { home: home(B), ..cede(0, 4096, C) };
+    assert_eq!(kernel(&mut t, 0, mark), Err(Status::WrongState), "a mark is no home");
+    let base = t.node(0).slot(B).cap().base;
+    let adopt = |base, bytes, dst: CapAddr| op::AdoptHome {
+        base,
+        bytes,
+        attrs: RamAttrs(0),
+        dst: dst.into(),
+    };
+    let back = |t: &mut Test, args: op::AdoptHome| t.cluster.sites[0].node.kernel(args);
+    assert_eq!(back(&mut t, adopt(base, 4096, B)), Err(Status::Occupied), "a part of it");
+    assert_eq!(
+        back(&mut t, adopt(base, UNIT, C)),
+        Err(Status::HasDescendants),
+        "not where the mark is"
+    );
+    assert_eq!(back(&mut t, adopt(base, UNIT, A)), Err(Status::Occupied));
+    assert_eq!(back(&mut t, adopt(base + 1, UNIT, C)), Err(Status::OutOfRange));
+    assert_eq!(back(&mut t, adopt(u64::MAX - 0xfff, UNIT, C)), Err(Status::OutOfRange));
+    assert_eq!(
+        back(&mut t, adopt(base + 4 * UNIT, UNIT, C)),
+        Err(Status::HasDescendants),
+        "its own"
+    );
+    assert_eq!(back(&mut t, adopt(base, UNIT, B)), Ok(()));
+    assert!(t.is_empty(0, B));
 }

@@ -14,11 +14,13 @@ mod directed;
 mod guests;
 mod node;
 mod objects;
+mod rehoming;
 mod taking;
 mod world;
 
 use self::checks::{check_mappings, check_relations, Free};
 use self::node::{client_at, Node, CLIENTS, FIRST_FREE, RAM, SHARE};
+use self::rehoming::Rehoming;
 use self::world::{Site, Wires};
 use super::machine::FIRST;
 use super::random::{each_seed, spares, Random};
@@ -37,6 +39,7 @@ pub struct Cluster {
     pub sites: Vec<Site>,
     pub wires: Wires,
     free: Free,
+    rehoming: Rehoming,
     /// Check every core after every event?
     pub checking: bool,
     memory: (*mut u8, Layout),
@@ -73,7 +76,8 @@ impl Cluster {
         let site = |core| Site::new(core, cores as u8, shared);
         let sites = (0..cores as u8).map(site).collect();
         let (wires, free) = (Wires::default(), Free::all(cores));
-        Cluster { sites, wires, free, checking: false, memory: (memory, layout) }
+        let rehoming = Rehoming::new(cores);
+        Cluster { sites, wires, free, rehoming, checking: false, memory: (memory, layout) }
     }
 
     fn node(&mut self, core: usize) -> &mut Node {
@@ -89,6 +93,13 @@ impl Cluster {
                 [(got.base0, got.bytes0), (got.base1, got.bytes1), (got.base2, got.bytes2)];
             for (base, bytes) in ranges.into_iter().filter(|&(_, bytes)| bytes != 0) {
                 self.free.came_back(base, bytes, &self.sites);
+                for at in (base..base + bytes).step_by(4096) {
+                    let home = self.rehoming.home_of(at);
+                    assert!(
+                        home.is_none_or(|home| home == core),
+                        "{at:#x} came back to core {core} and not {home:?}"
+                    );
+                }
             }
             if got.bytes2 == 0 {
                 break;
@@ -293,6 +304,7 @@ impl Run {
             38..45 => self.use_objects(),
             45..53 => self.send(),
             53 => self.kill(),
+            54..58 => self.cluster.rehome(&mut self.random),
             _ => {
                 self.cluster.pump(&mut self.random);
             }
@@ -344,7 +356,9 @@ impl Run {
             _ => self.retype(&cap, dst),
         };
         // Capabilities to RAM are few, and all else is made of them.
-        let target = if label == Label::Retype && self.random.below(4) == 0 { RAM } else { target };
+        let homes = label == Label::Retype && self.random.below(4) == 0;
+        let adopted = self.cluster.rehoming.adopted(core, &mut self.random);
+        let target = if homes { adopted.unwrap_or(RAM) } else { target };
         self.perform(core, client, label, target.into(), args);
     }
 
@@ -495,12 +509,13 @@ fn run(seed: u64, cores: usize, steps: u64) {
         }
     }
     std::println!(
-        "{} of {steps} succeeded at once, {} redirected, {} and {} objects sent, {} killed",
+        "{} of {steps} succeeded at once, {} redirected, {} and {} objects sent, {} killed, {} homes changed",
         run.done,
         run.redirected,
         run.sent,
         run.objects,
-        run.killed
+        run.killed,
+        run.cluster.rehoming.moved
     );
     for core in 0..cores {
         run.cluster.clear(core, &mut run.random);
@@ -517,6 +532,7 @@ fn run(seed: u64, cores: usize, steps: u64) {
         assert!(left.is_empty(), "seed {seed}: core {} still has {left:x?}", site.node.id);
     }
     assert!(run.redirected > 0 && run.done * 20 > steps, "nothing happens");
+    assert!(run.cluster.rehoming.moved * 200 > steps, "no home changes");
 }
 
 #[test]

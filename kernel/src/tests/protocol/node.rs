@@ -42,7 +42,7 @@ pub const FIRST_FREE: u32 = 10;
 pub const CONTROL_L1: u32 = 200;
 
 /// Everything that the domain needs to live, which nobody may take away from it.
-const KEPT: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
+pub const KEPT: Rights = Rights(Rights::ALL.0 & !Rights::REVOKE.0);
 
 pub struct Node {
     pub core: Box<Core>,

@@ -53,8 +53,14 @@ impl Links for World<'_> {
     }
 
     fn ended(&mut self, _: u32, result: Result<(), Status>) {
-        // What was to be sent may have gone, or stay where it is; its place may have been taken, its pool be closed.
-        let expected = [Status::Empty, Status::WrongType, Status::Occupied, Status::WrongState];
+        // What was to be sent may have gone, or stay where it is; its place may have been taken, or gone, its pool be closed.
+        let expected = [
+            Status::Empty,
+            Status::WrongType,
+            Status::Occupied,
+            Status::NoSlot,
+            Status::WrongState,
+        ];
         assert!(
             result.is_ok() || result.is_err_and(|error| expected.contains(&error)),
             "{result:?}"

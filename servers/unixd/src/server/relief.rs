@@ -7,6 +7,7 @@
 //!
 //! How much small memory a process has is what it says itself.
 
+use crate::homes;
 use crate::oom;
 use crate::procs::{Pid, State, INIT};
 use crate::procsystem::{usage, PAGE_KIB};
@@ -14,9 +15,7 @@ use crate::server::Unixd;
 use crate::signals::from_kernel;
 use crate::swap;
 use crate::wait::{count, Call, Outcome, Tried};
-use abi::slots::MEMD;
 use alloc::string::String;
-use libos::memd;
 use unixproto::ops::Count;
 use unixproto::signals::SIGKILL;
 use unixproto::trace::command;
@@ -54,13 +53,14 @@ impl Unixd {
             };
         }
         let needed = op.tries > 0;
+        let core = self.procs.core_of(self.caller.tid);
         loop {
             let asked = self.procs.tracees.asked_by(self.caller.tid).next();
             let other = match asked.map(|tid| self.procs.leader(tid)) {
                 Some(other) => other,
                 None => {
                     let wanted = if needed { LEAST } else { LITTLE };
-                    if memd::has(MEMD, wanted).unwrap_or(false) {
+                    if homes::has_memory(core, wanted) {
                         return match op.tries <= PATIENT {
                             true => count(0),
                             // There is memory, but not as it is needed; or it is not so. Only its own is its to give.
@@ -142,7 +142,8 @@ impl Unixd {
     fn last_resort(&mut self, pid: Pid, call: &mut Call, wanted: u64) -> Tried {
         let volatile = &mut self.tree.files_mut().memory().volatile;
         let Any::Relieve(op) = call.any else { return Err(Errno::EINVAL) };
-        if op.tries <= PATIENT && volatile.make_memory(wanted) {
+        let core = self.procs.core_of(self.caller.tid);
+        if op.tries <= PATIENT && volatile.make_memory(wanted, core) {
             return count(0);
         }
         let others_end = self.procs.iter().any(|proc| matches!(proc.state, State::Ending));

@@ -1668,6 +1668,30 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/userfaultfd.gcc" },
     },
     Bug {
+        name: "what_was_ceded_comes_home_to_who_had_it",
+        changes: &[(
+            "kernel/src/cap/asks.rs",
+            "above.is_none_or(|above| above.ty == super::HOME_RAM && cap.ty != super::HOME_RAM)",
+            "above.is_none_or(|above| is_own_home(above) && cap.ty != super::HOME_RAM)",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::protocol::directed::memory_that_has_moved_comes_back_to_its_new_home",
+        },
+    },
+    Bug {
+        name: "a_part_is_locked_where_all_of_it_is_at_home",
+        changes: &[(
+            "crates/protocol/capproto/src/monitor.rs",
+            "Need::Retype { part } if part.is_memory() => {",
+            "Need::Retype { part } if !part.is_memory() => {",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::protocol::directed::what_is_left_of_a_home_is_used_while_parts_of_it_are_elsewhere",
+        },
+    },
+    Bug {
         name: "runs_of_pages_are_judged_again_and_again",
         changes: &[(
             "crates/server/readahead/src/lib.rs",
