@@ -73,6 +73,8 @@ pub struct Collector {
     scanning: Option<(u64, u32)>,
     /// A walk over all containers has come to this address.
     walk: Option<u64>,
+    /// What it has seen last, if it stopped between objects that begin there.
+    seen: Option<RawCap>,
     collected: u32,
 }
 
@@ -86,6 +88,7 @@ impl Collector {
             overflow: false,
             scanning: None,
             walk: None,
+            seen: None,
             collected: 0,
         }
     }
@@ -301,9 +304,11 @@ impl CapSpace {
             return Err(Again);
         }
         let at = self.db.collector.walk.unwrap_or(0);
-        let (mut found, mut passed, mut reached) = (None, 0, at);
-        let most = self.budget.left().saturating_mul(OBJECTS_PER_STEP);
-        for slot in self.db.objects_from(MEMORY, at) {
+        let seen = self.db.collector.seen.take();
+        let (mut found, mut passed, mut reached) = (None, 0, None);
+        // Of what it has seen it sees one again.
+        let most = self.budget.left().saturating_mul(OBJECTS_PER_STEP).max(2);
+        for slot in self.db.objects_from(MEMORY, at, seen.as_ref()) {
             let cap = slot.cap();
             passed += 1;
             if is_whole_container(&cap) {
@@ -311,7 +316,7 @@ impl CapSpace {
                 break;
             }
             if passed >= most {
-                reached = cap.base.max(at);
+                reached = Some(cap);
                 break;
             }
         }
@@ -319,7 +324,8 @@ impl CapSpace {
         if found.is_some() || enough && passed < most {
             return Ok(found);
         }
-        self.db.collector.walk = Some(reached);
+        self.db.collector.walk = Some(reached.map_or(at, |cap| cap.base.max(at)));
+        self.db.collector.seen = reached.or(seen);
         Err(Again)
     }
 }

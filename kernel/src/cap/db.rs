@@ -405,8 +405,13 @@ impl Db {
     }
 
     /// Every distinct object of a tree that begins at `base` or behind.
-    pub fn objects_from(&self, tree: u8, base: u64) -> impl Iterator<Item = SlotRef> + '_ {
-        self.mdb.objects_from(tree, base).map(Obj::from_slot)
+    pub fn objects_from(
+        &self,
+        tree: u8,
+        base: u64,
+        from: Option<&RawCap>,
+    ) -> impl Iterator<Item = SlotRef> + '_ {
+        self.mdb.objects_from(tree, base, from).map(Obj::from_slot)
     }
 
     /// What overlaps a range.

@@ -2,7 +2,7 @@
 
 use super::deletion::{collect, total};
 use super::machine::*;
-use captypes::{op, CapAddr, CapType, Place, Status};
+use captypes::{op, CapAddr, CapType, Place, Rights, Status};
 
 const NODE: u64 = 16384;
 
@@ -230,4 +230,29 @@ fn what_is_lost_after_many_others_is_found() {
         assert_eq!(total(&collect(&mut m)), NODE);
         assert_eq!(m.collect_cycles(), 0);
     }
+}
+
+/// Each process of a core has an endpoint of its own to the server, with another badge: at one address there may be more than one event
+/// looks at.
+#[test]
+fn many_badges_of_an_endpoint_are_passed_in_steps() {
+    let mut m = Machine::new();
+    m.make(CapType::L2CNode, 0, NODE, 16);
+    m.call(at(16), op::Move { dst: Place::l1(ROOT, 1) }).unwrap();
+    m.make(CapType::Endpoint, 2 * NODE, 4096, 17);
+    for n in 0..200 {
+        let dst = CapAddr::new(1, n).into();
+        m.call(at(17), op::Mint { dst, rights: Rights::SEND, badge: n + 1 }).unwrap();
+    }
+    // Behind it is what is to be found.
+    let lost = m.make(CapType::L2CNode, 4 * NODE, NODE, 18);
+    m.call(lost, op::Copy { dst: Place::l1(ROOT, 2) }).unwrap();
+    m.call(lost, op::Move { dst: CapAddr::new(2, 3).into() }).unwrap();
+    m.delete(Place::l1(ROOT, 2)).unwrap();
+    m.core.local.caps.budget.set(8);
+    let found = (0..2000).find_map(|_| match m.call(KERNEL, op::CollectCycles {}) {
+        Err(Status::Again) => None,
+        count => Some(count.unwrap().count),
+    });
+    assert_eq!(found, Some(1), "it comes to no end");
 }

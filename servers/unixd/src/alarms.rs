@@ -1,34 +1,58 @@
 //! Timers that a process makes (`timer_create`), beside the three interval timers that it has.
 
-use crate::clock::Due;
+use crate::clock::{is_of_day, moved, Due, Moved, PERIOD_MIN};
 use crate::life::Life;
 use crate::procs::{Pid, Timer};
+use crate::queues::{info_of_timer, Ticket, Waiting};
 use crate::signals::{next_deadline, remaining};
 use crate::threads::Tid;
 use crate::wait::{count, done, Tried};
+use alloc::rc::Rc;
 use alloc::vec::Vec;
-use unixproto::signals::SigInfo;
+use sigqueue::Owner;
 use unixproto::{op, Errno};
 
 /// Timers of a process, at most.
-const MOST: usize = 256;
+const MOST: usize = 4096;
+/// The clock of a timer is in its number for the program, which has room for it.
+const CLOCK_SHIFT: u32 = 16;
+const INDEX: u32 = (1 << CLOCK_SHIFT) - 1;
 /// Their numbers begin behind those of the interval timers.
 pub const FIRST: u32 = 3;
-/// `si_code` of their signals.
-const SI_TIMER: i32 = -2;
 
-/// One of them.
-#[derive(Clone, Copy)]
+/// One of them. It has a place among the signals of its user that wait, which its signal takes: there is one at a time.
 struct Alarm {
     timer: Timer,
+    /// The number of its clock.
+    clock: u32,
+    /// It is set to a time of day, and moves when that is set.
+    moves: bool,
     /// The signal that it posts; 0: none.
     signal: u32,
     /// To this thread; 0: to the process.
     thread: Tid,
     /// What comes with the signal.
     value: u64,
-    /// How often more it had expired when it posted that last.
+    /// Of its last signal: how often more it had expired by the time at which that was taken.
+    ticket: Rc<Ticket>,
+    /// Of the one before.
     overrun: u32,
+    /// Whose place it has.
+    user: u32,
+}
+
+impl Alarm {
+    /// The number of that with an index.
+    fn id(&self, index: u32) -> u32 {
+        index | self.clock << CLOCK_SHIFT
+    }
+
+    fn owner(&self, pid: Pid) -> Owner {
+        match self.thread {
+            0 => Owner::Process(pid),
+            tid => Owner::Thread(tid),
+        }
+    }
 }
 
 /// Those of a process.
@@ -36,8 +60,24 @@ struct Alarm {
 pub struct Alarms(Vec<Option<Alarm>>);
 
 impl Alarms {
+    /// That with this index.
+    fn at(&mut self, index: u32) -> Result<&mut Alarm, Errno> {
+        self.0.get_mut(index as usize).and_then(Option::as_mut).ok_or(Errno::EINVAL)
+    }
+
+    /// The index of that with this number.
+    fn find(&mut self, id: u32) -> Result<u32, Errno> {
+        let index = id & INDEX;
+        match self.at(index)?.id(index) == id {
+            true => Ok(index),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    /// That with this number.
     fn get(&mut self, id: u32) -> Result<&mut Alarm, Errno> {
-        self.0.get_mut(id as usize).and_then(Option::as_mut).ok_or(Errno::EINVAL)
+        let index = self.find(id)?;
+        self.at(index)
     }
 
     /// Deadlines, and the numbers of what is due.
@@ -50,11 +90,15 @@ impl Alarms {
 impl Life<'_> {
     /// `timer_create`.
     pub fn make_alarm(&mut self, pid: Pid, op: op::MakeTimer) -> Tried {
-        if op.signal > 64 {
+        if op.signal > 64 || op.clock > INDEX {
             return Err(Errno::EINVAL);
         }
         if op.thread != 0 && self.procs.leader(op.thread) != pid {
             return Err(Errno::EINVAL);
+        }
+        let user = self.procs.real_user(pid);
+        if !self.procs.has_room_for_signal(pid, user) {
+            return Err(Errno::EAGAIN);
         }
         let alarms = &mut self.procs.get_mut(pid)?.alarms.0;
         let free = alarms.iter().position(Option::is_none).unwrap_or(alarms.len());
@@ -66,23 +110,36 @@ impl Life<'_> {
             alarms.push(None);
         }
         // Who asks for none is told the timer's own number.
-        let value = if op.own_value { free as u64 } else { op.value };
-        let (timer, overrun) = (Timer::default(), 0);
-        alarms[free] = Some(Alarm { timer, signal: op.signal, thread: op.thread, value, overrun });
-        count(free)
+        let id = free as u32 | op.clock << CLOCK_SHIFT;
+        let value = if op.own_value { id.into() } else { op.value };
+        let (timer, ticket, overrun) = (Timer::default(), Rc::default(), 0);
+        let (signal, thread) = (op.signal, op.thread);
+        let (clock, moves) = (op.clock, false);
+        let alarm = Alarm { timer, clock, moves, signal, thread, value, ticket, overrun, user };
+        alarms[free] = Some(alarm);
+        self.procs.queues.reserve(user);
+        count(id as usize)
     }
 
     /// `timer_settime`.
     pub fn set_alarm(&mut self, pid: Pid, op: op::SetPosixTimer) -> Tried {
         let now = self.clock.now();
-        let deadline = if op.value == 0 { 0 } else { now.saturating_add(op.value) };
-        let alarm = self.procs.get_mut(pid)?.alarms.get(op.id)?;
+        let alarms = &mut self.procs.get_mut(pid)?.alarms;
+        let index = alarms.find(op.id)?;
+        let alarm = alarms.at(index)?;
+        let deadline = match op.value {
+            0 => 0,
+            value if op.absolute => self.clock.deadline_on(alarm.clock, value),
+            value => now.saturating_add(value),
+        };
+        alarm.moves = op.absolute && is_of_day(alarm.clock);
         let new = Timer { deadline, interval: op.interval };
         let old = core::mem::replace(&mut alarm.timer, new);
         alarm.overrun = 0;
-        self.clock.remove(old.deadline, Due::Timer(pid, FIRST + op.id));
+        self.void_alarm(pid, index);
+        self.clock.remove(old.deadline, Due::Timer(pid, FIRST + index));
         if deadline != 0 {
-            self.clock.add(deadline, Due::Timer(pid, FIRST + op.id));
+            self.clock.add(deadline, Due::Timer(pid, FIRST + index));
         }
         done(remaining(old, now))
     }
@@ -95,22 +152,84 @@ impl Life<'_> {
 
     /// `timer_getoverrun`.
     pub fn alarm_overrun(&mut self, pid: Pid, id: u32) -> Tried {
-        count(self.procs.get_mut(pid)?.alarms.get(id)?.overrun as usize)
+        let index = self.procs.get_mut(pid)?.alarms.find(id)?;
+        let waits = self.alarm_waits(pid, index);
+        let alarm = self.procs.get_mut(pid)?.alarms.at(index)?;
+        count(if waits { alarm.overrun } else { alarm.ticket.overrun.get() } as usize)
+    }
+
+    /// Has the last signal of a timer not been taken yet?
+    fn alarm_waits(&mut self, pid: Pid, index: u32) -> bool {
+        let Ok(proc) = self.procs.get_mut(pid) else { return false };
+        let Ok(alarm) = proc.alarms.at(index) else { return false };
+        let id = alarm.id(index);
+        // Whatever waits in a queue has the ticket, too.
+        let (is_queued, overrun) =
+            (Rc::strong_count(&alarm.ticket) > 1, alarm.ticket.overrun.get());
+        let (owner, signal) = (alarm.owner(pid), alarm.signal);
+        is_queued || self.procs.renew_timer(owner, signal, id, overrun)
+    }
+
+    /// The signal of a timer that was not taken yet is not to come.
+    fn void_alarm(&mut self, pid: Pid, index: u32) {
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let Ok(alarm) = proc.alarms.at(index) else { return };
+        let id = alarm.id(index);
+        let (owner, signal) = (alarm.owner(pid), alarm.signal);
+        core::mem::take(&mut alarm.ticket).is_void.set(true);
+        self.procs.void_timer(owner, signal, id);
     }
 
     /// `timer_delete`.
     pub fn delete_alarm(&mut self, pid: Pid, id: u32) -> Tried {
+        let index = self.procs.get_mut(pid)?.alarms.find(id)?;
+        self.void_alarm(pid, index);
         let alarms = &mut self.procs.get_mut(pid)?.alarms;
-        let deadline = alarms.get(id)?.timer.deadline;
-        alarms.0[id as usize] = None;
-        self.clock.remove(deadline, Due::Timer(pid, FIRST + id));
+        let Alarm { timer: Timer { deadline, .. }, user, .. } = *alarms.at(index)?;
+        alarms.0[index as usize] = None;
+        self.procs.queues.release(user);
+        self.clock.remove(deadline, Due::Timer(pid, FIRST + index));
         done(())
+    }
+
+    /// The time of day was set to so much more than it was: timers that are set to one go by it.
+    pub fn move_alarms(&mut self, by: i64) {
+        for pid in self.procs.select(|proc| !proc.alarms.0.is_empty()) {
+            let count = self.procs.get_mut(pid).map_or(0, |proc| proc.alarms.0.len());
+            (FIRST..).take(count).for_each(|which| self.move_alarm((pid, which), by));
+        }
+    }
+
+    fn move_alarm(&mut self, (pid, which): (Pid, u32), by: i64) {
+        let now = self.clock.now();
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let Ok(alarm) = proc.alarms.at(which - FIRST) else { return };
+        let Timer { deadline: before, interval } = alarm.timer;
+        if !alarm.moves || before == 0 {
+            return;
+        }
+        self.clock.remove(before, Due::Timer(pid, which));
+        match moved(before, by, interval, now) {
+            Moved::To(deadline) => {
+                alarm.timer.deadline = deadline;
+                self.clock.add(deadline, Due::Timer(pid, which));
+            }
+            Moved::Passed { times, next } => {
+                let next = if next == 0 { 0 } else { next.max(now + PERIOD_MIN) };
+                self.expire_alarm((pid, which), times - 1, next);
+            }
+        }
     }
 
     /// A process executes another program, or has ended: it has none any more.
     pub fn delete_alarms(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
+        for index in 0..proc.alarms.0.len() {
+            self.void_alarm(pid, index as u32);
+        }
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
         let alarms = core::mem::take(&mut proc.alarms);
+        alarms.0.iter().flatten().for_each(|alarm| self.procs.queues.release(alarm.user));
         for (deadline, which) in alarms.due().filter(|(deadline, _)| *deadline != 0) {
             self.clock.remove(deadline, Due::Timer(pid, which));
         }
@@ -120,19 +239,42 @@ impl Life<'_> {
     pub fn alarm_expired(&mut self, pid: Pid, which: u32) {
         let now = self.clock.now();
         let Ok(proc) = self.procs.get_mut(pid) else { return };
-        let Ok(alarm) = proc.alarms.get(which - FIRST) else { return };
-        let late = now.saturating_sub(alarm.timer.deadline);
-        alarm.overrun =
-            late.checked_div(alarm.timer.interval).unwrap_or(0).min(i32::MAX as u64) as u32;
-        alarm.timer.deadline = next_deadline(&alarm.timer, now);
-        let Alarm { timer, signal, thread, value, overrun } = *alarm;
-        if timer.deadline != 0 {
-            self.clock.add(timer.deadline, Due::Timer(pid, which));
+        let Ok(Alarm { timer, .. }) = proc.alarms.at(which - FIRST) else { return };
+        let late = now.saturating_sub(timer.deadline).checked_div(timer.interval).unwrap_or(0);
+        let next = next_deadline(timer, now);
+        self.expire_alarm((pid, which), late, next);
+    }
+
+    /// One has expired, and so often more; next it does so at a time, or never, which is 0.
+    fn expire_alarm(&mut self, (pid, which): (Pid, u32), late: u64, next: u64) {
+        let index = which - FIRST;
+        let waits = self.alarm_waits(pid, index);
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let Ok(alarm) = proc.alarms.at(index) else { return };
+        let id = alarm.id(index);
+        let before = if waits { u64::from(alarm.ticket.overrun.get()) + 1 } else { 0 };
+        let overrun = (before + late).min(i32::MAX as u64) as u32;
+        alarm.timer.deadline = next;
+        let (owner, signal, thread, value) =
+            (alarm.owner(pid), alarm.signal, alarm.thread, alarm.value);
+        if waits {
+            alarm.ticket.overrun.set(overrun);
+        } else {
+            let (new, is_void) = (overrun.into(), false.into());
+            let old =
+                core::mem::replace(&mut alarm.ticket, Rc::new(Ticket { overrun: new, is_void }));
+            alarm.overrun = old.overrun.get();
         }
-        if signal != 0 {
-            let info =
-                SigInfo { code: SI_TIMER, pid: which - FIRST, uid: overrun, status: 0, value };
-            self.post_to(pid, (thread != 0).then_some(thread), signal, info);
+        let ticket = alarm.ticket.clone();
+        if next != 0 {
+            self.clock.add(next, Due::Timer(pid, which));
+        }
+        if waits {
+            self.procs.renew_timer(owner, signal, id, overrun);
+        } else if signal != 0 {
+            let what = Waiting::of_timer(info_of_timer(id, overrun, value), ticket);
+            // There is room for it.
+            let _ = self.post_waiting(pid, (thread != 0).then_some(thread), signal, what);
         }
     }
 }

@@ -79,11 +79,19 @@ impl Clock {
     pub fn wall(&self) -> i64 {
         (self.epoch + self.now()) as i64
     }
-    /// It is so many nanoseconds since 1970. `false`: it cannot be.
-    pub fn set_wall(&mut self, ns: u64) -> bool {
+    /// It is so many nanoseconds since 1970. Returns by how much that is more than it was; `None`: it cannot be.
+    pub fn set_wall(&mut self, ns: u64) -> Option<i64> {
         // As on Linux, the machine did not boot before 1970.
-        let epoch = ns.checked_sub(self.now()).filter(|_| ns <= i64::MAX as u64);
-        epoch.map(|epoch| self.epoch = epoch).is_some()
+        let epoch = ns.checked_sub(self.now()).filter(|_| ns <= i64::MAX as u64)?;
+        let before = core::mem::replace(&mut self.epoch, epoch);
+        Some(epoch.wrapping_sub(before) as i64)
+    }
+    /// When a clock says so many nanoseconds, in nanoseconds since boot; never 0.
+    pub fn deadline_on(&self, clock: u32, ns: u64) -> u64 {
+        match is_of_day(clock) {
+            true => ns.saturating_sub(self.epoch).max(1),
+            false => ns.max(1),
+        }
     }
     /// Ticks of the time-stamp counter in a second.
     pub fn hz(&self) -> u64 {
@@ -145,6 +153,36 @@ impl Clock {
         let ticks = ticks.min(u64::MAX as u128) as u64;
         // The own dispatcher has a timer.
         let _ = invoke(DISPATCHER, op::SetTimer { deadline: ticks.max(1) });
+    }
+}
+
+/// Does a clock change when the time of day is set? `CLOCK_REALTIME`, `CLOCK_REALTIME_ALARM` and `CLOCK_TAI` do.
+pub const fn is_of_day(clock: u32) -> bool {
+    matches!(clock, 0 | 8 | 11)
+}
+
+/// What becomes of a deadline of such a clock.
+pub enum Moved {
+    /// It is then.
+    To(u64),
+    /// It has passed, with its period so many times, and is then next; 0: never.
+    Passed { times: u64, next: u64 },
+}
+
+/// A clock says so much more than it did: what of a deadline, with a period or 0, in nanoseconds since boot?
+pub fn moved(deadline: u64, by: i64, interval: u64, now: u64) -> Moved {
+    let to = i128::from(deadline) - i128::from(by);
+    let late = i128::from(now) - to;
+    let word = |value: i128| u64::try_from(value).unwrap_or(u64::MAX);
+    if late < 0 {
+        return Moved::To(word(to));
+    }
+    match i128::from(interval) {
+        0 => Moved::Passed { times: 1, next: 0 },
+        period => {
+            let times = late / period + 1;
+            Moved::Passed { times: word(times), next: word(to + times * period) }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! A counter goes up by writes, or by the clock, and a read takes it all, or one; or once, by the end of a
 //! process, and stays.
 
-use crate::clock::{Clock, Due};
+use crate::clock::{is_of_day, moved, Clock, Due, Moved};
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
 use crate::procs::{Pid, Procs};
@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use piecewise::Table;
 use unixproto::files::*;
 use unixproto::ops::Timer;
-use unixproto::Errno;
+use unixproto::{op, Errno};
 
 /// Most that a counter counts to.
 const MAX: u64 = u64::MAX - 1;
@@ -36,8 +36,8 @@ pub enum Origin {
         /// Reads take one at a time.
         semaphore: bool,
     },
-    /// The clock.
-    Clock,
+    /// The clock with this number.
+    Clock(u32),
     /// The end of this process; `None`: it has been waited for, and others may have its id.
     End(Option<Pid>),
 }
@@ -45,12 +45,16 @@ pub enum Origin {
 /// A counter.
 struct Counter {
     origin: Origin,
-    /// What writes have added and no read has taken.
+    /// What writes have added and no read has taken; of a timer, how often it had expired when the clock was set.
     count: u64,
     /// When the timer expires next, or did first since the last read, nanoseconds since boot; 0: it is off.
     deadline: u64,
     /// Its period; 0 for none.
     interval: u64,
+    /// The deadline is a time of day, and moves when that is set.
+    moves: bool,
+    /// That the clock is set is told by `ECANCELED`: `Some(true)` if it was set.
+    cancel: Option<bool>,
     waiters: Waiters,
 }
 
@@ -59,8 +63,23 @@ impl Counter {
     fn value(&self, now: u64) -> u64 {
         match self.origin {
             Origin::Writes { .. } | Origin::End(_) => self.count,
-            Origin::Clock if self.deadline == 0 || now < self.deadline => 0,
-            Origin::Clock => 1 + (now - self.deadline).checked_div(self.interval).unwrap_or(0),
+            Origin::Clock(_) if self.deadline == 0 || now < self.deadline => self.count,
+            Origin::Clock(_) => {
+                let more = (now - self.deadline).checked_div(self.interval).unwrap_or(0);
+                self.count.saturating_add(1).saturating_add(more)
+            }
+        }
+    }
+
+    /// The deadline behind those that have passed; 0 for none.
+    fn next_deadline(&self, now: u64) -> u64 {
+        match (self.deadline, self.interval) {
+            (deadline, _) if deadline == 0 || now < deadline => deadline,
+            (_, 0) => 0,
+            (deadline, interval) => {
+                let passed = 1 + (now - deadline) / interval;
+                deadline.saturating_add(passed.saturating_mul(interval))
+            }
         }
     }
 
@@ -95,7 +114,8 @@ impl Counters {
     pub fn make(&mut self, origin: Origin, count: u64) -> Result<u32, Errno> {
         let count = count.min(MAX);
         let waiters = Waiters::default();
-        let counter = Counter { origin, count, deadline: 0, interval: 0, waiters };
+        let (moves, cancel) = (false, None);
+        let counter = Counter { origin, count, deadline: 0, interval: 0, moves, cancel, waiters };
         self.table.insert(counter).map(|index| index as u32).map_err(|_| Errno::ENOMEM)
     }
 
@@ -167,6 +187,18 @@ impl Counters {
             return Err(Errno::EINVAL);
         }
         let value = counter.value(now);
+        if counter.cancel == Some(true) {
+            // As on Linux, a timer that has expired stays so without being counted.
+            (counter.cancel, counter.count) = (Some(false), 0);
+            let before = counter.deadline;
+            counter.deadline = counter.next_deadline(now);
+            let deadline = counter.deadline;
+            clock.remove(before, Due::Counter(number));
+            if deadline != 0 {
+                clock.add(deadline, Due::Counter(number));
+            }
+            return Err(Errno::ECANCELED);
+        }
         if value == 0 {
             return Ok(None);
         }
@@ -176,12 +208,9 @@ impl Counters {
                 return Ok(Some(1));
             }
             Origin::Writes { .. } | Origin::End(_) => counter.count = 0,
-            Origin::Clock => {
+            Origin::Clock(_) => {
                 let before = counter.deadline;
-                counter.deadline = match counter.interval {
-                    0 => 0,
-                    interval => before.saturating_add(value.saturating_mul(interval)),
-                };
+                (counter.deadline, counter.count) = (counter.next_deadline(now), 0);
                 let deadline = counter.deadline;
                 clock.remove(before, Due::Counter(number));
                 if deadline != 0 {
@@ -223,11 +252,81 @@ impl Counters {
         let before = self.setting(number, clock)?;
         let counter = self.get_mut(number)?;
         clock.remove(counter.deadline, Due::Counter(number));
-        (counter.deadline, counter.interval) = (deadline, interval);
+        (counter.deadline, counter.interval, counter.count) = (deadline, interval, 0);
         if deadline != 0 {
             clock.add(deadline, Due::Counter(number));
         }
         Ok(before)
+    }
+
+    /// Sets a timer as programs do: to a time of its clock, or from now on.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: it is none; `ECANCELED`: it is set, but the clock was, too, since it was to be told that.
+    pub fn set_on_clock(
+        &mut self,
+        number: u32,
+        op: op::SetAlarm,
+        clock: &mut Clock,
+    ) -> Result<Timer, Errno> {
+        let Origin::Clock(which) = self.get(number)?.origin else { return Err(Errno::EINVAL) };
+        let is_absolute = op.flags & TIMER_ABSOLUTE != 0;
+        let deadline = match op.value {
+            0 => 0,
+            value if is_absolute => clock.deadline_on(which, value),
+            value => clock.now().saturating_add(value),
+        };
+        let before = self.set(number, (deadline, op.interval), clock)?;
+        let counter = self.get_mut(number)?;
+        counter.moves = is_absolute && is_of_day(which);
+        let is_told = counter.moves && op.flags & TIMER_CANCEL_ON_SET != 0;
+        counter.cancel = is_told.then(|| counter.cancel.unwrap_or(false));
+        if deadline != 0 && counter.cancel == Some(true) {
+            counter.cancel = Some(false);
+            return Err(Errno::ECANCELED);
+        }
+        Ok(before)
+    }
+
+    /// The time of day was set to so much more than it was: timers that are set to one go by it.
+    pub fn clock_was_set(&mut self, by: i64, clock: &mut Clock, fx: &mut Effects) {
+        let now = clock.now();
+        let concerned: Vec<u32> = self
+            .table
+            .iter()
+            .filter(|(_, counter)| counter.moves)
+            .map(|(number, _)| number as u32)
+            .collect();
+        for number in concerned {
+            let Ok(counter) = self.get_mut(number) else { continue };
+            let before = counter.deadline;
+            // What has passed stays so.
+            counter.count = counter.value(now);
+            counter.deadline = match counter.next_deadline(now) {
+                0 => 0,
+                next => match moved(next, by, counter.interval, now) {
+                    Moved::To(deadline) => deadline,
+                    Moved::Passed { times, next } => {
+                        counter.count = counter.count.saturating_add(times);
+                        next
+                    }
+                },
+            };
+            let is_up = counter.count > 0;
+            let is_told = counter.cancel.is_some();
+            if is_told {
+                counter.cancel = Some(true);
+            }
+            let deadline = counter.deadline;
+            clock.remove(before, Due::Counter(number));
+            if deadline != 0 {
+                clock.add(deadline, Due::Counter(number));
+            }
+            if is_told || is_up {
+                self.changed(number, true, fx);
+            }
+        }
     }
 
     /// How a timer is set.
@@ -238,7 +337,7 @@ impl Counters {
     pub fn setting(&self, number: u32, clock: &Clock) -> Result<Timer, Errno> {
         let counter = self.get(number)?;
         match counter.origin {
-            Origin::Clock => Ok(counter.setting(clock.now())),
+            Origin::Clock(_) => Ok(counter.setting(clock.now())),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -246,7 +345,8 @@ impl Counters {
     /// `POLL*` bits.
     pub fn ready(&self, number: u32, now: u64) -> u16 {
         let Ok(counter) = self.get(number) else { return POLLERR };
-        let read = if counter.value(now) > 0 { READABLE } else { 0 };
+        let is_up = counter.value(now) > 0 || counter.cancel == Some(true);
+        let read = if is_up { READABLE } else { 0 };
         let write = match counter.origin {
             Origin::Writes { .. } if counter.count < MAX => WRITABLE,
             _ => 0,
@@ -273,8 +373,13 @@ impl Counters {
         if bytes < VALUE_BYTES {
             return Err(Errno::EINVAL);
         }
-        let Some(value) = self.take(number, clock)? else {
-            return self.block(number, nonblocking, caller);
+        let value = match self.take(number, clock) {
+            Ok(Some(value)) => value,
+            Ok(None) => return self.block(number, nonblocking, caller),
+            Err(error) => {
+                self.changed(number, false, fx);
+                return Err(error);
+            }
         };
         procs.put(caller, &value.to_le_bytes())?;
         self.changed(number, false, fx);

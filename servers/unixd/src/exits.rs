@@ -9,6 +9,7 @@ use crate::clock::Due;
 use crate::life::Life;
 use crate::procs::*;
 use crate::procsystem::usage;
+use crate::queues::Waiting;
 use crate::unclaimed::Answer;
 use crate::voices::Gone;
 use crate::wait::{done, Outcome, Tried};
@@ -111,6 +112,7 @@ impl Life<'_> {
             self.clock.remove(timer.deadline, Due::Timer(pid, which));
         }
         self.delete_alarms(pid);
+        self.procs.process_has_no_signals(pid);
     }
 
     fn orphan_children(&mut self, pid: Pid) {
@@ -186,7 +188,8 @@ impl Life<'_> {
     /// `SIGCHLD`, and waits. Once a wait is answered the parent may go on at once, on another core, and
     /// must find the signal; but it is told of it afterwards, as a handler's `EINTR` would end the wait.
     pub fn tell_of_child(&mut self, parent: Pid, info: SigInfo) {
-        let taker = self.post_quietly(parent, None, SIGCHLD, info);
+        // It is a standard signal.
+        let taker = self.post_quietly(parent, None, SIGCHLD, Waiting::of(info)).unwrap_or(None);
         self.wake_process(parent);
         self.fx.retry();
         if let Some(tid) = taker {

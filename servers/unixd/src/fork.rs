@@ -217,6 +217,8 @@ impl Births<'_> {
         self.life.give_up(pid);
         self.life.trace_takes_over(self.life.caller.tid, pid);
         self.life.procs.suspend(self.life.other_threads(pid));
+        self.life.procs.hand_signals_over(self.life.caller.tid, pid);
+        self.life.procs.keep_own_signals(self.life.caller.tid, pid);
         self.life.remove_threads(pid);
         let domain = domain.start()?;
         let cpu = self.life.procs.cpu(self.life.clock, self.life.procs.get(pid)?);
@@ -224,6 +226,7 @@ impl Births<'_> {
         let old = proc.domain.replace(domain);
         (proc.native, proc.cpu) = (!linux, cpu);
         proc.first_ended = false;
+        self.life.procs.tell_of_queues(pid);
         if let Some(old) = old {
             self.life.voices.take_back(Ending::of_domain(old));
         }

@@ -77,6 +77,7 @@ mod procstatus;
 mod procsystem;
 mod proctext;
 mod ptys;
+mod queues;
 mod readiness;
 mod ring;
 mod scheduling;

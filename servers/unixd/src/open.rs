@@ -20,7 +20,8 @@ use crate::system::System;
 use crate::voices::Speaker;
 use crate::volumes::flag;
 use crate::wait::{done, Call, Outcome, Tried};
-use files::{Claim, Writer};
+use abi::layout::PAGE;
+use files::{Allocation, Claim, Refusal, Writer};
 use memfs::{Attr, Cred, Ino, Resolve};
 use notices::mask;
 use unixproto::files::*;
@@ -412,6 +413,75 @@ impl Opening<'_> {
         Self::memory(desc, ino, false, Kind::Regular)
     }
 
+    /// Memory on its way from process to process.
+    pub fn pass_memory(&mut self, op: op::PassMemory) -> Tried {
+        let pid = self.caller.pid;
+        let source = self.handles.descs.of(pid, op.desc)?;
+        let &Object::File(from) = &source.object else { return Err(Errno::EINVAL) };
+        match (source.heirs, op.takes) {
+            (Heirs::Parent, false) => {}
+            (Heirs::Both, false) => source.readable()?,
+            (Heirs::Both, true) => source.readable().and_then(|()| source.writable())?,
+            _ => return Err(Errno::EINVAL),
+        }
+        if !(op.offset | op.bytes).is_multiple_of(PAGE) || op.bytes == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let size = self.names().get(from)?.size();
+        let end = op.offset.checked_add(op.bytes).ok_or(Errno::EINVAL)?;
+        if end > size.next_multiple_of(PAGE) {
+            return Err(Errno::ENODATA);
+        }
+        let cut = if end >= size { Some(op.offset) } else { None };
+        if op.takes {
+            self.handles.seals.permit_clone(from)?;
+        }
+        let (desc, ino) = self.unnamed(0, false)?;
+        let passed = self.pass_contents((from, ino), (op.offset, end));
+        let taken = passed.and_then(|()| match (op.takes, cut) {
+            (false, _) => Ok(()),
+            (true, Some(size)) => {
+                let writer = self.unlimited();
+                self.handles.tree.files_mut().resize(from, size, writer)
+            }
+            (true, None) => self.punch(from, (op.offset, op.bytes)),
+        });
+        if let Err(refusal) = taken {
+            self.handles.close(pid, desc);
+            return Err(refused(refusal, self.caller, self.handles.fx));
+        }
+        if op.own {
+            self.handles.descs.set_heirs(desc, Heirs::Parent);
+        }
+        Self::memory(desc, ino, false, Kind::Regular)
+    }
+
+    /// A new file gets a part of the contents of another one, and nothing else.
+    fn pass_contents(
+        &mut self,
+        (from, to): (Ino, Ino),
+        (start, end): (u64, u64),
+    ) -> Result<(), Refusal> {
+        let (clones, cuts) = (self.unlimited(), self.unlimited());
+        let files = self.handles.tree.files_mut();
+        files.clone_contents(from, to, clones)?;
+        files.resize(to, end, cuts)?;
+        match start {
+            0 => Ok(()),
+            _ => self.punch(to, (0, start)),
+        }
+    }
+
+    fn punch(&mut self, ino: Ino, range: (u64, u64)) -> Result<(), Refusal> {
+        let writer = self.unlimited();
+        self.handles.tree.files_mut().allocate_range(ino, Allocation::Punch, range, writer)
+    }
+
+    /// Memory is no file to the program: `RLIMIT_FSIZE` does not concern it.
+    fn unlimited(&self) -> Writer {
+        Writer { cred: self.cred(), limit: u64::MAX, now: self.handles.clock.wall() }
+    }
+
     pub(crate) fn unnamed(&mut self, size: u64, is_large: bool) -> Result<(u32, Ino), Errno> {
         let Speaker { pid, .. } = self.caller;
         let cred = self.cred();
@@ -464,7 +534,7 @@ impl Opening<'_> {
     pub fn alarm(&mut self, op: op::Alarm) -> Tried {
         self.room(1)?;
         let Handles { counters, clock, .. } = &mut self.handles;
-        let number = counters.make(Origin::Clock, 0)?;
+        let number = counters.make(Origin::Clock(op.clock), 0)?;
         counters.set(number, (op.deadline, op.interval), clock)?;
         let flags = O_RDWR | op.flags & O_NONBLOCK;
         self.opened(Object::Counter(Kind::Timer, number), flags, None, Claim::None)

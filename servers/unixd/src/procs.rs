@@ -8,6 +8,7 @@ use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::lines::Controls;
 use crate::parcels::Parcels;
+use crate::queues::{Waiting, QUEUED_MAX};
 use crate::scheduling::Scheduling;
 use crate::spaces::Hosts;
 use crate::threads::{Thread, Tid};
@@ -24,6 +25,7 @@ use core::cell::Cell;
 use credentials::{CapSet, Capability, Credentials};
 use memfs::Cred;
 use piecewise::Shares;
+use sigqueue::Queues;
 use unixproto::Errno;
 
 /// A process id. Ids come again; what a process may do hangs on its badge.
@@ -241,6 +243,8 @@ pub struct Procs {
     pub parcels: Parcels,
     /// Bytes of all bequests, by user.
     pub bequests: Shares,
+    /// Signals that wait behind one that is in a header.
+    pub queues: Queues<Waiting>,
     /// Groups and sessions.
     families: BTreeMap<Pid, Family>,
     /// The children of [`INIT`].
@@ -264,6 +268,7 @@ impl Default for Procs {
             tracees: Tracees::default(),
             parcels: Parcels::default(),
             bequests: Shares::new(piecewise::Limits::of(crate::bequests::ALL_MAX)),
+            queues: Queues::new(QUEUED_MAX),
             families: BTreeMap::new(),
             orphans: Ids::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
@@ -468,6 +473,7 @@ impl Procs {
     /// Takes one out.
     pub fn remove_thread(&mut self, tid: Tid) -> Option<Box<Thread>> {
         let thread = self.threads.remove(&tid)?;
+        self.thread_has_no_signals(tid);
         let uid = self.real_user(thread.leader);
         self.users.give_back(uid, 1);
         Some(thread)

@@ -146,7 +146,7 @@ impl Texts<'_> {
             let Ids { real, effective, saved, file } = ids;
             put_line!(text, "{name}:\t{real}\t{effective}\t{saved}\t{file}");
         }
-        put_line!(text, "FDSize:\t{}", unixproto::session::SHOWN_FDS);
+        put_line!(text, "FDSize:\t{}", unixproto::session::SHOWN_FDS.next_multiple_of(64));
         put!(text, "Groups:\t");
         for (n, id) in who.others.ids().iter().enumerate() {
             put!(text, "{}{id}", if n > 0 { " " } else { "" });
@@ -167,7 +167,7 @@ impl Texts<'_> {
             let header = session.header();
             let own = self.procs.session_of(tid).map_or(header, |session| session.header());
             let most = header.limits[limit::SIGPENDING as usize][0].load(Relaxed);
-            let waiting = header.pending.set().count_ones() + own.own.set().count_ones();
+            let waiting = self.procs.signals_of_user(users.real);
             put_line!(text, "SigQ:\t{waiting}/{most}");
             for (name, mask) in [
                 ("SigPnd", own.own.set()),

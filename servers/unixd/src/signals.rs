@@ -8,12 +8,14 @@ use crate::alarms;
 use crate::clock::{Due, PERIOD_MIN};
 use crate::life::Life;
 use crate::procs::{Pid, State, Timer, INIT};
+use crate::queues::Waiting;
 use crate::threads::Tid;
 use crate::wait::{done, Call, Outcome, Tried};
 use crate::watches::Source;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use credentials::Capability;
+use sigqueue::Owner;
 use unixproto::ops::SignalSet;
 use unixproto::signals::*;
 use unixproto::{op, Errno};
@@ -30,17 +32,44 @@ pub fn from_kernel() -> SigInfo {
     SigInfo { code: SI_KERNEL, ..SigInfo::default() }
 }
 
+/// Does this tell of a file?
+pub fn tells_of_file(info: &SigInfo) -> bool {
+    info.code == SI_SIGIO || (POLL_IN..=POLL_HUP).contains(&info.code)
+}
+
 impl Life<'_> {
-    /// Posts a signal to a process.
+    /// Posts a standard signal of this server to a process: there is always room for those.
     pub fn post(&mut self, pid: Pid, signal: u32, info: SigInfo) {
-        self.post_to(pid, None, signal, info);
+        let _ = self.post_to(pid, None, signal, info);
     }
 
     /// Posts a signal to one thread of a process, or to whichever takes it.
-    pub fn post_to(&mut self, pid: Pid, thread: Option<Tid>, signal: u32, info: SigInfo) {
-        if let Some(tid) = self.post_quietly(pid, thread, signal, info) {
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: it is a real-time signal that a program sent with more than its number, and too many wait.
+    pub fn post_to(
+        &mut self,
+        pid: Pid,
+        thread: Option<Tid>,
+        signal: u32,
+        info: SigInfo,
+    ) -> Result<(), Errno> {
+        self.post_waiting(pid, thread, signal, Waiting::of(info))
+    }
+
+    /// The same for one that may be that of a timer.
+    pub fn post_waiting(
+        &mut self,
+        pid: Pid,
+        thread: Option<Tid>,
+        signal: u32,
+        what: Waiting,
+    ) -> Result<(), Errno> {
+        if let Some(tid) = self.post_quietly(pid, thread, signal, what)? {
             self.nudge(tid, bit(signal));
         }
+        Ok(())
     }
 
     /// The same, but that nobody is told. Answers who is to be.
@@ -49,16 +78,16 @@ impl Life<'_> {
         pid: Pid,
         thread: Option<Tid>,
         signal: u32,
-        info: SigInfo,
-    ) -> Option<Tid> {
+        what: Waiting,
+    ) -> Result<Option<Tid>, Errno> {
         let mask = bit(signal);
         if signal == SIGKILL {
             self.kill_at_once(pid);
-            return None;
+            return Ok(None);
         }
-        let Ok(proc) = self.procs.live(pid) else { return None };
+        let Ok(proc) = self.procs.live(pid) else { return Ok(None) };
         let (has_domain, stopped, acted) = (proc.domain.is_some(), proc.stopped, proc.is_acted());
-        let Ok(session) = proc.session() else { return None };
+        let Ok(session) = proc.session() else { return Ok(None) };
         let header = session.header();
         let (caught, ignored) = (header.caught.load(Relaxed), header.ignored.load(Relaxed));
         let caught = caught & !UNSTOPPABLE & mask != 0;
@@ -80,28 +109,28 @@ impl Life<'_> {
                 self.continue_traced(pid);
             }
             // Whatever comes of it, its tracer is told before.
-            return self.deliver(pid, thread, signal, info, taker);
+            return self.deliver(pid, thread, signal, what, taker);
         }
         let nothing =
             ignored || !caught && matches!(action, DefaultAction::Ignore | DefaultAction::Continue);
         if nothing && !blocked {
-            return None;
+            return Ok(None);
         }
         let by_default = !caught && !blocked;
         if by_default && action == DefaultAction::Terminate && has_domain && !stopped {
             self.strike_down(pid, signal);
-            return None;
+            return Ok(None);
         }
         if by_default && mask & STOPS != 0 && signal != SIGSTOP && self.procs.is_orphaned(pid) {
-            return None;
+            return Ok(None);
         }
         // What a process does for its child that it acts as is its library's business, but for what
         // cannot be held off.
         if by_default && mask & STOPS != 0 && (!acted || signal == SIGSTOP) {
             self.stop_process(pid, signal);
-            return None;
+            return Ok(None);
         }
-        self.deliver(pid, thread, signal, info, taker)
+        self.deliver(pid, thread, signal, what, taker)
     }
 
     /// `SIGKILL`.
@@ -163,26 +192,40 @@ impl Life<'_> {
         if let Ok(Ok(session)) = self.procs.get(pid).map(|proc| proc.session()) {
             session.header().pending.clear(cancelled);
         }
+        self.procs.forget_signals(pid, cancelled);
     }
 
-    /// Puts a signal into a header. Answers which thread takes it.
+    /// Puts a signal into a header, or behind those of its number. Answers which thread takes it.
     fn deliver(
         &mut self,
         pid: Pid,
         thread: Option<Tid>,
         signal: u32,
-        info: SigInfo,
+        what: Waiting,
         taker: Option<Tid>,
-    ) -> Option<Tid> {
-        let session = self.procs.session_of(thread.unwrap_or(pid)).ok()?;
-        let header = session.header();
-        let pending = if thread.is_some() { &header.own } else { &header.pending };
-        if pending.post(signal, info) {
+    ) -> Result<Option<Tid>, Errno> {
+        let owner = thread.map_or(Owner::Process(pid), Owner::Thread);
+        if self.procs.add_signal(pid, owner, signal, what)? {
             self.fx.changed(Source::Signals(pid), true);
         }
         // One who waits for just this signal has it blocked.
         let awaits = |tid: &Tid| self.procs.awaits(*tid, bit(signal));
-        taker.or(thread.filter(awaits))
+        Ok(taker.or(thread.filter(awaits)))
+    }
+
+    /// The caller's library has taken a signal of which more wait.
+    pub fn next_signal(&mut self, pid: Pid, op: op::NextSignal) -> Tried {
+        let tid = self.caller.tid;
+        let owner = if op.own { Owner::Thread(tid) } else { Owner::Process(pid) };
+        if self.procs.next_signal(owner, op.signal) {
+            self.fx.changed(Source::Signals(pid), true);
+            // As long as it was not there, others have not seen it either.
+            let taker = if op.own { None } else { self.taker(pid, bit(op.signal)) };
+            if let Some(taker) = taker.filter(|&taker| taker != tid) {
+                self.nudge(taker, bit(op.signal));
+            }
+        }
+        done(())
     }
 
     /// The ids of the processes of a group.
@@ -191,7 +234,7 @@ impl Life<'_> {
     }
 
     /// `kill`, `sigqueue`.
-    pub fn kill(&mut self, pid: Pid, op: op::Kill) -> Tried {
+    pub fn kill(&mut self, pid: Pid, call: &Call, op: op::Kill) -> Tried {
         let leader = self.procs.leader(op.pid.max(0) as Tid);
         if !may_claim(op.code, op.value, leader == pid) {
             return Err(Errno::EPERM);
@@ -228,10 +271,11 @@ impl Life<'_> {
         if allowed.is_empty() && !init && op.pid != -1 {
             return Err(Errno::EPERM);
         }
-        let info = SigInfo { code: op.code, pid, uid, status: 0, value: op.value };
+        let (from, uid) = self.said_sender(call)?.unwrap_or((pid, uid));
+        let info = SigInfo { code: op.code, pid: from, uid, status: 0, value: op.value };
         match allowed[..] {
             _ if op.signal == 0 => {}
-            [target] => self.post(target, op.signal, info),
+            [target] => self.post_to(target, None, op.signal, info)?,
             // Each with all that comes of it before the next one.
             _ => allowed.into_iter().for_each(|target| self.fx.post(target, op.signal, info)),
         }
@@ -239,7 +283,7 @@ impl Life<'_> {
     }
 
     /// `tgkill`.
-    pub fn kill_thread(&mut self, pid: Pid, op: op::KillThread) -> Tried {
+    pub fn kill_thread(&mut self, pid: Pid, call: &Call, op: op::KillThread) -> Tried {
         let by_tkill = op.code == SI_TKILL && op.value == 0;
         let user = op.code == SI_USER;
         let own = op.tid == self.caller.tid;
@@ -256,10 +300,18 @@ impl Life<'_> {
         }
         if op.signal != 0 {
             let uid = self.procs.get(pid)?.who.users.real;
-            let info = SigInfo { code: op.code, pid, uid, status: 0, value: op.value };
-            self.post_to(leader, Some(op.tid), op.signal, info);
+            let (from, uid) = self.said_sender(call)?.unwrap_or((pid, uid));
+            let info = SigInfo { code: op.code, pid: from, uid, status: 0, value: op.value };
+            self.post_to(leader, Some(op.tid), op.signal, info)?;
         }
         self.still_there(pid)
+    }
+
+    /// Who the caller says that has sent a signal, if it says so: `si_pid` and `si_uid`.
+    fn said_sender(&self, call: &Call) -> Result<Option<(u32, u32)>, Errno> {
+        let said = self.procs.a(self.caller, call)?;
+        let word = |at: usize| Some(u32::from_le_bytes(*said.get(at..)?.first_chunk()?));
+        Ok(word(0).zip(word(4)))
     }
 
     /// Whoever has killed itself gets no answer.

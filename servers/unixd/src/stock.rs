@@ -186,6 +186,7 @@ fn refusal(any: &Any) -> Option<Errno> {
         Any::MemFile(_) | Any::MemFd(_) | Any::OwnMemory(_) | Any::OwnMore(_) | Any::Heir(_) => {
             Some(Errno::ENOSPC)
         }
+        Any::PassMemory(_) => Some(Errno::ENOSPC),
         Any::MapSealable(_) | Any::OpenMessages(_) | Any::QueueSend(_) => Some(Errno::ENOMEM),
         Any::Open(_) | Any::Pipe(_) => Some(Errno::ENFILE),
         Any::SetLock(_) => Some(Errno::ENOLCK),

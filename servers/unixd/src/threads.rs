@@ -208,6 +208,7 @@ impl Life<'_> {
         let tid = self.caller.tid;
         if tid == pid {
             self.procs.get_mut(pid)?.first_ended = true;
+            self.procs.thread_has_no_signals(tid);
         } else {
             self.trace_gone(tid, status);
             self.remove_thread(tid);

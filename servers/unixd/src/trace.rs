@@ -71,7 +71,8 @@ impl Life<'_> {
             self.procs.unsuspend([tid]);
         }
         if !seize {
-            self.post_to(leader, Some(tid), SIGSTOP, from_kernel());
+            // It is a standard signal.
+            let _ = self.post_to(leader, Some(tid), SIGSTOP, from_kernel());
         }
         done(())
     }

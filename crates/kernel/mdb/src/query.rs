@@ -469,12 +469,19 @@ impl<P: Policy> Mdb<P> {
         })
     }
 
-    /// Every distinct object of a tree that begins at `base` or behind. O(log n), then O(1) amortised for each
-    /// and for the leaves between them.
-    pub fn objects_from(&self, tree: u8, base: u64) -> impl Iterator<Item = NonNull<Slot>> + '_ {
+    /// Every distinct object of a tree that begins at `base` or behind; of those that begin there, the ones from where `from` is,
+    /// or was, on: there may be very many. O(log n), then O(1) amortised for each and for the leaves between them.
+    pub fn objects_from(
+        &self,
+        tree: u8,
+        base: u64,
+        from: Option<&RawCap>,
+    ) -> impl Iterator<Item = NonNull<Slot>> + '_ {
         // All of them reach beyond it.
         let end = past_page(base);
-        let first = self.ceiling(usize::from(tree) % MAX_TREES, &Key::first(base, u64::MAX));
+        let key = from.filter(|from| from.base == base).map(Key::of::<P>);
+        let key = key.unwrap_or(Key::first(base, u64::MAX));
+        let first = self.ceiling(usize::from(tree) % MAX_TREES, &key);
         let first = first.and_then(|n| self.at_or_next_of(Class::Objects, n, end, u64::MAX));
         walk(first, move |n| self.next_of(Class::Objects, n, end, u64::MAX)).map(Ref::ptr)
     }

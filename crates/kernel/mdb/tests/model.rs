@@ -325,7 +325,19 @@ impl Pair {
         });
         assert_first(mdb.surrounding(tree, base, len, max_rank), around.last());
         let objects = self.select(tree, |c| !is_leaf(c) && c.base >= base);
-        assert_same(mdb.objects_from(tree, base), &objects);
+        assert_same(mdb.objects_from(tree, base, None), &objects);
+        let here =
+            self.caps().filter(|c| Types::tree(c.ty) == tree && !is_leaf(c) && c.base == base);
+        for from in here {
+            // One that begins there, and what is behind it.
+            let own = position(&from);
+            let at = objects.iter().position(|object| *object == own).unwrap_or(objects.len());
+            let found = positions(mdb.objects_from(tree, base, Some(&from)));
+            assert!(found.contains(&own));
+            let behind = |object: &&Position| place(object) > place(&own);
+            assert_eq!(found.iter().filter(behind).count(), objects.iter().filter(behind).count());
+            assert!(found.len() <= objects.len() && at < objects.len());
+        }
         let inside = self.select(tree, |c| contains(range, span(c)));
         assert_same(mdb.inner(tree, base, len), &inside);
         for class in [Class::Objects, Class::Leaves, Class::All] {

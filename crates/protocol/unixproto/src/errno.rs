@@ -87,6 +87,7 @@ errnos! {
     ECONNRESET "Connection reset by peer";
     EISCONN "Transport endpoint is already connected";
     ENOTCONN "Transport endpoint is not connected";
+    ECANCELED "Operation canceled";
     ENOBUFS "No buffer space available";
     EAFNOSUPPORT "Address family not supported by protocol";
     ETIMEDOUT "Connection timed out";

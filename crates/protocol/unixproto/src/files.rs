@@ -337,3 +337,8 @@ pub mod splice {
     /// What there is no room for is not written.
     pub const SOME: u32 = 1 << 18;
 }
+
+/// `TFD_TIMER_ABSTIME`.
+pub const TIMER_ABSOLUTE: u32 = 1;
+/// `TFD_TIMER_CANCEL_ON_SET`.
+pub const TIMER_CANCEL_ON_SET: u32 = 2;

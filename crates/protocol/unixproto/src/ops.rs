@@ -312,7 +312,7 @@ requests! {
         /// `WNOHANG`, `WEXITED`, `WSTOPPED`, `WCONTINUED`, `WNOWAIT`.
         options: u32
     ) -> Waited;
-    /// Posts a signal (0: only checks).
+    /// Posts a signal (0: only checks). `a`: nothing, or `si_pid` and `si_uid`, 4 bytes each. `EAGAIN`: too many wait.
     9 Kill(
         /// As `kill`: > 0 process, 0 own group, -1 all, < -1 group.
         pid: i32,
@@ -482,7 +482,7 @@ requests! {
         /// Wait status of the process if this is its last thread.
         status: u32
     ) -> ();
-    /// Posts a signal (0: only checks) to a thread.
+    /// Posts a signal (0: only checks) to a thread. `a` and `EAGAIN` as of `Kill`.
     92 KillThread(
         /// The process that it is a thread of; 0: any.
         pid: u32,
@@ -494,6 +494,18 @@ requests! {
         code: i32,
         /// `si_value`.
         value: u64
+    ) -> ();
+    /// The library has taken a signal of which more wait: the next one is put into the header.
+    264 NextSignal(
+        /// Signal.
+        signal: u32,
+        /// Of those of the thread, not of those of the process.
+        own: bool
+    ) -> ();
+    /// Signals are ignored now: no more of them wait, for no thread.
+    265 DropSignals(
+        /// Mask of signals.
+        set: u64
     ) -> ();
     /// The caller blocks signals now that wait for the process: other threads are to look.
     93 Retarget() -> ();
@@ -874,6 +886,21 @@ requests! {
         /// Description of the caller's.
         desc: u32
     ) -> Opened;
+    /// A range of memory on its way from process to process: a file without a name with these contents, of which no byte is copied
+    /// before somebody writes to it, at the same offsets; there is nothing before them, and nothing behind. `EXDEV`: it survives. `ENODATA`: the
+    /// file ends before. `EPERM`: it is sealed.
+    263 PassMemory(
+        /// Description: private memory of the caller, or a file to read.
+        desc: u32,
+        /// The new file is private memory of the caller, as after `OwnMemory`.
+        own: bool,
+        /// It is taken out of the file, which the caller may write: the file ends there if that was its end, or has zeros there.
+        takes: bool,
+        /// The first byte, which begins a page.
+        offset: u64,
+        /// How many: whole pages.
+        bytes: u64
+    ) -> Opened;
 
     /// Such memory becomes larger, by zeros at its end.
     190 OwnMore(
@@ -1152,16 +1179,20 @@ requests! {
         /// Period; 0 for none.
         interval: u64,
         /// `O_NONBLOCK` or 0.
-        flags: u32
+        flags: u32,
+        /// Number of its clock.
+        clock: u32
     ) -> Opened;
-    /// Sets such a timer. Answers what it was.
+    /// Sets such a timer. Answers what it was. `ECANCELED`: the clock was set by which it is told that, which it was not told yet.
     110 SetAlarm(
         /// Description.
         desc: u32,
-        /// As of `Alarm`.
-        deadline: u64,
+        /// When it expires on its clock, or in how many nanoseconds; 0 turns it off.
+        value: u64,
         /// Period; 0 for none.
-        interval: u64
+        interval: u64,
+        /// `TFD_TIMER_ABSTIME`, `TFD_TIMER_CANCEL_ON_SET`.
+        flags: u32
     ) -> Timer;
     /// Reads how such a timer is set.
     111 GetAlarm(
@@ -1180,7 +1211,7 @@ requests! {
         /// Description.
         desc: u32
     ) -> Process;
-    /// `Kill` of such a process.
+    /// `Kill` of such a process, with the same `a`.
     114 KillOpened(
         /// Description.
         desc: u32,
@@ -1568,7 +1599,7 @@ requests! {
 
     // Timers that a process makes. They are gone with the program.
 
-    /// Makes a timer. Answers its number. `EAGAIN`: there are too many.
+    /// Makes a timer. Answers its number, in which its clock is. `EAGAIN`: there are too many, or too many signals wait.
     158 MakeTimer(
         /// The signal that it posts; 0: none.
         signal: u32,
@@ -1577,7 +1608,9 @@ requests! {
         /// What comes with the signal.
         value: u64,
         /// That is the timer's number.
-        own_value: bool
+        own_value: bool,
+        /// Number of its clock.
+        clock: u32
     ) -> Count;
     /// Sets it. Answers what it was.
     159 SetPosixTimer(
@@ -1586,7 +1619,9 @@ requests! {
         /// Until it expires; 0 turns it off.
         value: u64,
         /// Its period, 0 for none.
-        interval: u64
+        interval: u64,
+        /// That is a time of its clock.
+        absolute: bool
     ) -> Timer;
     /// How it is set.
     160 GetPosixTimer(

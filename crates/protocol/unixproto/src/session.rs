@@ -17,7 +17,7 @@ pub const DATA_BYTES: usize = SHOWN_OFFSET - HEADER_BYTES;
 /// Where the [files](ShownFiles) are that the process knows.
 pub const SHOWN_OFFSET: usize = SESSION_BYTES as usize - core::mem::size_of::<ShownFiles>();
 /// How many file descriptors the header shows (to `/proc/PID/fd` only).
-pub const SHOWN_FDS: usize = 128;
+pub const SHOWN_FDS: usize = 124;
 /// How many files are shown.
 pub const SHOWN_FILES: usize = 8;
 /// How many resource limits there are.
@@ -211,9 +211,15 @@ impl InfoCell {
 
 /// A set of signals that wait to be delivered. Bits are set by `unixd` (after `info`) and cleared
 /// by the library (after it has read `info`).
+///
+/// More signals of the same number wait at `unixd`, which says so in `more`. Either it sees that the library has taken one, or the
+/// library sees that there are more, and [asks](crate::op::NextSignal) for the next: each changes its own word before it looks at the
+/// other's.
 #[repr(C)]
 pub struct Pending {
     set: AtomicU64,
+    /// Signals of which more wait at `unixd`, which writes it.
+    more: AtomicU64,
     /// What is known of each: index N-1 for signal N.
     info: [InfoCell; 64],
 }
@@ -222,11 +228,11 @@ impl Pending {
     /// The set.
     #[inline(always)]
     pub fn set(&self) -> u64 {
-        self.set.load(Ordering::Acquire)
+        self.set.load(Ordering::SeqCst)
     }
     /// Takes signals out without a look at them.
     pub fn clear(&self, signals: u64) {
-        self.set.fetch_and(!signals, Ordering::AcqRel);
+        self.set.fetch_and(!signals, Ordering::SeqCst);
     }
     /// Posts a signal unless it is pending already. True if it is new.
     pub fn post(&self, signal: u32, info: SigInfo) -> bool {
@@ -237,6 +243,34 @@ impl Pending {
         self.info[signal as usize - 1].store(info);
         self.set.fetch_or(bit, Ordering::Release);
         true
+    }
+    /// Signals of which more wait at `unixd`.
+    #[inline(always)]
+    pub fn more(&self) -> u64 {
+        self.more.load(Ordering::SeqCst)
+    }
+    /// By `unixd`: of these more wait, and of no others.
+    pub fn set_more(&self, signals: u64) {
+        self.more.store(signals, Ordering::SeqCst);
+    }
+    /// What is known of a pending signal.
+    pub fn peek(&self, signal: u32) -> Option<SigInfo> {
+        let bit = crate::signals::bit(signal);
+        (bit != 0 && self.set() & bit != 0).then(|| self.info[signal as usize - 1].load())
+    }
+    /// By `unixd`: what comes with a signal that is pending already has changed, in the user and the status.
+    pub fn renew(&self, signal: u32, info: SigInfo) {
+        if crate::signals::bit(signal) != 0 {
+            self.info[signal as usize - 1].0[1].store(info.to_words()[1], Ordering::Relaxed);
+        }
+    }
+    /// By `unixd`: what is pending becomes so elsewhere.
+    pub fn hand_on(&self, to: &Pending) {
+        for signal in 1..=64 {
+            if let Some(info) = self.take(signal) {
+                to.post(signal, info);
+            }
+        }
     }
     /// Takes a pending signal, if it is (still) pending.
     pub fn take(&self, signal: u32) -> Option<SigInfo> {

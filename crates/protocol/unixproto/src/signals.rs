@@ -61,6 +61,8 @@ pub const SI_KERNEL: i32 = general::SI_KERNEL as i32;
 pub const SI_MESGQ: i32 = general::SI_MESGQ;
 /// `si_code`: by `sigqueue`.
 pub const SI_QUEUE: i32 = general::SI_QUEUE;
+/// `si_code`: a timer has expired.
+pub const SI_TIMER: i32 = general::SI_TIMER;
 /// `si_code`: by `tgkill`.
 pub const SI_TKILL: i32 = general::SI_TKILL;
 /// `si_code` of `SIGCHLD`: exited.

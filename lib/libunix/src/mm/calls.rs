@@ -140,7 +140,7 @@ pub fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
     result
 }
 
-fn placement(flags: u32) -> Placement {
+pub fn placement(flags: u32) -> Placement {
     if flags & MAP_FIXED_NOREPLACE != 0 {
         Placement::FixedNoReplace
     } else if flags & MAP_FIXED != 0 {
@@ -283,7 +283,13 @@ fn align(request: &mut MapRequest) {
 }
 
 /// The object for an open file. It holds the file once, however often it is mapped.
-fn object_of(io: &mut Io, desc: u32, index: u32, inode: u64, writable: bool) -> Result<ObjectId> {
+pub fn object_of(
+    io: &mut Io,
+    desc: u32,
+    index: u32,
+    inode: u64,
+    writable: bool,
+) -> Result<ObjectId> {
     let added = io.mm.caps.objects.add(desc, Some(index), inode, writable);
     let (object, new) = added.map_err(|_| Errno::ENOMEM)?;
     if new {
@@ -588,6 +594,14 @@ fn keep(mm: &mut Mm, pages: (u64, u64), how: Lock) -> Result<u64> {
         touch(mm);
     }
     Ok(0)
+}
+
+/// What was just mapped, and is an object, stays in memory if all that is new does.
+pub fn keep_new(mm: &mut Mm, pages: (u64, u64)) -> Result<()> {
+    if !mm.space.locks_new {
+        return Ok(());
+    }
+    keep(mm, pages, if mm.touches_new { Lock::Now } else { Lock::WhenTouched }).map(drop)
 }
 
 /// Pages of objects stay in memory, or may leave it. (All others stay anyway.) Are there any?

@@ -71,6 +71,8 @@ struct Seen {
 
 /// Most objects that are private memory. There are not so many of all descriptions; what is more consists of pages.
 const OWN_MAX: u32 = 64;
+/// Most of them with those that came from other processes, which cannot consist of pages.
+const ADOPTED_MAX: u32 = 1024;
 /// So many pages of objects that were wanted and had no memory, or had left it, say that objects have too little.
 const MANY_WANTS: u32 = 32;
 /// Numbers that no inode has, for private memory.
@@ -342,6 +344,30 @@ impl Objects {
             self.own_count += 1;
         }
         Some(id)
+    }
+
+    /// Makes an object of this process's own of a part of what a description has: see `op::PassMemory`.
+    #[cold]
+    pub fn adopt(
+        &mut self,
+        desc: u32,
+        takes: bool,
+        (offset, bytes): (u64, u64),
+    ) -> Result<ObjectId, Errno> {
+        if !self.may_own || self.own_count >= ADOPTED_MAX {
+            return Err(Errno::ENOMEM);
+        }
+        let request = op::PassMemory { desc, own: true, takes, offset, bytes };
+        let desc = server::call(request)?.desc;
+        let Ok((id, _)) = self.add(desc, None, OWN_INODES | u64::from(desc), true) else {
+            close(desc);
+            return Err(Errno::ENOMEM);
+        };
+        if let Some(object) = self.get_mut(id) {
+            object.is_own = true;
+            self.own_count += 1;
+        }
+        Ok(id)
     }
 
     /// May more of them be made?
@@ -648,6 +674,40 @@ impl Objects {
             }
         }
         Err(NoMemory)
+    }
+
+    /// Copies bytes of the program's memory, which can be read, into an object of which something was asked for. Answers how many: fewer if some cannot
+    /// be read any more.
+    pub fn copy_in(
+        &mut self,
+        id: ObjectId,
+        offset: u64,
+        from: u64,
+        bytes: u64,
+    ) -> Result<u64, NoMemory> {
+        /// Others may be faster to take what there is room for.
+        const TRIES: u32 = 16;
+        let (page, mut tries) = (offset / PAGE, TRIES);
+        let place = self.extents.seek(at(id, page));
+        let seen = self.extents.get(place).filter(|seen| seen.start <= at(id, page)).copied();
+        let seen = seen.filter(Seen::is_morsel).ok_or(NoMemory)?;
+        let mut done = 0;
+        loop {
+            match seen.frame.write_morsel(offset + done, from + done, bytes - done) {
+                Ok(copied) if copied.bytes > 0 => (done, tries) = (done + copied.bytes, TRIES),
+                Ok(_) => return Ok(done),
+                Err(Status::NoMemory) if tries > 0 => {
+                    tries -= 1;
+                    if !self.ask_for_room(id, (offset + done) / PAGE) {
+                        return Err(NoMemory);
+                    }
+                }
+                Err(_) => return Err(NoMemory),
+            }
+            if done == bytes {
+                return Ok(done);
+            }
+        }
     }
 
     /// Pages of an object may leave memory.

@@ -1,7 +1,7 @@
 //! What signals do: the table of actions.
 
 use super::{Own, Signals};
-use crate::server::{header, main_header};
+use crate::server::{self, header, main_header, op};
 use crate::thread;
 use core::sync::atomic::Ordering;
 use linuxabi::general as raw;
@@ -77,7 +77,15 @@ impl Signals {
             && matches!(default_action(signal), DefaultAction::Ignore | DefaultAction::Continue);
         if action.handler == SIG_IGN || by_default {
             main_header().pending.clear(mask);
-            thread::each_header(|header| header.own.clear(mask));
+            let mut more = main_header().pending.more();
+            thread::each_header(|header| {
+                header.own.clear(mask);
+                more |= header.own.more();
+            });
+            if more & mask != 0 {
+                // Without an answer the process has ended.
+                let _ = server::call(op::DropSignals { set: mask });
+            }
         }
     }
 

@@ -111,7 +111,7 @@ pub fn own_sigprocmask(own: &mut Own, regs: &Regs) -> Option<u64> {
 }
 
 /// Signals of the process that this thread was to take, and now blocks, are for another one.
-fn retarget(own: &Own, before: u64) {
+pub fn retarget(own: &Own, before: u64) {
     let newly = own.blocked & !before;
     if lock::is_shared() && main_header().pending.set() & newly != 0 {
         // Without an answer the process has ended.
@@ -192,7 +192,8 @@ pub fn rt_tgsigqueueinfo(mm: &mut Mm, pid: i32, tid: i32, signal: u32, info: u64
         return Err(Errno::EPERM);
     }
     let (pid, tid) = (pid as u32, tid as u32);
-    server::call(op::KillThread { pid, tid, signal, code, value: raw[3] }).map(|()| 0)
+    let request = op::KillThread { pid, tid, signal, code, value: raw[3] };
+    server::call_a(request, &raw[2].to_le_bytes()).map(|()| 0)
 }
 
 /// `sigaltstack`, which must know the stack pointer.

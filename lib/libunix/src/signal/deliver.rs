@@ -1,6 +1,7 @@
 //! From a pending signal to its effect.
 
 use super::actions::{Action, SIG_DFL, SIG_IGN};
+use super::calls::retarget;
 use super::{dequeue, force, frame, mask, pending, restart_wish, Fault, Own, SYNCHRONOUS};
 use crate::errno::Errno;
 use crate::process::{self, Process, Task, NO_CALL};
@@ -145,8 +146,10 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
     }
     p.me.signals.saved = None;
     let own = if action.has(SA_NODEFER) { 0 } else { bit(signal) };
-    let blocked = p.me.signals.blocked | action.mask | own;
-    p.me.signals.set_blocked(blocked);
+    let before = p.me.signals.blocked;
+    p.me.signals.set_blocked(before | action.mask | own);
+    // Of those that wait behind this one others may take the next.
+    retarget(&p.me.signals, before);
     check_rip(p, regs);
 }
 

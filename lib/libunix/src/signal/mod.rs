@@ -215,10 +215,22 @@ pub fn pending() -> u64 {
 /// Takes the next pending signal of a set: of those of the thread, then of those of the process.
 #[inline]
 pub fn dequeue(set: u64) -> Option<(u32, SigInfo)> {
-    [&header().own, &main_header().pending].into_iter().find_map(|pending| {
+    [&header().own, &main_header().pending].into_iter().enumerate().find_map(|(n, pending)| {
         let signal = deliver::first(pending.set() & set)?;
-        Some((signal, pending.take(signal)?))
+        let info = pending.take(signal)?;
+        if pending.more() & bit(signal) != 0 {
+            ask_for_next(signal, n == 0);
+        }
+        Some((signal, info))
     })
+}
+
+/// More signals of a number wait at `unixd` than the one that was taken.
+#[cold]
+#[inline(never)]
+fn ask_for_next(signal: u32, own: bool) {
+    // Without an answer the process has ended.
+    let _ = server::call(op::NextSignal { signal, own });
 }
 
 /// Would a wait of this thread end at once because of a signal?

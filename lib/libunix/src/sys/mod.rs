@@ -17,6 +17,7 @@ mod moves;
 mod names;
 pub mod numa;
 pub mod pageout;
+pub mod passing;
 mod paths;
 pub mod pi;
 pub mod polling;

@@ -370,7 +370,7 @@ pub fn tee(io: &mut Io, input: i32, output: i32, len: u64, flags: u32) -> Result
 }
 
 /// Puts memory of the program into a pipe, or the other way: the bytes are copied (once, by the kernel), of gifts
-/// too, since taking a page away costs more than a copy of it.
+/// too, since taking a page away costs more than a copy of it (docs/decisions/0181-memory-passes-as-a-file.md).
 pub fn vmsplice(io: &mut Io, fd: i32, vectors: u64, count: u64, flags: u32) -> Result<u64> {
     if flags & !ALL_FLAGS != 0 {
         return Err(Errno::EINVAL);

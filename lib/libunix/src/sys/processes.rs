@@ -358,7 +358,8 @@ pub fn rt_sigqueueinfo(mm: &mut Mm, pid: i32, signal: u32, info: u64) -> Result<
     if pid <= 0 {
         return Err(Errno::ESRCH);
     }
-    server::call(op::Kill { pid, signal, code, value }).map(|()| 0)
+    // Who has sent it is what the sender says.
+    server::call_a(op::Kill { pid, signal, code, value }, &raw[2].to_le_bytes()).map(|()| 0)
 }
 
 /// `si_code` and `si_value` of a `siginfo_t` that is sent to a process.

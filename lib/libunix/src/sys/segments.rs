@@ -87,7 +87,11 @@ pub fn shmat(p: &mut Process, id: u32, address: u64, flags: u32) -> Result<u64> 
 }
 
 fn size(file: &File) -> Result<u64> {
-    let desc = file.description(Errno::EINVAL)?;
+    size_of(file.description(Errno::EINVAL)?)
+}
+
+/// Bytes of the file of a description.
+pub fn size_of(desc: u32) -> Result<u64> {
     server::call(op::Stat { dir: desc, flags: unixproto::files::AT_EMPTY_PATH })?;
     let stat: [u8; unixproto::files::STAT_BYTES] =
         server::data(unixproto::files::STAT_BYTES).load().map_err(|_| Errno::EIO)?;

@@ -1,10 +1,10 @@
 //! The calling thread: its identity, its registers, its name.
 
-use super::{pageout, privilege, seccomp};
+use super::{pageout, passing, privilege, seccomp};
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::{user, Mm};
-use crate::process::{frame, Task};
+use crate::process::{frame, Needs, Process, Task};
 use crate::server::{self, header, op};
 use crate::sys::State;
 use crate::thread::{area, Me};
@@ -69,14 +69,11 @@ pub fn set_tid_address(me: &mut Me, addr: u64) -> u64 {
     gettid(())
 }
 
-pub fn prctl(
-    (task, sys): (&mut Task, &mut State),
-    option: u32,
-    a: u64,
-    b: u64,
-    c: u64,
-    d: u64,
-) -> Result<u64> {
+pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
+    if option == passing::PR_TESSERA_PASS {
+        return passing::pass(p, a, b, c, d);
+    }
+    let (task, sys): (&mut Task, &mut State) = Needs::of(p);
     let mm = &mut task.mm;
     match option {
         raw::PR_SET_NAME => set_name(mm, a),

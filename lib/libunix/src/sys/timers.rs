@@ -3,7 +3,6 @@
 use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
 use crate::server::{self, op};
-use crate::sys::time::{monotonic, realtime};
 use linuxabi::time::{from_timespec, from_timeval, to_timespec, to_timeval, SECOND, TIME_BYTES};
 
 const REAL: u32 = 0;
@@ -57,15 +56,13 @@ const SIGEV_THREAD: u32 = 2;
 const SIGEV_THREAD_ID: u32 = 4;
 const SIGALRM: u32 = 14;
 
-/// The clock of a timer is in its number for the program, which has room for it.
-const CLOCK_SHIFT: u32 = 16;
-
 pub fn timer_create(mm: &mut Mm, clock: u32, event: u64, id: u64) -> Result<u64> {
     // Of processor time there are only the interval timers.
     if !matches!(clock, 0 | 1 | 7 | 8 | 9 | 11) {
         return Err(if matches!(clock, 2 | 3) { Errno::EOPNOTSUPP } else { Errno::EINVAL });
     }
-    let mut request = op::MakeTimer { signal: SIGALRM, thread: 0, value: 0, own_value: true };
+    let mut request =
+        op::MakeTimer { signal: SIGALRM, thread: 0, value: 0, own_value: true, clock };
     if event != 0 {
         let bytes: [u8; EVENT_BYTES] = user::copy_in(mm, event)?;
         let word = |at: usize| {
@@ -86,13 +83,8 @@ pub fn timer_create(mm: &mut Mm, clock: u32, event: u64, id: u64) -> Result<u64>
     }
     user::check_writable(mm, id, 4)?;
     let made = server::call(request)?.count as u32;
-    user::copy_out(mm, id, &(made | clock << CLOCK_SHIFT))?;
+    user::copy_out(mm, id, &made)?;
     Ok(0)
-}
-
-/// The number of a timer for `unixd`, and whether its clock is that of the day.
-fn timer_of(id: u32) -> (u32, bool) {
-    (id & ((1 << CLOCK_SHIFT) - 1), matches!(id >> CLOCK_SHIFT, 0 | 8 | 11))
 }
 
 fn itimerspec(timer: unixproto::ops::Timer) -> [[u8; TIME_BYTES]; 2] {
@@ -105,13 +97,9 @@ pub fn timer_settime(mm: &mut Mm, id: u32, flags: u32, new: u64, old: u64) -> Re
         return Err(Errno::EINVAL);
     }
     let set: [[u8; TIME_BYTES]; 2] = user::copy_in(mm, new)?;
-    let (interval, mut value) = (from_timespec(&set[0])?, from_timespec(&set[1])?);
-    let (id, of_day) = timer_of(id);
-    if flags & ABSOLUTE != 0 && value != 0 {
-        let now = if of_day { realtime() } else { monotonic() };
-        value = value.saturating_sub(now).max(1);
-    }
-    let before = server::call(op::SetPosixTimer { id, value, interval })?;
+    let (interval, value) = (from_timespec(&set[0])?, from_timespec(&set[1])?);
+    let absolute = flags & ABSOLUTE != 0;
+    let before = server::call(op::SetPosixTimer { id, value, interval, absolute })?;
     if old != 0 {
         user::copy_out(mm, old, &itimerspec(before))?;
     }
@@ -119,16 +107,16 @@ pub fn timer_settime(mm: &mut Mm, id: u32, flags: u32, new: u64, old: u64) -> Re
 }
 
 pub fn timer_gettime(mm: &mut Mm, id: u32, out: u64) -> Result<u64> {
-    let timer = server::call(op::GetPosixTimer { id: timer_of(id).0 })?;
+    let timer = server::call(op::GetPosixTimer { id })?;
     user::copy_out(mm, out, &itimerspec(timer))?;
     Ok(0)
 }
 
 pub fn timer_getoverrun(_: (), id: u32) -> Result<u64> {
-    Ok(server::call(op::TimerOverrun { id: timer_of(id).0 })?.count)
+    Ok(server::call(op::TimerOverrun { id })?.count)
 }
 
 pub fn timer_delete(_: (), id: u32) -> Result<u64> {
-    server::call(op::DeleteTimer { id: timer_of(id).0 })?;
+    server::call(op::DeleteTimer { id })?;
     Ok(0)
 }

@@ -2,13 +2,14 @@
 
 use crate::effects::Effect;
 use crate::server::Unixd;
-use crate::signals::from_kernel;
+use crate::signals::{from_kernel, tells_of_file};
 use crate::swap;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{Call, Outcome};
 use crate::watches::{sources, Source};
 use alloc::vec::Vec;
+use unixproto::signals::SIGIO;
 
 impl Unixd {
     /// Performs all effects. Whatever those have as effects comes right behind each.
@@ -96,7 +97,11 @@ impl Unixd {
 
     fn post_next(&mut self) {
         let Some((post, rest)) = self.fx.next_post() else { return };
-        self.life().post_to(post.pid, post.thread, post.signal, post.info);
+        let posted = self.life().post_to(post.pid, post.thread, post.signal, post.info);
+        if posted.is_err() && tells_of_file(&post.info) {
+            // As on Linux, it says that there was something that is not known any more.
+            let _ = self.life().post_to(post.pid, post.thread, SIGIO, from_kernel());
+        }
         self.perform();
         self.fx.resume_posts(rest);
     }

@@ -127,8 +127,13 @@ impl Unixd {
             Any::FutexFirst(op) => self.futexes.first(&self.descs, &self.procs, pid, op),
             Any::ThreadOf(op) => self.procs.thread_of(op.tid),
             Any::Wait(op) => self.procs.wait_child(pid, (op.pid, op.options), &mut self.fx),
-            Any::Kill(op) => self.life().kill(pid, op),
-            Any::KillThread(op) => self.life().kill_thread(pid, op),
+            Any::Kill(op) => self.life().kill(pid, call, op),
+            Any::KillThread(op) => self.life().kill_thread(pid, call, op),
+            Any::NextSignal(op) => self.life().next_signal(pid, op),
+            Any::DropSignals(op) => {
+                self.procs.drop_signals(pid, op.set);
+                done(())
+            }
             Any::Retarget(_) => {
                 self.life().retarget(pid);
                 done(())
@@ -165,10 +170,11 @@ impl Unixd {
                 if !self.procs.get(pid)?.has(Capability::SysTime) {
                     return Err(Errno::EPERM);
                 }
-                if !self.clock.set_wall(op.ns) {
-                    return Err(Errno::EINVAL);
-                }
+                let by = self.clock.set_wall(op.ns).ok_or(Errno::EINVAL)?;
                 self.procs.set_epoch(self.clock.boot_wall());
+                self.life().move_alarms(by);
+                let Unixd { counters, clock, fx, .. } = self;
+                counters.clock_was_set(by, clock, fx);
                 done(())
             }
             Any::Forgo(op) => {
@@ -241,6 +247,7 @@ impl Unixd {
             Any::OwnMemory(op) => self.opening().own_memory(op),
             Any::Heir(op) => self.opening().heir(op.desc),
             Any::OwnMore(op) => self.opening().own_more(op),
+            Any::PassMemory(op) => self.opening().pass_memory(op),
             _ => self.attempt_descs(pid, call),
         }
     }
@@ -319,17 +326,16 @@ impl Unixd {
             Any::ProcessOf(op) => done(Process { pid: self.named_process(pid, op.desc)? }),
             Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
                 let target = self.named_process(pid, desc)? as i32;
-                self.life().kill(pid, op::Kill { pid: target, signal, code, value })
+                self.life().kill(pid, call, op::Kill { pid: target, signal, code, value })
             }
             Any::Event(op) => self.opening().event(op),
             Any::Alarm(op) => self.opening().alarm(op),
             Any::SetAlarm(op) => {
                 let desc = self.descs.of(pid, op.desc)?;
                 let number = counters::number(desc)?;
-                let before =
-                    self.counters.set(number, (op.deadline, op.interval), &mut self.clock)?;
+                let before = self.counters.set_on_clock(number, op, &mut self.clock);
                 self.counters.changed(number, false, &mut self.fx);
-                done(before)
+                done(before?)
             }
             Any::GetAlarm(op) => {
                 let number = counters::number(self.descs.of(pid, op.desc)?)?;

@@ -102,6 +102,7 @@ impl Unixd {
             domain.runner().suspend();
         }
         hand_on(life.procs, caller, pid, voice.session.header());
+        life.procs.hand_signals_over(caller, pid);
         life.remove_threads(pid);
         let cpu = life.procs.cpu(life.clock, life.procs.get(pid)?);
         let is_watched = life.procs.is_watched(pid);
@@ -111,6 +112,7 @@ impl Unixd {
         if let (Some(voice), domain) = old {
             life.voices.end_former(voice, domain);
         }
+        life.procs.tell_of_queues(pid);
         life.trace_anew(pid);
         let proc = life.procs.get_mut(pid)?;
         (proc.name, proc.program) = program;
@@ -273,11 +275,6 @@ fn hand_on(procs: &Procs, tid: Pid, pid: Pid, to: &Header) {
     }
     let own = procs.session_of(tid).map_or(from, |session| session.header());
     to.blocked.store(own.blocked.load(Relaxed), Relaxed);
-    for (to, from) in [(&to.pending, &from.pending), (&to.own, &own.own)] {
-        for signal in 1..=64 {
-            if let Some(info) = from.take(signal) {
-                to.post(signal, info);
-            }
-        }
-    }
+    from.pending.hand_on(&to.pending);
+    own.own.hand_on(&to.own);
 }

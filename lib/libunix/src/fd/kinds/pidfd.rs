@@ -61,7 +61,7 @@ pub fn pidfd_send_signal(files: Files, fd: i32, signal: u32, info: u64, flags: u
         return Err(Errno::EINVAL);
     }
     let desc = find_or_folder(files.fds, fd)?;
-    let mut code_and_value = (SI_USER, 0);
+    let (mut code_and_value, mut sender) = ((SI_USER, 0), None);
     if info != 0 {
         let pid = server::call(op::ProcessOf { desc })?.pid;
         let raw: [u64; 4] = user::copy_in(files.mm, info)?;
@@ -69,9 +69,11 @@ pub fn pidfd_send_signal(files: Files, fd: i32, signal: u32, info: u64, flags: u
             return Err(Errno::EINVAL);
         }
         code_and_value = sent_info(&raw, pid)?;
+        sender = Some(raw[2].to_le_bytes());
     }
     let (code, value) = code_and_value;
-    server::call(op::KillOpened { desc, signal, code, value }).map(|()| 0)
+    let sender = sender.as_ref().map_or(&[][..], |sender| sender);
+    server::call_a(op::KillOpened { desc, signal, code, value }, sender).map(|()| 0)
 }
 
 pub fn pidfd_getfd(io: &mut Io, fd: i32, theirs: i32, flags: u32) -> Result<u64> {

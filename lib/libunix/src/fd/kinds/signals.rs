@@ -16,7 +16,7 @@ use crate::signal::{calls::check_size, dequeue};
 use linuxabi::bytes::Bytes;
 use unixproto::files::{Kind, FOREVER, O_CLOEXEC, O_NONBLOCK, O_RDWR};
 use unixproto::ops::Opened;
-use unixproto::signals::{has_codes, SigInfo, POLL_HUP, POLL_IN, SIGCHLD, SI_SIGIO};
+use unixproto::signals::{has_codes, SigInfo, POLL_HUP, POLL_IN, SIGCHLD, SI_SIGIO, SI_TIMER};
 
 /// A `signalfd`.
 #[derive(Clone, Copy)]
@@ -34,14 +34,16 @@ fn to_bytes(signal: u32, info: SigInfo) -> [u8; INFO_BYTES] {
     // Of a file: the band is where others have who has sent it, and the descriptor where they have a value.
     let is_of_file =
         code == SI_SIGIO || (POLL_IN..=POLL_HUP).contains(&code) && !has_codes(signal);
-    let (who, file) = match is_of_file {
-        true => ([0; 2], [value as u32, pid]),
-        false => ([pid, uid], [0; 2]),
+    // Of a timer: its number, and how often more it had expired.
+    let (who, file, timer) = match () {
+        () if is_of_file => ([0; 2], [value as u32, pid], [0; 2]),
+        () if code == SI_TIMER => ([0; 2], [0; 2], [pid, uid]),
+        () => ([pid, uid], [0; 2], [0; 2]),
     };
     let value = if code < 0 && !is_of_file { value } else { 0 };
     let head = Bytes::default().u32(signal).skip(4).u32(code as u32).u32(who[0]).u32(who[1]);
-    // Between descriptor and band the thread, behind them overrun and trap.
-    let head = head.u32(file[0]).skip(4).u32(file[1]).skip(8);
+    // Behind them the trap.
+    let head = head.u32(file[0]).u32(timer[0]).u32(file[1]).u32(timer[1]).skip(4);
     head.u32(status as u32).u32(value as u32).u64(value).done()
 }
 

@@ -9,23 +9,32 @@ use crate::fd::{install, stream, Fds, File};
 use crate::mm::user;
 use crate::process::{Files, Io};
 use crate::server::{self, op, restart};
-use crate::sys::time::{monotonic, realtime};
+use crate::sys::time::monotonic;
 use crate::thread::park::{tell_watchers, watch};
 use alloc::rc::Rc;
 use core::cell::Cell;
 use linuxabi::time::{from_timespec, to_timespec, TIME_BYTES};
 use unixproto::files::{Kind, O_CLOEXEC, O_NONBLOCK, O_RDWR};
+use unixproto::files::{TIMER_ABSOLUTE, TIMER_CANCEL_ON_SET};
 use unixproto::ops;
 
 /// `CLOCK_MONOTONIC`.
 const MONOTONIC: u32 = 1;
+/// `CLOCK_REALTIME`.
+const REALTIME: u32 = 0;
+/// `CLOCK_REALTIME_ALARM`.
+const REALTIME_ALARM: u32 = 8;
+/// `TFD_TIMER_ABSTIME`.
+const ABSOLUTE: u32 = TIMER_ABSOLUTE;
+/// `TFD_TIMER_CANCEL_ON_SET`.
+const CANCEL_ON_SET: u32 = TIMER_CANCEL_ON_SET;
 
 /// A `timerfd`.
 #[derive(Clone)]
 pub struct Timer(Rc<Own>);
 
 struct Own {
-    /// Clock that `timerfd_create` was given.
+    /// Clock that `timerfd_create` was given. Of one that was shared before this program began, `unixd` knows it.
     clock: u32,
     setting: Cell<Setting>,
     /// The description that processes share; 0: there is none yet.
@@ -83,11 +92,29 @@ impl Timer {
     }
 
     /// Sets it. Returns how it was set, as programs see it.
-    fn set(&self, io: &mut Io, index: u32, setting: Setting) -> Result<[[u8; TIME_BYTES]; 2]> {
-        let Setting { deadline, interval } = setting;
-        if let desc @ 1.. = self.0.shared.get() {
-            return Ok(itimerspec(server::call(op::SetAlarm { desc, deadline, interval })?));
+    fn set(
+        &self,
+        io: &mut Io,
+        file: Handle,
+        (value, interval): (u64, u64),
+        flags: u32,
+    ) -> Result<[[u8; TIME_BYTES]; 2]> {
+        let is_absolute = flags & ABSOLUTE != 0;
+        if is_absolute && value != 0 && matches!(self.0.clock, REALTIME | REALTIME_ALARM) {
+            // It moves when the clock is set, of which the library is not told.
+            self.share(io, file)?;
         }
+        if let desc @ 1.. = self.0.shared.get() {
+            let request = op::SetAlarm { desc, value, interval, flags };
+            return Ok(itimerspec(server::call(request)?));
+        }
+        let deadline = match value {
+            0 => 0,
+            _ if is_absolute => value,
+            _ => monotonic().saturating_add(value),
+        };
+        let setting = Setting { deadline, interval };
+        let index = file.index;
         let before = self.0.setting.replace(setting);
         io.fds.timer_set(index, deadline);
         // Who waits for it does not know when it expires now.
@@ -175,7 +202,8 @@ impl FileOps for Timer {
         let Own { setting, shared, .. } = &*self.0;
         if shared.get() == 0 {
             let Setting { deadline, interval } = setting.get();
-            let request = op::Alarm { deadline, interval, flags: file.flags & O_NONBLOCK };
+            let (flags, clock) = (file.flags & O_NONBLOCK, self.0.clock);
+            let request = op::Alarm { deadline, interval, flags, clock };
             shared.set(server::call(request)?.desc);
             setting.take();
             io.fds.moved(file.index);
@@ -195,19 +223,15 @@ pub fn timerfd_create(io: &mut Io, clock: u32, flags: u32) -> Result<u64> {
 }
 
 pub fn timerfd_settime(io: &mut Io, fd: i32, flags: u32, new: u64, old: u64) -> Result<u64> {
-    const ABSOLUTE: u32 = 1;
-    const CANCEL_ON_SET: u32 = 2;
     let set: [[u8; TIME_BYTES]; 2] = user::copy_in(&mut io.mm, new)?;
     if flags & !(ABSOLUTE | CANCEL_ON_SET) != 0 {
         return Err(Errno::EINVAL);
     }
     let (interval, value) = (from_timespec(&set[0])?, from_timespec(&set[1])?);
     let timer: Timer = io.fds.of_kind(fd)?;
-    let now = if matches!(timer.0.clock, 0 | 8) { realtime() } else { monotonic() };
-    let from_now = if flags & ABSOLUTE != 0 { value.saturating_sub(now) } else { value };
-    let deadline = if value == 0 { 0 } else { monotonic().saturating_add(from_now).max(1) };
     let index = io.fds.index(fd)?;
-    let before = timer.set(io, index, Setting { deadline, interval })?;
+    let file = Handle { index, flags: io.fds.get_open(fd)?.flags };
+    let before = timer.set(io, file, (value, interval), flags)?;
     if old != 0 {
         user::copy_out(&mut io.mm, old, &before)?;
     }
