@@ -86,7 +86,7 @@ int main(void)
 	pid_t other = fork();
 	if (other == 0) {
 		adjust("-500");
-		_exit(!same(heap(24 * MIB, 3), 24 * MIB, 3));
+		_exit(!same(heap(22 * MIB, 3), 22 * MIB, 3));
 	}
 	int status;
 	waitpid(other, &status, 0);

@@ -7,6 +7,7 @@ use libos::local::Local;
 use libos::ram::Arena;
 use libos::vspace::RW;
 use libos::{abi, invoke, op, Cap, CapAddr, CapType, RamAttrs, Status};
+use ramalloc::pool::MAX_RANGES;
 use ramalloc::{AllocError, Buddy, Grant, Pool, Request, PAGE};
 
 /// Where a new capability waits until the answer has carried it away.
@@ -111,6 +112,10 @@ impl Homes {
         end: u64,
     ) -> Result<Self, Status> {
         let mut units = Some(Units::new(end)).filter(|units| units.count > 0);
+        if count as usize + gaps(count, end)?.count() > MAX_RANGES {
+            // Its memory is in so many parts that it can neither lend nor borrow.
+            units = None;
+        }
         let mut words = 0;
         let mut first = None;
         for number in 0..count as usize {

@@ -5,7 +5,7 @@ use crate::PAGE;
 use captypes::RamAttrs;
 
 /// Most ranges.
-pub const MAX_RANGES: usize = 130;
+pub const MAX_RANGES: usize = 64;
 /// The reserve is this part of all memory …
 const RESERVE_PART: u64 = 32;
 /// … but not less than this.
