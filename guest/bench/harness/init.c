@@ -5,12 +5,15 @@
 // letter and a text ('a' an argument, 'e' a variable, 'c' the working directory). The first serial
 // port is the program's console; a record `@exit STATUS` goes to the second one, behind the kernel's
 // log; the machine ends through the debug-exit port.
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/io.h>
 #include <sys/mount.h>
+#include <sys/swap.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -58,10 +61,37 @@ static void open_console(void) {
     if (console > 2) close(console);
 }
 
+// Modules that were given to us are those that drive a disk, which is for pages then.
+static void begin_paging(void) {
+    char name[32];
+    int tries = 0;
+    for (int n = 0;; n++) {
+        snprintf(name, sizeof name, "/run/.modules/%d", n);
+        int module = open(name, O_RDONLY);
+        if (module < 0 && n == 0) return;
+        if (module < 0) break;
+        // An empty one is built in.
+        if (lseek(module, 0, SEEK_END) > 0 && syscall(SYS_finit_module, module, "", 0)) {
+            say("module_error", errno);
+            end(125);
+        }
+        close(module);
+        unlink(name);
+    }
+    while (swapon("/dev/vda", 0)) {
+        if (++tries == 500) {
+            say("swapon_error", errno);
+            end(125);
+        }
+        usleep(10000);
+    }
+}
+
 int main(void) {
     mount("dev", "/dev", "devtmpfs", 0, NULL);
     mount("proc", "/proc", "proc", 0, NULL);
     open_console();
+    begin_paging();
     read_fields();
     pid_t child = fork();
     if (child == 0) {

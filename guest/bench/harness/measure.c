@@ -6,9 +6,9 @@
 // written there comes to our standard output after the end, so the console costs the program
 // nothing on either side: output, then errors, then a line
 //
-//     @measured status=S ticks=T idle=I ns=N errors=E
+//     @measured status=S ticks=T idle=I ns=N in=P out=Q errors=E
 //
-// E is the number of bytes of the errors. // S is the status that wait gave (or error=E, the errno of exec), T what the time-stamp counter went
+// E is the number of bytes of the errors. P and Q are the pages that came in from a disk and left for it (-1 if the system does not say). S is the status that wait gave (or error=E, the errno of exec), T what the time-stamp counter went
 // on by from before the fork to after the wait, I how much of that the processor was idle (-1 if
 // the system does not say), N the same time in nanoseconds by CLOCK_MONOTONIC.
 #define _GNU_SOURCE
@@ -50,7 +50,11 @@ static long long number_in(const char *file, const char *name) {
 // where the counter is meant to count instructions.
 static long long idle(void) {
     long long ticks = number_in("/proc/tessera/counters", "idle_ticks");
-    return ticks >= 0 ? ticks : number_in("/proc/timer_list", ".idle_sleeptime");
+    if (ticks >= 0) return ticks;
+    // Linux counts the time in which somebody waits for a disk by itself.
+    long long idle = number_in("/proc/timer_list", ".idle_sleeptime");
+    long long waiting = number_in("/proc/timer_list", ".iowait_sleeptime");
+    return idle < 0 || waiting < 0 ? -1 : idle + waiting;
 }
 
 static uint64_t nanoseconds(void) {
@@ -95,6 +99,8 @@ int main(int count, char **arguments) {
     int failed[2];
     if (count < 3) return 2;
     if (pipe2(failed, O_CLOEXEC)) fail("pipe");
+    long long in_before = number_in("/proc/vmstat", "pswpin ");
+    long long out_before = number_in("/proc/vmstat", "pswpout ");
     long long idle_before = idle();
     uint64_t ns = nanoseconds(), ticks = __builtin_ia32_rdtsc();
     pid_t child = fork();
@@ -106,6 +112,9 @@ int main(int count, char **arguments) {
     ticks = __builtin_ia32_rdtsc() - ticks;
     ns = nanoseconds() - ns;
     long long idle_after = idle();
+    long long in = number_in("/proc/vmstat", "pswpin "), out = number_in("/proc/vmstat", "pswpout ");
+    if (in_before >= 0) in -= in_before;
+    if (out_before >= 0) out -= out_before;
     int error = 0;
     close(failed[1]);
     read(failed[0], &error, sizeof error);
@@ -114,8 +123,8 @@ int main(int count, char **arguments) {
     if (error)
         printf("\n@measured error=%d\n", error);
     else
-        printf("\n@measured status=%d ticks=%llu idle=%lld ns=%llu errors=%zu\n", status,
+        printf("\n@measured status=%d ticks=%llu idle=%lld ns=%llu in=%lld out=%lld errors=%zu\n", status,
                (unsigned long long)ticks, idle_before < 0 ? -1 : idle_after - idle_before,
-               (unsigned long long)ns, complaints);
+               (unsigned long long)ns, in, out, complaints);
     return fflush(stdout) ? 1 : 0;
 }

@@ -25,7 +25,7 @@ const DESCRIPTORS: usize = 64;
 const _: () = assert!(DESCRIPTORS >= 3 * PLACES);
 /// Bytes of a sector, whatever the device's own blocks are.
 pub const SECTOR: usize = 512;
-/// Bytes that a request reads or writes at most.
+/// Bytes that a request reads or writes at most, unless the driver was started with others.
 pub const MOST_BYTES: usize = 32 * 1024;
 
 /// Header and status of a request: its part of the one page for all of them.
@@ -71,8 +71,9 @@ pub struct Block {
     // The device is reset before the memory of its queue goes.
     device: Device,
     queue: virtio_drivers::queue::VirtQueue<Memory, DESCRIPTORS>,
-    /// The data of each place.
+    /// The data of each place, and how much that is.
     data: Buffers,
+    most: usize,
     /// Header and status of each place.
     small: Buffers,
     free: Vec<u16>,
@@ -85,7 +86,12 @@ pub struct Block {
 
 impl Block {
     /// Sets the device up.
-    pub fn start(mut device: Device) -> Result<Block, Failure> {
+    pub fn start(device: Device) -> Result<Block, Failure> {
+        Block::with_buffers(device, MOST_BYTES)
+    }
+
+    /// Sets the device up for requests of at most so many bytes.
+    pub fn with_buffers(mut device: Device, most: usize) -> Result<Block, Failure> {
         let known = VERSION_1 | READ_ONLY | FLUSH;
         let features = device.negotiate(known).filter(|both| both & VERSION_1 != 0);
         let features = features.ok_or(Failure::Unsuitable)?;
@@ -93,7 +99,7 @@ impl Block {
         if !device.has_message(QUEUE) {
             return Err(Failure::Unsuitable);
         }
-        let data = Buffers::new(PLACES * MOST_BYTES)?;
+        let data = Buffers::new(PLACES * most)?;
         let small = Buffers::new(PLACES * SMALL)?;
         // In halves: its registers have 32 bits.
         let [low, high] = [CAPACITY, CAPACITY + 4].map(|at| device.read_config_space::<u32>(at));
@@ -103,6 +109,7 @@ impl Block {
             device,
             queue,
             data,
+            most,
             small,
             free: (0..PLACES as u16).collect(),
             pending: [None; DESCRIPTORS],
@@ -162,6 +169,51 @@ impl Block {
         self.send(Kind::Write, first, bytes, fill)
     }
 
+    /// Takes a free place for a request that is put together before it is sent: [`buffer`](Self::buffer) is its memory. `None`: all are taken.
+    pub fn hold(&mut self) -> Option<u16> {
+        self.free.pop()
+    }
+
+    /// The address of the buffer of a place. It is the holder's until it is sent, and once more from when the answer is there until
+    /// somebody else has the place.
+    pub fn buffer(&self, place: u16) -> usize {
+        // SAFETY: only its address counts.
+        unsafe { self.data.get(usize::from(place), self.most) }.as_ptr() as usize
+    }
+
+    /// Begins to write the buffer of a place that is held to sectors, or to read them to there. If it is refused, the place is held as before.
+    pub fn send_held(
+        &mut self,
+        place: u16,
+        first: u64,
+        sectors: usize,
+        writes: bool,
+    ) -> Result<(), Refusal> {
+        let bytes = self.bytes(first, sectors)?;
+        if writes && self.read_only {
+            return Err(Refusal::Invalid);
+        }
+        let kind = if writes { Kind::Write } else { Kind::Read };
+        self.send_place(place, kind, (first, bytes), |_| ())
+    }
+
+    /// Looks for the next answer to a request that was held before it was sent: its place, which is held again, and whether it was done.
+    pub fn answer_held(&mut self) -> Option<(u16, Result<(), Error>)> {
+        let mut answered = None;
+        self.answer(|place, result| answered = Some((place, result.map(|_| ()))));
+        if answered.is_some() {
+            // It was freed last.
+            self.free.pop();
+        }
+        answered
+    }
+
+    /// A place is free again.
+    pub fn release(&mut self, place: u16) {
+        debug_assert!(!self.free.contains(&place));
+        self.free.push(place);
+    }
+
     /// Begins a flush: when it is answered, all writes are lasting that were answered before it began.
     pub fn flush(&mut self) -> Result<u16, Refusal> {
         if !self.flushes {
@@ -203,7 +255,7 @@ impl Block {
     /// The bytes of a run of sectors that there is.
     fn bytes(&self, first: u64, sectors: usize) -> Result<usize, Refusal> {
         let end = first.checked_add(sectors as u64).ok_or(Refusal::Invalid)?;
-        let fits = (1..=MOST_BYTES / SECTOR).contains(&sectors) && end <= self.sectors;
+        let fits = (1..=self.most / SECTOR).contains(&sectors) && end <= self.sectors;
         fits.then_some(sectors * SECTOR).ok_or(Refusal::Invalid)
     }
 
@@ -215,7 +267,20 @@ impl Block {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<u16, Refusal> {
         let &place = self.free.last().ok_or(Refusal::Busy)?;
-        // SAFETY: the place is free, so neither the device nor anybody here has its buffers.
+        self.send_place(place, kind, (sector, bytes), fill)?;
+        self.free.pop();
+        Ok(place)
+    }
+
+    /// Sends a request of a place that nobody else has.
+    fn send_place(
+        &mut self,
+        place: u16,
+        kind: Kind,
+        (sector, bytes): (u64, usize),
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Refusal> {
+        // SAFETY: the place is free or held, so neither the device nor anybody here has its buffers.
         let (header, data, status) = unsafe { self.parts(place) };
         let data = &mut data[..bytes];
         header[..4].copy_from_slice(&(kind as u32).to_le_bytes());
@@ -235,11 +300,10 @@ impl Block {
         let token = token.map_err(|_| Refusal::Busy)?;
         let entry = self.pending.get_mut(usize::from(token)).ok_or(Refusal::Busy)?;
         *entry = Some(Pending { place, kind, bytes });
-        self.free.pop();
         if self.queue.should_notify() {
             self.device.notify(QUEUE);
         }
-        Ok(place)
+        Ok(())
     }
 
     /// Header, data and status of a place.
@@ -251,7 +315,7 @@ impl Block {
         let place = usize::from(place);
         // SAFETY: different buffers, mapped for good; the rest is the caller's promise.
         unsafe {
-            let data = &mut *(self.data.get(place, MOST_BYTES) as *mut [u8]);
+            let data = &mut *(self.data.get(place, self.most) as *mut [u8]);
             let small = &mut *(self.small.get(place, SMALL) as *mut [u8]);
             let (header, status) = small.split_at_mut(HEADER);
             (header, data, &mut status[..1])

@@ -8,6 +8,7 @@ use crate::load::Load;
 use crate::nodes::Tree;
 use crate::procfs::ProcNode;
 use crate::procs::Procs;
+use crate::swap;
 use crate::system::System;
 use crate::terminal::Terminal;
 use alloc::string::String;
@@ -91,6 +92,9 @@ impl Texts<'_> {
             _ => {
                 put_line!(text, "processes {}", self.procs.len());
                 put_line!(text, "inodes {}", self.tree.files().names().used());
+                if swap::is_there() {
+                    put_line!(text, "swap_wait_ticks {}", swap::facts().waited);
+                }
                 for (name, error, count) in self.system.refused() {
                     put_line!(text, "refused_{name}_{} {count}", error.name());
                 }

@@ -73,6 +73,8 @@ pub mod note {
     pub const STREAMS: u64 = 8;
     /// The device of the folder of the host has something.
     pub const SHARE: u64 = 16;
+    /// The disk for pages has answered.
+    pub const SWAP: u64 = 1 << 6;
     /// A stand-in may have ended, or what was sent to one has arrived.
     pub const HOMES: u64 = 4;
     /// The server of a disk has answered.
@@ -352,6 +354,9 @@ impl Unixd {
     fn notified(&mut self, bits: u64) {
         if bits & NOTIFY_TIMER != 0 {
             self.clock.expired();
+        }
+        if bits & note::SWAP != 0 {
+            crate::swap::answered();
         }
         if bits & note::HOMES != 0 {
             self.homes_noted();

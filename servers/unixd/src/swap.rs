@@ -10,22 +10,26 @@
 //!   fault on a page that left ─► read, with those behind it that lie behind it on the disk
 //! ```
 //!
-//! A page leaves memory before it is on the disk; until then its contents are in a buffer here. If the disk
-//! fails to take them, they go back to where they were.
+//! A page leaves memory before it is on the disk; until then its contents are in a buffer of the driver's, and nobody waits for the disk
+//! to take them unless all buffers are full. Whoever wants such a page has it from there. If the disk
+//! fails to take them, they go back to where they were; if there is no memory for that any more, they stay in the buffer.
+//!
+//! Whoever wants a page that is on the disk waits, and this server with him: for the disk's interrupt, so that others run meanwhile.
 
 use crate::morsels::Morsel;
 use crate::procs::Pid;
+use crate::server::note;
 use abi::layout::PAGE;
+use abi::slots::DISPATCHER;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use drivers::block::{Block, Error, MOST_BYTES, SECTOR};
-use drivers::dma::Buffers;
+use drivers::block::{Block, Error, PLACES, SECTOR};
 use drivers::Slots;
 use libos::local::Local;
 use libos::morsel::{MorselCap, PoolCap};
-use libos::{CapAddr, Status};
+use libos::{invoke, op, Cap, CapAddr, Status};
+use readahead::ReadAhead;
 use unixproto::Errno;
 
 /// Slots that are asked for together.
@@ -34,10 +38,12 @@ const TREE: u64 = 4096;
 const SECTORS: usize = PAGE as usize / SECTOR;
 /// Pages that are kept for what takes one to free many.
 const BALLAST: u64 = 16;
-/// Pages that leave together.
+/// Pages that leave before it is asked again whether there is memory.
 const BATCH: usize = 32;
-/// Pages that come in together, at most.
-const AHEAD: usize = MOST_BYTES / PAGE as usize;
+/// Pages that a request of the disk's is of, at most.
+const RUN: usize = 8;
+/// Requests that are left to those who want pages.
+const FOR_READING: usize = 2;
 /// Pages of a row that are looked over.
 const ROW: u64 = 64;
 /// How often the hand goes round before it takes what was used.
@@ -54,6 +60,8 @@ pub struct Facts {
     pub free: u64,
     pub ins: u64,
     pub outs: u64,
+    /// Time-stamps that the server has waited for the disk.
+    pub waited: u64,
 }
 
 /// A disk, what it has, and where to look next.
@@ -67,7 +75,11 @@ struct Store {
     tree: u64,
     /// Object and page that are looked at next.
     hand: (u32, u64),
-    batch: Buffers,
+    /// What is, or was, to be written, by the driver's places.
+    flights: [Option<Flight>; PLACES],
+    ahead: ReadAhead,
+    /// Time-stamps that this server has waited for the disk.
+    waited: u64,
     /// Pages that are given up when there are none: to divide a large page, or to copy a table, takes one.
     ballast: Option<Morsel>,
     /// Pages that stay, by object and by who says so.
@@ -78,6 +90,27 @@ struct Store {
     is_told: bool,
     ins: u64,
     outs: u64,
+}
+
+/// Pages on their way to the disk, one slot behind the other.
+struct Flight {
+    record: u32,
+    slot: u64,
+    /// Their numbers in the object.
+    pages: [u64; RUN],
+    count: usize,
+    /// The disk has not taken them, nor was there memory for all of them: those are in the buffer for good.
+    is_stuck: bool,
+}
+
+impl Flight {
+    fn has(&self, slot: u64) -> bool {
+        slot.checked_sub(self.slot).is_some_and(|n| n < self.count as u64)
+    }
+
+    fn meets(&self, slot: u64, count: usize) -> bool {
+        slot < self.slot + self.count as u64 && self.slot < slot + count as u64
+    }
 }
 
 static STORE: Local<Option<Store>> = Local::new(None);
@@ -92,7 +125,7 @@ impl Disk {
     pub fn find(words: [u64; 4]) -> Option<Disk> {
         let device = drivers::Device::of(drivers::DeviceType::Block, Slots::SWAP, words);
         let block = match device {
-            Ok(Some(device)) => Block::start(device),
+            Ok(Some(device)) => Block::with_buffers(device, RUN * PAGE as usize),
             Ok(None) => return None,
             Err(error) => Err(error.into()),
         };
@@ -113,7 +146,7 @@ impl Disk {
         for tree in first / TREE..(first + slots).div_ceil(TREE) {
             pool.add_slots(tree)?;
         }
-        let batch = Buffers::new(BATCH * PAGE as usize)?;
+        self.0.listen(note::SWAP)?;
         let store = Store {
             device: self.0,
             pool,
@@ -121,7 +154,9 @@ impl Disk {
             slots,
             tree: first / TREE,
             hand: (0, 0),
-            batch,
+            flights: [const { None }; PLACES],
+            ahead: ReadAhead::new(RUN as u32),
+            waited: 0,
             ballast: None,
             wired: BTreeMap::new(),
             is_broken: false,
@@ -148,8 +183,8 @@ pub fn is_there() -> bool {
 pub fn facts() -> Facts {
     let facts = with(|store| {
         let free = store.pool.pool_info().map_or(0, |facts| facts.slots);
-        let (ins, outs) = (store.ins, store.outs);
-        Facts { total: store.slots * PAGE, free: free * PAGE, ins, outs }
+        let &mut Store { ins, outs, waited, .. } = store;
+        Facts { total: store.slots * PAGE, free: free * PAGE, ins, outs, waited }
     });
     facts.unwrap_or_default()
 }
@@ -165,6 +200,11 @@ pub fn reclaim(pages: u64) -> u64 {
     .unwrap_or(0)
 }
 
+/// The disk has interrupted: what it has written is written.
+pub fn answered() {
+    with(Store::collect);
+}
+
 /// The pool has got memory: some of it is kept.
 pub fn has_grown() {
     with(Store::take_ballast);
@@ -175,7 +215,7 @@ pub fn has_grown() {
 pub fn bring_in(object: CapAddr, page: u64, alone: bool) -> Result<bool, Errno> {
     let brought = with(|store| {
         let facts = object.morsel_info().map_err(|_| Errno::EIO)?;
-        store.bring_in(facts.record, page, if alone { 1 } else { AHEAD })
+        store.bring_in(facts.record, page, alone)
     });
     brought.unwrap_or(Ok(false))
 }
@@ -363,15 +403,17 @@ impl Store {
     fn evict(&mut self, record: u32, page: u64, pages: u64) -> Option<u64> {
         let first = page & !(ROW - 1);
         let (mut pages, mut left) = (pages & self.may_leave(record, first), 0);
-        while pages != 0 {
-            let mut slots = [(0, 0); BATCH];
-            let (mut count, mut goes_on) = (0, true);
-            while count < BATCH && pages != 0 {
+        while pages != 0 && !self.is_broken {
+            let Some(place) = self.place_to_write() else { break };
+            let flight = Flight { record, slot: 0, pages: [0; RUN], count: 0, is_stuck: false };
+            let mut run = (place, flight);
+            let mut goes_on = true;
+            while run.1.count < RUN && pages != 0 {
                 let page = first + u64::from(pages.trailing_zeros());
-                match self.page_out(record, page, count) {
+                match self.page_out(record, page, self.buffer_of(run.0, run.1.count)) {
                     Ok(slot) => {
-                        slots[count] = (slot, page);
-                        count += 1;
+                        left += 1;
+                        self.add(&mut run, slot, page);
                     }
                     Err(Status::Occupied | Status::NoMemory) => {
                         goes_on = false;
@@ -381,7 +423,7 @@ impl Store {
                 }
                 pages &= pages - 1;
             }
-            left += self.write(record, &slots[..count]);
+            self.write(run);
             if !goes_on {
                 return (left > 0).then_some(left);
             }
@@ -389,10 +431,36 @@ impl Store {
         Some(left)
     }
 
-    /// Has a page leave for a place in the batch. Its slot.
-    fn page_out(&mut self, record: u32, page: u64, place: usize) -> Result<u64, Status> {
-        // SAFETY: the device never has this memory.
-        let to = unsafe { self.batch.get(place, PAGE as usize) }.as_ptr() as u64;
+    /// One more page of a run, whose contents are in the buffer behind the others. If its slot is not behind theirs, it begins another.
+    fn add(&mut self, run: &mut (u16, Flight), slot: u64, page: u64) {
+        let flight = &mut run.1;
+        if flight.count > 0 && slot != flight.slot + flight.count as u64 {
+            let from = self.buffer_of(run.0, flight.count);
+            let record = flight.record;
+            let Some(place) = self.place_to_write() else {
+                // There is its own memory still.
+                let _ = self.pool.page_in(record, page, slot, from);
+                return;
+            };
+            let to = self.buffer_of(place, 0);
+            // SAFETY: buffers of two places that are held; the device has neither.
+            unsafe {
+                core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, PAGE as usize)
+            };
+            let flight = Flight { record, slot, pages: [page; RUN], count: 1, is_stuck: false };
+            let full = core::mem::replace(run, (place, flight));
+            self.write(full);
+            return;
+        }
+        if flight.count == 0 {
+            flight.slot = slot;
+        }
+        flight.pages[flight.count] = page;
+        flight.count += 1;
+    }
+
+    /// Has a page leave for a buffer. Its slot.
+    fn page_out(&mut self, record: u32, page: u64, to: u64) -> Result<u64, Status> {
         let end = (self.first + self.slots).div_ceil(TREE);
         for _ in self.first / TREE..end {
             match self.pool.page_out(record, page, self.tree, to) {
@@ -409,71 +477,180 @@ impl Store {
         Err(Status::Occupied)
     }
 
-    /// Writes what is in the batch, and waits for it. How many pages are on the disk.
-    fn write(&mut self, record: u32, slots: &[(u64, u64)]) -> u64 {
-        let (mut done, mut written) = (0, 0);
-        while done < slots.len() {
-            let rest = &slots[done..];
-            let run = (1..rest.len()).find(|&n| rest[n].0 != rest[0].0 + n as u64);
-            let run = run.unwrap_or(rest.len()).min(AHEAD);
-            match self.write_run(rest[0].0, done, run) {
-                Ok(()) => written += run as u64,
-                Err(error) => {
-                    libos::log!("unixd: the disk for pages does not take them: {error:?}");
-                    self.is_broken = true;
-                    self.take_back(record, &rest[..run], done);
-                }
+    /// The address of a page of a place's buffer.
+    fn buffer_of(&self, place: u16, page: usize) -> u64 {
+        self.device.buffer(place) as u64 + page as u64 * PAGE
+    }
+
+    /// A place for a request that writes, held; who wants one waits for the disk if there are few. `None`: the disk takes nothing any more.
+    fn place_to_write(&mut self) -> Option<u16> {
+        self.collect();
+        while !self.is_broken {
+            if self.device.room() > FOR_READING {
+                return self.device.hold();
             }
-            done += run;
+            self.wait();
         }
-        self.outs += written;
-        written
+        None
     }
 
-    fn write_run(&mut self, slot: u64, place: usize, count: usize) -> Result<(), Error> {
-        let sector = (slot - self.first) * SECTORS as u64;
-        let (batch, bytes) = (&self.batch, PAGE as usize);
-        let sent = self.device.write(sector, count * SECTORS, |to| {
-            for (n, page) in to.chunks_mut(bytes).enumerate() {
-                // SAFETY: the device never has this memory, and nobody else looks at it now.
-                page.copy_from_slice(unsafe { batch.get(place + n, bytes) });
-            }
-        });
-        sent.map_err(|_| Error::Device)?;
-        answer(&mut self.device, |_| ())
-    }
-
-    /// Pages that the disk has not taken go back to where they were.
-    fn take_back(&mut self, record: u32, slots: &[(u64, u64)], place: usize) {
-        for (n, &(slot, page)) in slots.iter().enumerate() {
-            // SAFETY: as in `page_out`.
-            let from = unsafe { self.batch.get(place + n, PAGE as usize) }.as_ptr() as u64;
-            if let Err(status) = self.pool.page_in(record, page, slot, from) {
-                libos::log!("unixd: page {page} of object {record} is lost: {status:?}");
-            }
+    /// Sends a run of pages to the disk.
+    fn write(&mut self, (place, flight): (u16, Flight)) {
+        if flight.count == 0 {
+            self.device.release(place);
+            return;
+        }
+        // A slot that was freed and is used again: what was to be in it must not come behind.
+        while self
+            .flights
+            .iter()
+            .flatten()
+            .any(|other| !other.is_stuck && other.meets(flight.slot, flight.count))
+        {
+            self.wait();
+        }
+        let sector = (flight.slot - self.first) * SECTORS as u64;
+        let sent = self.device.send_held(place, sector, flight.count * SECTORS, true);
+        self.outs += flight.count as u64;
+        self.flights[usize::from(place)] = Some(flight);
+        if sent.is_err() {
+            self.written(place, Err(Error::Device));
         }
     }
 
-    fn bring_in(&mut self, record: u32, page: u64, most: usize) -> Result<bool, Errno> {
+    /// Takes answers that have come.
+    fn collect(&mut self) {
+        while let Some((place, result)) = self.device.answer_held() {
+            self.written(place, result);
+        }
+    }
+
+    /// Waits for at least one answer.
+    fn wait(&mut self) {
+        let (place, result) = self.next_answer();
+        self.written(place, result);
+    }
+
+    fn next_answer(&mut self) -> (u16, Result<(), Error>) {
+        if let Some(answer) = self.device.answer_held() {
+            return answer;
+        }
+        let since = ticks();
+        let mut others = 0;
+        let answer = loop {
+            if let Some(answer) = self.device.answer_held() {
+                break answer;
+            }
+            // What else has happened the server looks at afterwards.
+            others |= invoke(DISPATCHER, op::Wait {}).map_or(0, |bits| bits.value) & !note::SWAP;
+        };
+        if others != 0 {
+            let _ = DISPATCHER.notify(others);
+        }
+        self.waited += ticks() - since;
+        answer
+    }
+
+    /// The disk has written a run, or has not.
+    fn written(&mut self, place: u16, result: Result<(), Error>) {
+        let Some(flight) = &self.flights[usize::from(place)] else { return };
+        if let Err(error) = result {
+            libos::log!("unixd: the disk for pages does not take them: {error:?}");
+            self.is_broken = true;
+            self.outs -= flight.count as u64;
+            if !self.take_back(place) {
+                return;
+            }
+        }
+        self.flights[usize::from(place)] = None;
+        self.device.release(place);
+    }
+
+    /// Pages that the disk has not taken go back to where they were. `false`: there was no memory for all.
+    fn take_back(&mut self, place: u16) -> bool {
+        let Some(flight) = &self.flights[usize::from(place)] else { return true };
+        let mut is_stuck = false;
+        for (n, &page) in flight.pages[..flight.count].iter().enumerate() {
+            let from = self.buffer_of(place, n);
+            let back = self.pool.page_in(flight.record, page, flight.slot + n as u64, from);
+            // Else it is there, or nobody wants it any more.
+            is_stuck |= back == Err(Status::NoMemory);
+        }
+        if let Some(flight) = &mut self.flights[usize::from(place)] {
+            flight.is_stuck = is_stuck;
+        }
+        !is_stuck
+    }
+
+    fn bring_in(&mut self, record: u32, page: u64, alone: bool) -> Result<bool, Errno> {
         let slot = match self.pool.slot_of(record, page) {
             Ok(slot) => slot,
             Err(_) => return Ok(false),
         };
-        if self.pool.pool_info().map_or(0, |facts| facts.free) < AHEAD as u64 {
+        if self.pool.pool_info().map_or(0, |facts| facts.free) < RUN as u64 {
             return Err(Errno::ENOSPC);
         }
-        let in_row =
-            |n: &usize| self.pool.slot_of(record, page + *n as u64) == Ok(slot + *n as u64);
-        let count = 1 + (1..most).take_while(in_row).count();
+        self.collect();
+        let most = if alone { 1 } else { self.look_ahead(record, page) };
+        let in_row = |n: u64| self.pool.slot_of(record, page + n) == Ok(slot + n);
+        let flight = |slot| {
+            let mut flights = (0..).zip(&self.flights);
+            flights.find_map(|(place, flight)| {
+                let flight = flight.as_ref().filter(|flight| flight.has(slot))?;
+                Some((place, (slot - flight.slot) as usize))
+            })
+        };
+        let found = flight(slot);
+        let together = |n: u64| match found {
+            Some((place, at)) => flight(slot + n) == Some((place, at + n as usize)),
+            None => flight(slot + n).is_none(),
+        };
+        let last = self.first + self.slots - slot;
+        let count =
+            (1..last.min(most.into())).take_while(|&n| in_row(n) && together(n)).count() + 1;
+        let done = match found {
+            Some((place, at)) => self.give(record, (page, slot), count, self.buffer_of(place, at)),
+            None => self.read(record, (page, slot), count),
+        };
+        if !alone {
+            self.ahead.came(record, page, count as u32);
+        }
+        done
+    }
+
+    /// Reads a run of pages, and waits for it.
+    fn read(&mut self, record: u32, (page, slot): (u64, u64), count: usize) -> Result<bool, Errno> {
+        let place = self.device.hold().ok_or(Errno::EIO)?;
         let sector = (slot - self.first) * SECTORS as u64;
-        self.device.read(sector, count * SECTORS).map_err(|_| Errno::EIO)?;
-        // SAFETY: the device never has this memory, and nobody else looks at it now.
-        let to = unsafe { self.batch.get(0, count * PAGE as usize) };
-        let from = to.as_ptr() as u64;
-        answer(&mut self.device, |bytes| to.copy_from_slice(bytes)).map_err(|error| {
-            libos::log!("unixd: the disk for pages does not give one back: {error:?}");
-            Errno::EIO
-        })?;
+        let mut result =
+            self.device.send_held(place, sector, count * SECTORS, false).map_err(|_| Error::Device);
+        if result.is_ok() {
+            result = loop {
+                match self.next_answer() {
+                    (answered, result) if answered == place => break result,
+                    (other, result) => self.written(other, result),
+                }
+            };
+        }
+        let done = match result {
+            Ok(()) => self.give(record, (page, slot), count, self.buffer_of(place, 0)),
+            Err(error) => {
+                libos::log!("unixd: the disk for pages does not give one back: {error:?}");
+                Err(Errno::EIO)
+            }
+        };
+        self.device.release(place);
+        done
+    }
+
+    /// Pages come in from a buffer.
+    fn give(
+        &mut self,
+        record: u32,
+        (page, slot): (u64, u64),
+        count: usize,
+        from: u64,
+    ) -> Result<bool, Errno> {
         for n in 0..count as u64 {
             match self.pool.page_in(record, page + n, slot + n, from + n * PAGE) {
                 Ok(()) => self.ins += 1,
@@ -484,22 +661,25 @@ impl Store {
         }
         Ok(true)
     }
+
+    /// How many pages come in with one that is wanted.
+    fn look_ahead(&mut self, record: u32, page: u64) -> u32 {
+        if let Some(run) = self.ahead.wanted(record) {
+            let row = run.page & !(ROW - 1);
+            let seen = self.pool.look_over(record, run.page, false);
+            let (there, used) = seen.map_or((0, 0), |seen| {
+                let behind = u64::MAX.checked_shl((run.page - row) as u32 + 1).unwrap_or(0);
+                let end = (run.page - row + u64::from(run.count)).min(ROW);
+                let both = behind & u64::MAX >> (ROW - end);
+                ((seen.there & both).count_ones(), (seen.there & seen.used & both).count_ones())
+            });
+            self.ahead.judge(record, there, used);
+        }
+        self.ahead.pages(record, page)
+    }
 }
 
-/// Waits for the answer to the only request.
-fn answer(device: &mut Block, look: impl FnOnce(&[u8])) -> Result<(), Error> {
-    let (mut result, mut look) = (None, Some(look));
-    loop {
-        device.answer(|_, answer| {
-            result = Some(answer.map(|bytes| {
-                if let Some(look) = look.take() {
-                    look(bytes);
-                }
-            }));
-        });
-        if let Some(result) = result {
-            return result;
-        }
-        spin_loop();
-    }
+fn ticks() -> u64 {
+    // SAFETY: it has no effect on memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -4,12 +4,27 @@ use crate::nvdimm::with_commas;
 use anyhow::{ensure, Context, Result};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Most of it (the memory of the machine that describes it has 0.2 % of that).
 const MOST: u64 = 64 << 30;
 const LEAST: u64 = 2 << 20;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// The first page of a swap area of so many pages: version 1, no bad pages, a label for whoever asks (`union swap_header`).
+fn header(pages: u64) -> Vec<u8> {
+    let mut page = vec![0; PAGE as usize];
+    page[1024..1028].copy_from_slice(&1u32.to_le_bytes());
+    let last = u32::try_from(pages - 1).unwrap_or(u32::MAX);
+    page[1028..1032].copy_from_slice(&last.to_le_bytes());
+    page[1052..1059].copy_from_slice(b"tessera");
+    page[4086..].copy_from_slice(b"SWAPSPACE2");
+    page
+}
 
 /// What a user says of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +88,14 @@ impl Disk {
         }
     }
 
+    /// Writes what Linux wants to find on a disk for pages, as its `mkswap` does. Tessera looks at nothing of it.
+    pub fn format(&self) -> Result<()> {
+        let named = || format!("{}", self.path.display());
+        let file = OpenOptions::new().write(true).open(&self.path).with_context(named)?;
+        let pages = file.metadata().with_context(named)?.len() / PAGE;
+        file.write_all_at(&header(pages), 0).with_context(named)
+    }
+
     /// Words of the kernel's command line.
     pub fn command_line(&self) -> &'static str {
         " swap=1"
@@ -104,6 +127,15 @@ impl Drop for Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_mkswap_writes_it() {
+        let page = header(8192);
+        assert_eq!(page.len(), 4096);
+        assert_eq!(page[1024..1032], [1, 0, 0, 0, 0xff, 0x1f, 0, 0]);
+        assert_eq!(&page[4086..], b"SWAPSPACE2");
+        assert_eq!(page.iter().filter(|byte| **byte != 0).count(), 3 + 7 + 10);
+    }
 
     #[test]
     fn sizes_and_files() {

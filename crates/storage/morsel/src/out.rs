@@ -113,7 +113,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             let frame = self.pages.take(0)?;
             fill(frame);
             let child = Child { frame, kind: Kind::Page };
-            if !self.exchange(at, link, Link::own(child, true)) {
+            // Used once the processor says so: it may have come beside another.
+            if !self.exchange(at, link, Link::own(child, true).rested()) {
                 self.give(child);
                 return Ok(false);
             }

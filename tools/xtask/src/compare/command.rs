@@ -33,13 +33,14 @@ pub fn compare(
     let invocation = Invocation::new(options.program.clone(), &environment)?;
     let mut task = locate(session, invocation, read_stdin()?)?;
     task.additions.extend(files);
+    let with_disk = session.machine.swap.is_some();
     let done = Arc::new(Mutex::new(Vec::new()));
     let on_interrupt = OnInterrupt::new({
         let (done, clocks) = (done.clone(), clocks.to_vec());
         move || {
             eprintln!("\nx: interrupted; so far:");
             if let Ok(columns) = done.lock() {
-                print!("{}", table(&columns, &clocks).render());
+                print!("{}", table(&columns, &clocks, with_disk).render());
             }
         }
     })?;
@@ -52,7 +53,7 @@ pub fn compare(
     }
     drop((progress, on_interrupt));
     let columns = done.lock().map(|mut done| std::mem::take(&mut *done)).unwrap_or_default();
-    print!("{}", table(&columns, clocks).render());
+    print!("{}", table(&columns, clocks, with_disk).render());
     let agree = tell_what_differs(&columns);
     if let Some(file) = &options.json {
         results::write(file, &measurements(session, &columns, clocks, (&options.program, &task)))?;
@@ -130,7 +131,7 @@ impl Column {
     }
 }
 
-fn table(columns: &[Column], clocks: &[Clock]) -> Table {
+fn table(columns: &[Column], clocks: &[Clock], with_disk: bool) -> Table {
     let named = |name: &str, cell: &dyn Fn(&Column) -> String| {
         let mut cells = vec![name.to_owned()];
         cells.extend(columns.iter().map(cell));
@@ -163,6 +164,16 @@ fn table(columns: &[Column], clocks: &[Clock]) -> Table {
                 }
             }));
         }
+    }
+    if with_disk {
+        let pages = |pages: fn((u64, u64)) -> u64| {
+            move |column: &Column| {
+                let paged = column.first().and_then(|ended| ended.paged);
+                paged.map_or("-".to_owned(), |paged| grouped(pages(paged) as f64))
+            }
+        };
+        table.row(named("pages in", &pages(|paged| paged.0)));
+        table.row(named("pages out", &pages(|paged| paged.1)));
     }
     table
 }

@@ -73,6 +73,8 @@ pub struct Ended {
     /// How many of them the processor was idle, if the system knows.
     pub idle: Option<u64>,
     pub nanoseconds: u64,
+    /// Pages that came in from a disk and that left for it, if the system knows.
+    pub paged: Option<(u64, u64)>,
 }
 
 const MEASURE: &str = "/run/measure";
@@ -216,6 +218,7 @@ fn parse(printed: &[u8]) -> Option<Outcome> {
         exited => exited >> 8 & 0xff,
     };
     let from = at.checked_sub(number("errors")?.try_into().ok()?)?;
+    let pages = |name| number(name).and_then(|pages| u64::try_from(pages).ok());
     Some(Outcome::Ended(Ended {
         status,
         output: printed[..from].to_vec(),
@@ -223,6 +226,7 @@ fn parse(printed: &[u8]) -> Option<Outcome> {
         ticks: number("ticks")?.try_into().ok()?,
         idle: number("idle")?.try_into().ok(),
         nanoseconds: number("ns")?.try_into().ok()?,
+        paged: pages("in").zip(pages("out")),
     }))
 }
 
@@ -273,12 +277,16 @@ mod tests {
     #[test]
     fn what_the_harness_prints() {
         let ended = |text: &[u8]| parse(text).unwrap().ended().cloned().unwrap();
-        let one = ended(b"a\n@measured boh\n@measured status=9 ticks=70 idle=20 ns=80 errors=2\n");
+        let one = ended(
+            b"a\n@measured boh\n@measured status=9 ticks=70 idle=20 ns=80 in=4 out=5 errors=2\n",
+        );
+        assert_eq!(one.paged, Some((4, 5)));
         assert_eq!(one.errors, b"oh");
         assert_eq!((one.status, one.output.as_slice()), (137, &b"a\n@measured b"[..]));
         assert_eq!(one.reading(Clock::Instructions), Some(50.0));
         assert_eq!(one.reading(Clock::Wall), Some(80.0));
-        let two = ended(b"\n@measured status=1792 ticks=70 idle=-1 ns=80 errors=0\n");
+        let two = ended(b"\n@measured status=1792 ticks=70 idle=-1 ns=80 in=-1 out=5 errors=0\n");
+        assert_eq!(two.paged, None);
         let more = b"\n@measured status=0 ticks=70 idle=-1 ns=80 errors=1\n";
         assert_eq!(parse(more), None);
         assert_eq!((two.status, two.reading(Clock::Instructions)), (7, None));

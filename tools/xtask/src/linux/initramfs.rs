@@ -9,17 +9,21 @@ use anyhow::{Context, Result};
 use rootimage::Kind;
 use std::fs::{self, File};
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where the description of what to run lies in a Tessera image, and where `init` reads it.
 const ARGUMENTS: (&str, &str) = ("boot/args", "run/.args");
 
-/// The root file system of `image` as Linux expects it, with `init` as the first program.
+/// Where modules are that `init` loads, by their numbers.
+const MODULES: &str = "run/.modules";
+
+/// The root file system of `image` as Linux expects it, with `init` as the first program, and modules that it loads before it gives pages
+/// a disk.
 pub fn from_image(
     project: &Project,
     image: &Image,
     root: Option<&RootImage>,
-    init: &Path,
+    (init, modules): (&Path, &[PathBuf]),
 ) -> Result<Image> {
     let result = Image::temporary(project);
     let bytes =
@@ -48,6 +52,12 @@ pub fn from_image(
         archive.copy(&member, path)?;
     }
     archive.file(INIT.trim_start_matches('/'), 0o755, 0, &fs::read(init)?)?;
+    if !modules.is_empty() {
+        archive.directory(MODULES, 0o755)?;
+    }
+    for (number, module) in modules.iter().enumerate() {
+        archive.file(&format!("{MODULES}/{number}"), 0o644, 0, &fs::read(module)?)?;
+    }
     archive.finish()?;
     Ok(result)
 }

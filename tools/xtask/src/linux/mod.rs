@@ -11,7 +11,7 @@ use crate::image::Image;
 use crate::machine::{Boot, MachineOptions};
 use crate::project::Project;
 use crate::rootfs::RootImage;
-use anyhow::Result;
+use anyhow::{bail, Result};
 use std::fs;
 use std::path::PathBuf;
 
@@ -32,13 +32,19 @@ pub enum HugePages {
 pub struct Linux {
     kernel: PathBuf,
     init: PathBuf,
+    /// What drives a disk, or why there is nothing.
+    modules: Result<Vec<PathBuf>, String>,
 }
 
 impl Linux {
     /// The kernel of a Debian package (or [`NEWEST`]), which is downloaded if it is not there yet.
-    pub fn find(project: &Project, package: &str) -> Result<Linux> {
+    pub fn find(project: &Project, package: &str, with_disk: bool) -> Result<Linux> {
         let kernel = package::kernel(project, package)?;
-        Ok(Linux { kernel, init: crate::compare::harness(project, "init")? })
+        let modules = match with_disk {
+            true => package::modules(project, package).map_err(|error| format!("{error:#}")),
+            false => Ok(Vec::new()),
+        };
+        Ok(Linux { kernel, init: crate::compare::harness(project, "init")?, modules })
     }
 
     /// A boot with the files of a Tessera image and of its root, and the file that it needs.
@@ -49,12 +55,20 @@ impl Linux {
         huge_pages: HugePages,
         options: &MachineOptions,
     ) -> Result<(Boot, Image)> {
-        let initramfs = initramfs::from_image(project, image, root, &self.init)?;
+        let modules = match (&options.swap, &self.modules) {
+            (None, _) => &[][..],
+            (Some(_), Ok(modules)) => modules,
+            (Some(_), Err(why)) => bail!("no disk for Linux: {why}"),
+        };
+        let initramfs = initramfs::from_image(project, image, root, (&self.init, modules))?;
         // The archive, and what is unpacked of it.
         options.check_memory(&initramfs.file, fs::metadata(&initramfs.file)?.len() >> 20)?;
         let mut boot = Boot::new(project, &initramfs.file, options)?;
         boot.kernel = self.kernel.clone();
         boot.command_line = command_line(huge_pages);
+        if let Some(disk) = &boot.swap {
+            disk.format()?;
+        }
         Ok((boot, initramfs))
     }
 }

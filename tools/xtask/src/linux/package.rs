@@ -14,15 +14,42 @@ use std::sync::{Mutex, PoisonError};
 const SERIES: &str = "linux-image-6.1.";
 const FLAVOUR: &str = "-cloud-amd64";
 
+/// What its kernel has as modules and needs for a disk of the emulator's, in the order in which they are loaded.
+const MODULES: [&str; 6] = [
+    "virtio/virtio_ring.ko",
+    "virtio/virtio.ko",
+    "virtio/virtio_pci_modern_dev.ko",
+    "virtio/virtio_pci_legacy_dev.ko",
+    "virtio/virtio_pci.ko",
+    "block/virtio_blk.ko",
+];
+
 /// Seconds that apt may take.
 const PATIENCE: &str = "120";
 
 /// The kernel of `package` ([`NEWEST`] stands for the newest one of the series), from the last time
 /// or downloaded now.
 pub fn kernel(project: &Project, package: &str) -> Result<PathBuf> {
+    find(project, package, &[])
+}
+
+/// The modules that drive a disk, in the order in which they are loaded.
+pub fn modules(project: &Project, package: &str) -> Result<Vec<PathBuf>> {
+    let names = MODULES.map(|path| PathBuf::from("modules").join(name_of(path)));
+    let kernel = find(project, package, &names)?;
+    Ok(names.iter().map(|name| kernel.with_file_name(name)).collect())
+}
+
+fn name_of(module: &str) -> &str {
+    module.rsplit('/').next().unwrap_or(module)
+}
+
+/// The kernel, with these files beside it.
+fn find(project: &Project, package: &str, beside: &[PathBuf]) -> Result<PathBuf> {
     let folder = project.state().join("linux").join(package);
     let kernel = folder.join("vmlinuz");
-    if kernel.exists() {
+    let is_there = || kernel.exists() && beside.iter().all(|file| folder.join(file).exists());
+    if is_there() {
         return Ok(kernel);
     }
     ensure!(
@@ -34,7 +61,7 @@ pub fn kernel(project: &Project, package: &str) -> Result<PathBuf> {
     // Whoever comes second in this call finds what the first has fetched.
     static FETCHING: Mutex<()> = Mutex::new(());
     let _one = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
-    if kernel.exists() {
+    if is_there() {
         return Ok(kernel);
     }
     eprintln!(
@@ -84,7 +111,16 @@ fn fetch(package: &str, scratch: &Path, folder: &Path, kernel: &Path) -> Result<
     let complaint = String::from_utf8_lossy(&unpack.stderr).into_owned();
     ensure!(unpack.status.success(), "{} cannot be unpacked: {complaint}", archive.display());
     let image = only_file(&unpacked.join("boot"), "vmlinuz-")?;
-    fs::create_dir_all(folder)?;
+    fs::create_dir_all(folder.join("modules"))?;
+    let drivers = only_file(&unpacked.join("lib/modules"), "")?.join("kernel/drivers");
+    for module in MODULES {
+        // A kernel that has it built in has no such file, and needs none.
+        let (from, to) = (drivers.join(module), folder.join("modules").join(name_of(module)));
+        match from.exists() {
+            true => fs::rename(from, to)?,
+            false => fs::write(to, [])?,
+        }
+    }
     fs::rename(image, kernel)?;
     Ok(())
 }

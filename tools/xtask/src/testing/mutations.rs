@@ -1691,6 +1691,24 @@ const BUGS: &[Bug] = &[
             test: "tests::protocol::directed::what_is_left_of_a_home_is_used_while_parts_of_it_are_elsewhere",
         },
     },
+    Bug {
+        name: "runs_of_pages_are_judged_again_and_again",
+        changes: &[(
+            "crates/server/readahead/src/lib.rs",
+            "        object.runs[object.at] = Run::default();\n",
+            "",
+        )],
+        found_by: Test::Host { package: "readahead", test: "a_run_is_looked_at_once_and_later" },
+    },
+    Bug {
+        name: "who_jumps_gets_many_pages",
+        changes: &[(
+            "crates/server/readahead/src/lib.rs",
+            "object.ahead = (object.ahead / 2).max(1);",
+            "object.ahead = (object.ahead / 2).max(8);",
+        )],
+        found_by: Test::Host { package: "readahead", test: "who_jumps_gets_one" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

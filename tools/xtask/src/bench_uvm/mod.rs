@@ -1,4 +1,7 @@
-//! `./x bench uvm`: what it costs that pages leave and come in, and how many do by policy, beside Optimal (UVM §2.2.1).
+//! `./x bench uvm`: what it costs that pages leave and come in, how many do by policy, beside Optimal (UVM §2.2.1), and loads on
+//! more memory than there is, beside Linux.
+
+mod load;
 
 use crate::bench_group::{Group, Lab};
 use crate::compare::harness;
@@ -8,12 +11,13 @@ use crate::testing::{feed, this_tool};
 use anyhow::{ensure, Result};
 use std::fmt::Write;
 
-pub const UVM: Group = Group { name: "uvm", parts: &[("uvm", measure)] };
+pub const UVM: Group =
+    Group { name: "uvm", parts: &[("uvm/policies", policies), ("uvm/load", load::measure)] };
 
 /// The policies, as the program names them.
 const POLICIES: [&str; 4] = ["fifo", "second chance", "lru", "optimal"];
 
-fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
+fn policies(lab: &Lab) -> Result<Vec<Measurement>> {
     let folder = lab.context.folder("uvm")?;
     let program = harness(&lab.context.project, "pageout")?;
     let mut command = this_tool(lab.context, &folder)?;
