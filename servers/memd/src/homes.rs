@@ -111,11 +111,9 @@ impl Homes {
         colours: u64,
         end: u64,
     ) -> Result<Self, Status> {
-        let mut units = Some(Units::new(end)).filter(|units| units.count > 0);
-        if count as usize + gaps(count, end)?.count() > MAX_RANGES {
-            // Its memory is in so many parts that it can neither lend nor borrow.
-            units = None;
-        }
+        // Memory in too many parts is neither lent nor borrowed.
+        let is_told_apart = || count as usize + gaps(count, end).count() <= MAX_RANGES;
+        let mut units = (end > 0 && is_told_apart()).then(|| Units::new(end));
         let mut words = 0;
         let mut first = None;
         for number in 0..count as usize {
@@ -129,7 +127,7 @@ impl Homes {
         if let Some(units) = &units {
             let order = units.order();
             let needed = |gap: Gap| Buddy::words_needed_within(gap.0, gap.1 - gap.0, order);
-            words += gaps(count, end)?.map(needed).sum::<usize>();
+            words += gaps(count, end).map(needed).sum::<usize>();
         }
         let bitmaps = make_bitmaps(first, used_base + used_bytes - first.base, words)?;
         if let Some(units) = &mut units {
@@ -141,7 +139,7 @@ impl Homes {
         let pool = unsafe { &mut *pool };
         let mut bitmaps = add_all(pool, count, bitmaps, used_base, first.base + own_end)?;
         if let Some(units) = &units {
-            for (base, end) in gaps(count, end)? {
+            for (base, end) in gaps(count, end) {
                 let needed = Buddy::words_needed_within(base, end - base, units.order());
                 let (words, rest) = bitmaps.split_at_mut(needed);
                 bitmaps = rest;
@@ -240,11 +238,12 @@ impl Homes {
         let (home, offset) = self.home_of(grant)?;
         let address = self.pool.address(grant).ok_or(Status::OutOfRange)?;
         // One that was adopted goes itself, and leaves no mark.
-        let is_adopted = grant.range >= self.own;
-        let dst = if is_adopted { TRANSFER } else { units.slot(address)? };
-        if is_adopted {
+        let dst = if grant.range >= self.own {
             self.empty_transfer();
-        }
+            TRANSFER
+        } else {
+            units.slot(address)?
+        };
         let (home, dst) = (home.into(), dst.into());
         invoke(KERNEL, op::CedeHome { home, offset, bytes: units.bytes, dst })
     }
@@ -267,30 +266,20 @@ impl Homes {
 type Gap = (u64, u64);
 
 /// What of the memory up to `end` is in none of the homes.
-fn gaps(count: u32, end: u64) -> Result<impl Iterator<Item = Gap>, Status> {
+fn gaps(count: u32, end: u64) -> impl Iterator<Item = Gap> {
     let mut at = 0;
-    let mut done = false;
+    // The next home, in the order of addresses, until there is none behind the last.
     let next = move || {
-        loop {
-            if done {
-                return None;
-            }
-            // The next home, in the order of addresses.
+        (at < end).then(|| {
             let homes = (0..count as usize).filter_map(|number| home(number).ok());
-            let next =
-                homes.filter(|home| home.base + home.bytes > at).min_by_key(|home| home.base);
-            let (from, to) = match next {
-                Some(home) => (at, home.base.min(end)),
-                None => (at, end),
-            };
-            done = next.is_none();
-            at = next.map_or(end, |home| home.base + home.bytes);
-            if from < to {
-                return Some((from, to));
-            }
-        }
+            let behind = homes.filter(|home| home.base + home.bytes > at);
+            let home = behind.min_by_key(|home| home.base);
+            let gap = (at, home.map_or(end, |home| home.base.min(end)));
+            at = home.map_or(end, |home| home.base + home.bytes);
+            gap
+        })
     };
-    Ok(core::iter::from_fn(next))
+    core::iter::from_fn(next).filter(|gap| gap.0 < gap.1)
 }
 
 fn status(error: AllocError) -> Status {

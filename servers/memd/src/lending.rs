@@ -11,6 +11,8 @@ use libos::{invoke, log, op, RamAttrs, Status};
 
 /// What is borrowed at once is at least this part of what the server has: so the larger that is, the less often it asks.
 const PART: u64 = 8;
+/// A single request, or a question whether there is so much, moves no more: whoever asks names what he likes.
+pub const MOST: u64 = 32 << 20;
 /// So often all are asked, if some of them wait for memory, too.
 const TRIES: usize = 64;
 
@@ -18,13 +20,14 @@ fn the_monitor() -> monitor::Client {
     monitor::Client(Remote(MONITOR))
 }
 
-/// Borrows memory, for a request of `bytes` of which `least` must be one piece. Is there any more now?
-pub fn borrow(homes: &mut Homes, bytes: u64, least: u64) -> bool {
+/// Borrows memory, for a request of `bytes` that is granted where so much as `piece` is free in one, aligned to its size: none, if no memory of other cores
+/// would help. Is there any more now?
+pub fn borrow(homes: &mut Homes, bytes: u64, piece: u64) -> bool {
     let Some(units) = &homes.units else { return false };
-    if least > units.bytes {
+    if piece > units.bytes {
         return false;
     }
-    let wanted = (bytes + homes.pool.reserve()).max(homes.pool.usage().total / PART);
+    let wanted = (bytes.min(MOST) + homes.pool.reserve()).max(homes.pool.usage().total / PART);
     for _ in 0..TRIES {
         match ask(homes, wanted) {
             Ok(()) => return true,

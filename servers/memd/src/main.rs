@@ -21,15 +21,15 @@ use homes::{Homes, TRANSFER};
 use libos::captypes::invocations::Reclaimed;
 use libos::ipc::{self, Caps, Message};
 use libos::runtime::Start;
-use libos::{abi, colour, invoke, log, memd, op, Place, Status};
+use libos::{abi, colour, invoke, log, memd, op, Place, RamAttrs, Status};
 use ramalloc::{Pool, Request, PAGE};
 
 libos::program!(main);
 
 /// The badge of servers that may use the reserve.
 const TRUSTED: u64 = 0;
-/// For the answer that there is so much memory, some may be borrowed.
-const BORROWED_TO_SAY: u64 = 32 << 20;
+/// Larger than any piece of memory that can be borrowed.
+const NOT_BORROWED: u64 = u64::MAX;
 /// A request takes three ranges back for each so many bytes that it asks for …
 const COLLECT_BYTES: u64 = 128 * PAGE;
 /// … up to this many times. A small one is waited for by somebody who has little to do.
@@ -91,7 +91,7 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
         [memd::ALLOC, bytes, alignment, attrs, least, ..] => {
             let request = Request { bytes, alignment, attrs: attrs as u16, trusted };
             let least = least.max(PAGE).min(bytes);
-            give(homes, bytes, least, |homes, wish| {
+            give(homes, bytes, piece(&request, least), |homes, wish| {
                 let least = if wish == Wish::Least { least } else { bytes };
                 homes.alloc_between(least, request)
             })
@@ -99,7 +99,7 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
         [memd::ALLOC_COLOURED, wanted, attrs, ..] => {
             let bytes = PAGE;
             let request = Request { bytes, alignment: 0, attrs: attrs as u16, trusted };
-            give(homes, bytes, bytes, |homes, _| {
+            give(homes, bytes, piece(&request, bytes), |homes, _| {
                 homes.alloc_coloured(request, wanted).map(|()| bytes)
             })
         }
@@ -119,6 +119,14 @@ fn handle(homes: &mut Homes, message: &Message) -> Answer {
     }
 }
 
+/// What must be free in one piece for a request that is content with `least`.
+fn piece(request: &Request, least: u64) -> u64 {
+    match request.attrs & RamAttrs::PERSISTENT.0 {
+        0 => least.max(request.alignment),
+        _ => NOT_BORROWED,
+    }
+}
+
 /// What somebody who asked for memory gets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wish {
@@ -129,11 +137,11 @@ enum Wish {
 }
 
 /// Collects until `try_it` succeeds: a little of what came back, which every request does in proportion to
-/// what it asks for, then all of it, then what nobody can reach, then what other cores have to spare; of which `least` must be one piece.
+/// what it asks for, then all of it, then what nobody can reach, then what other cores have to spare, if a `piece` of that would do.
 fn collecting<T>(
     homes: &mut Homes,
     bytes: u64,
-    least: u64,
+    piece: u64,
     mut try_it: impl FnMut(&mut Homes, Wish) -> Result<T, Status>,
 ) -> Result<T, Status> {
     collect(homes.pool, (bytes / COLLECT_BYTES).min(COLLECT_AT_ONCE));
@@ -146,7 +154,7 @@ fn collecting<T>(
         collect_all_cycles(homes);
         result = try_it(homes, Wish::Least);
     }
-    while matches!(result, Err(Status::NoMemory)) && lending::borrow(homes, bytes, least) {
+    while matches!(result, Err(Status::NoMemory)) && lending::borrow(homes, bytes, piece) {
         result = try_it(homes, Wish::Least);
     }
     result
@@ -169,18 +177,18 @@ fn has(homes: &mut Homes, bytes: u64) -> bool {
         }
     };
     // Who only wants to know whether there is plenty takes nothing away from other cores.
-    let piece = if bytes <= BORROWED_TO_SAY { PAGE } else { u64::MAX };
-    collecting(homes, bytes.min(BORROWED_TO_SAY), piece, enough).is_ok()
+    let piece = if bytes <= lending::MOST { PAGE } else { NOT_BORROWED };
+    collecting(homes, bytes, piece, enough).is_ok()
 }
 
 /// The answer with what `take` puts in the transfer slot, and how many bytes it says that is.
 fn give(
     homes: &mut Homes,
     bytes: u64,
-    least: u64,
+    piece: u64,
     take: impl Fn(&mut Homes, Wish) -> Result<u64, Status>,
 ) -> Answer {
-    match collecting(homes, bytes, least, take) {
+    match collecting(homes, bytes, piece, take) {
         // Moved, so that from now on only the caller keeps the memory.
         Ok(bytes) => Answer { words: [0, bytes, 0, 0, 0, 0], caps: Caps::moved(TRANSFER, 1) },
         Err(status) => Answer::status(status),

@@ -4,11 +4,11 @@
 use crate::part::digits;
 use crate::Test;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use libos::abi::slots::MONITOR;
+use libos::abi::slots::{MEMD, MONITOR};
 use libos::cores::{self, monitor, Machine, Part, CRASHED};
 use libos::interface::{OwnedCap, Remote};
 use libos::vspace::{R, RW};
-use libos::{domain, log, thread, Cap, CapAddr, CapType, Status, PAGE};
+use libos::{domain, log, memd, thread, Cap, CapAddr, CapType, RamAttrs, Status, PAGE};
 use testkit::{check, fails, good, Outcome};
 use ump::{Receiver, Ring, Sender};
 
@@ -18,6 +18,7 @@ pub const TESTS: &[Test] = &[
     ("revoked", revoked),
     ("deleted", deleted),
     ("not_sent", not_sent),
+    ("not_borrowed", not_borrowed),
 ];
 
 const NAME: &str = "monitortest";
@@ -214,5 +215,21 @@ fn not_sent(machine: &Machine) -> Outcome {
     fails!(NoRights, public.borrowed());
     fails!(NoRights, public.next_wish());
     fails!(NoRights, public.ceded(0, 1 << 30, 0));
+    Ok(())
+}
+
+/// What no memory of another core would help to grant takes none away from it.
+fn not_borrowed(_: &Machine) -> Outcome {
+    let before = good!(memd::stats(MEMD)).total;
+    let slot = good!(domain::with(|domain| domain.slot()));
+    let large = 1 << 40;
+    fails!(NoMemory, memd::alloc(MEMD, PAGE, large, RamAttrs(0), slot));
+    fails!(NoMemory, memd::alloc(MEMD, large, 0, RamAttrs(0), slot));
+    fails!(NoMemory, memd::alloc(MEMD, PAGE, 0, RamAttrs::PERSISTENT, slot));
+    fails!(NoMemory, memd::alloc_coloured(MEMD, u64::MAX, RamAttrs::PERSISTENT, slot));
+    check!(!good!(memd::has(MEMD, large)));
+    check!(!good!(memd::has(MEMD, u64::MAX)));
+    check!(good!(memd::stats(MEMD)).total == before);
+    good!(domain::free_slot(slot));
     Ok(())
 }
