@@ -63,6 +63,14 @@ struct Range<'a> {
     buddy: Buddy<'a>,
 }
 
+impl Range<'_> {
+    /// Gives memory of the range with this number.
+    fn grant(&mut self, number: usize, bytes: u64, alignment: u64) -> Option<Grant> {
+        let address = self.buddy.alloc(bytes, alignment)?;
+        Some(Grant { range: number, offset: address - self.base })
+    }
+}
+
 /// All ranges.
 pub struct Pool<'a> {
     ranges: [Option<Range<'a>>; MAX_RANGES],
@@ -126,11 +134,8 @@ impl<'a> Pool<'a> {
     /// Takes free memory out of the pool, at a multiple of `alignment`, a power of two: what was adopted first.
     pub fn cede(&mut self, bytes: u64, alignment: u64) -> Option<Grant> {
         let mut ranges = self.ranges.iter_mut().enumerate().rev();
-        let grant = ranges.find_map(|(number, range)| {
-            let range = range.as_mut()?;
-            let address = range.buddy.alloc(bytes, alignment)?;
-            Some(Grant { range: number, offset: address - range.base })
-        })?;
+        let grant =
+            ranges.find_map(|(number, range)| range.as_mut()?.grant(number, bytes, alignment))?;
         self.free -= bytes;
         self.set_total(self.total - bytes);
         Some(grant)
@@ -238,8 +243,7 @@ impl<'a> Pool<'a> {
     ) -> Option<Grant> {
         let mut ranges = self.ranges.iter_mut().flatten().enumerate();
         ranges.find_map(|(number, range)| {
-            let address = suits(range).then(|| range.buddy.alloc(bytes, alignment)).flatten()?;
-            Some(Grant { range: number, offset: address - range.base })
+            suits(range).then(|| range.grant(number, bytes, alignment)).flatten()
         })
     }
 
