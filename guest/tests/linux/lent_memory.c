@@ -25,14 +25,7 @@ static long free_memory(void) {
 }
 
 /* What the memory servers of all cores have: whatever is lent, it stays the same. */
-static long all_memory(void) {
-    char line[80];
-    long total = 0;
-    FILE *file = fopen("/proc/tessera/memory", "r");
-    while (file && fgets(line, sizeof line, file)) sscanf(line, "total %ld", &total);
-    if (file) fclose(file);
-    return total;
-}
+static long all_memory(void) { return number_in("/proc/tessera/memory", "total %ld"); }
 
 /* In pieces that no memory of files is for, then in one; each page says which it is. */
 static int use(long small, long large) {

@@ -71,11 +71,4 @@ static inline void child_is_well(pid_t pid, int line) {
 }
 #define CHILD_IS_WELL(pid) child_is_well(pid, __LINE__)
 
-static inline long free_kib(void) {
-    char line[128];
-    long kib = 0;
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && fgets(line, sizeof line, f)) sscanf(line, "MemFree: %ld", &kib);
-    if (f) fclose(f);
-    return kib;
-}
+static inline long free_kib(void) { return number_in("/proc/meminfo", "MemFree: %ld"); }

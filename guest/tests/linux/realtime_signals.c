@@ -24,14 +24,6 @@
 
 static const struct timespec none = {0, 0};
 
-static sigset_t set_of(int a, int b, int c) {
-    sigset_t set;
-    sigemptyset(&set);
-    if (a) sigaddset(&set, a);
-    if (b) sigaddset(&set, b);
-    if (c) sigaddset(&set, c);
-    return set;
-}
 static int send(pid_t pid, int signal, int value) {
     return sigqueue(pid, signal, (union sigval){.sival_int = value});
 }

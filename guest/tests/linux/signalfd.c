@@ -20,15 +20,6 @@ static volatile int handled;
 
 static void handler(int signal) { handled = signal; }
 
-static sigset_t set_of(int a, int b, int c) {
-    sigset_t set;
-    sigemptyset(&set);
-    if (a) sigaddset(&set, a);
-    if (b) sigaddset(&set, b);
-    if (c) sigaddset(&set, c);
-    return set;
-}
-
 static int of(int a, int b, int flags) {
     sigset_t set = set_of(a, b, 0);
     return signalfd_(-1, &set, 8, flags);

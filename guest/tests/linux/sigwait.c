@@ -19,21 +19,13 @@ static void catch(int signal, int flags) {
     sigaction(signal, &action, NULL);
 }
 
-static sigset_t set_of(int a, int b) {
-    sigset_t set;
-    sigemptyset(&set);
-    if (a) sigaddset(&set, a);
-    if (b) sigaddset(&set, b);
-    return set;
-}
-
 // The bare call: the libraries' functions change results or try again.
 static int take(sigset_t *set, siginfo_t *info, struct timespec *time) {
     return syscall(SYS_rt_sigtimedwait, set, info, time, 8);
 }
 
 static void taking(void) {
-    sigset_t set = set_of(SIGUSR1, SIGRTMIN + 2), old;
+    sigset_t set = set_of(SIGUSR1, SIGRTMIN + 2, 0), old;
     siginfo_t info = {0};
     struct timespec none = {0, 0}, some = {0, 30000000}, bad = {0, -1};
     sigprocmask(SIG_BLOCK, &set, &old);
@@ -71,7 +63,7 @@ static void taking(void) {
 }
 
 static void suspending(void) {
-    sigset_t blocked = set_of(SIGUSR1, SIGALRM), old, now, empty = set_of(0, 0);
+    sigset_t blocked = set_of(SIGUSR1, SIGALRM, 0), old, now, empty = set_of(0, 0, 0);
     catch(SIGUSR1, SA_RESTART);
     sigprocmask(SIG_BLOCK, &blocked, &old);
     calls = 0;
@@ -188,7 +180,7 @@ static void stopping(void) {
 
 // A process group without anybody to continue it is stopped by SIGSTOP only.
 static void orphaned(void) {
-    sigset_t set = set_of(SIGTTIN, 0), old;
+    sigset_t set = set_of(SIGTTIN, 0, 0), old;
     IN_CHILD("orphaned", {
         setsid();
         raise(SIGTSTP);
@@ -211,9 +203,9 @@ static void zombies(void) {
 
 // What a thread waits for without blocking it does what it does by default.
 static void unblocked(void) {
-    sigset_t set = set_of(SIGUSR1, SIGCHLD);
+    sigset_t set = set_of(SIGUSR1, SIGCHLD, 0);
     struct timespec long_enough = {3, 0};
-    sigset_t none = set_of(0, 0);
+    sigset_t none = set_of(0, 0, 0);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGUSR1, SIG_DFL), signal(SIGCHLD, SIG_DFL);
     IN_CHILD("killed", {
@@ -271,7 +263,7 @@ int main(int argc, char **argv) {
     orphaned();
     IN_CHILD("unblocked", unblocked());
     zombies();
-    sigset_t set = set_of(SIGHUP, 0);
+    sigset_t set = set_of(SIGHUP, 0, 0);
     sigprocmask(SIG_BLOCK, &set, NULL);
     raise(SIGHUP);
     fflush(stdout);

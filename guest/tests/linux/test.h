@@ -52,6 +52,26 @@ static inline void *pages(size_t count, int protection) {
     return at;
 }
 
+// Up to three signals; 0 is none.
+static inline sigset_t set_of(int a, int b, int c) {
+    sigset_t set;
+    sigemptyset(&set);
+    if (a) sigaddset(&set, a);
+    if (b) sigaddset(&set, b);
+    if (c) sigaddset(&set, c);
+    return set;
+}
+
+// The number in the first line of a file that has this form; 0: there is none.
+static inline long number_in(const char *path, const char *form) {
+    char line[256];
+    long number = 0;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file) && sscanf(line, form, &number) != 1) continue;
+    if (file) fclose(file);
+    return number;
+}
+
 // Runs the statements in a child and shows how that ended.
 #define IN_CHILD(what, ...)                                            \
     do {                                                               \
