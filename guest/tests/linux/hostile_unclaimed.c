@@ -4,6 +4,9 @@
 // it for something meanwhile is answered, and the sender waits until its tree is gone. A sender that
 // is killed before that leaves nothing behind.
 //
+// At another core its stand-in deletes, and answers before: there the measure is how long the process itself needs to delete such a
+// tree, and what is asked for meanwhile is asked of the stand-in.
+//
 // build: gcc
 // expect-stdout: passed\n
 #include "test.h"
@@ -34,6 +37,14 @@ static void make(unsigned slot, unsigned type, unsigned long bytes) {
     INVOKE(DELETE, ram, 0);
 }
 
+static long microseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static int is_elsewhere(void) { return raw_keeper() != UNIXD; }
+
 // A CNode of full CNodes.
 static void make_tree(unsigned slot) {
     unsigned long root = own(RAW_NODE, slot), ram = own(RAW_NODE, MEMORY);
@@ -51,20 +62,24 @@ static void make_tree(unsigned slot) {
     }
 }
 
-static long microseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 static void send(unsigned op, unsigned count) {
     unsigned long label = CALL | (unsigned long)count << 16 | MOVED;
+    long alone = 0;
+    if (is_elsewhere()) {
+        enum { LIKE_IT = 40 };
+        make_tree(LIKE_IT);
+        alone = microseconds();
+        INVOKE(DELETE, own(RAW_NODE, LIKE_IT), 0);
+        alone = microseconds() - alone;
+    }
     shared->built = 1;
     // Only requests that begin now count.
     for (long asked = shared->asked; shared->asked < asked + 2;) shared->longest = 0;
     long from = microseconds();
     long called = INVOKE(label, raw_keeper(), op, 0, 0, 0, 0, raw_thread(), own(RAW_NODE, FIRST), 0);
     shared->took = microseconds() - from;
+    if (is_elsewhere()) shared->took = alone;
     // The request that was there at the end counts, too.
     for (long asked = shared->asked; shared->asked < asked + 2;) usleep(1000);
     shared->error = called ? -1 : (long)raw_results[0];
@@ -142,7 +157,13 @@ int main(void) {
         while (!shared->stop) {
             long from = microseconds();
             getpgid(getppid());
-            if (shared->asked % 2 && pipe(ends) == 0) close(ends[0]), close(ends[1]);
+            if (is_elsewhere()) {
+                pid_t pid = fork();
+                if (pid == 0) _exit(0);
+                waitpid(pid, NULL, 0);
+            } else if (shared->asked % 2 && pipe(ends) == 0) {
+                close(ends[0]), close(ends[1]);
+            }
             // Who rests comes before who works, as the server does for others. It is the server that ends the rest.
             usleep(500);
             long took = microseconds() - from;
