@@ -5,6 +5,7 @@
 //! with which nothing can be done, whose `aux` counts the pages that are zeros already. As it is in
 //! the database, nobody else can make anything of the range, and nothing else must be remembered.
 
+use super::asks::is_own_home;
 use super::budget::Progress;
 use super::policy::{CapPolicy, MEMORY, SCALE};
 use super::CapSpace;
@@ -377,11 +378,22 @@ impl CapSpace {
         if self.asks.is_granted(base, len) {
             return Ok(());
         }
-        let elsewhere = source.is_foreign() || source.has_remote(attr::REMOTE_DESCENDANTS);
+        let elsewhere = source.is_foreign()
+            || source.has_remote(attr::REMOTE_DESCENDANTS) && !self.is_at_home(source, base, len);
         if elsewhere {
             return Err(self.ask_range(src, base, len));
         }
         self.check_lock(src)
+    }
+
+    /// Was nothing of this part of `source`, which other cores have another part of, ever sent away since it came home?
+    fn is_at_home(&self, source: &RawCap, base: u64, len: u64) -> bool {
+        let is_own = || {
+            let around = self.db.surrounding(MEMORY, base, len, 0);
+            around.is_some_and(|home| is_own_home(&home.cap()))
+        };
+        let is_memory = !CapPolicy::tree_is_scaled(source.ty);
+        is_memory && self.away.has_none(base, base + len) && is_own()
     }
 
     /// Was something else made of `[base, base + len)` of `src` already? Mappings of a Frame do not

@@ -1,6 +1,7 @@
 //! The capabilities of one core, and what operations on them remember.
 
 use super::asks::Asks;
+use super::away::Away;
 use super::budget::Budget;
 use super::dying::Dying;
 use super::Db;
@@ -20,6 +21,8 @@ pub struct CapSpace {
     pub dying: Dying,
     /// What stands in the way of invocations.
     pub asks: Asks,
+    /// Memory of which other cores may have something.
+    pub away: Away,
     /// A slot that a loop relies on; follows it, and is cut when it is emptied.
     watched: Option<SlotRef>,
     /// For trading the contents of two slots.
@@ -41,6 +44,7 @@ impl CapSpace {
             budget: Budget::new(),
             dying: Dying::new(),
             asks: Asks::new(),
+            away: Away::new(),
             watched: None,
             spare: Slot::empty(),
             left: Slot::empty(),
