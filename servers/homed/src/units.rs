@@ -85,12 +85,7 @@ impl Units {
     }
 
     /// Gives a domain what this program has for it.
-    pub fn settle(
-        &self,
-        number: u32,
-        own: (CapAddr, CapAddr),
-        options: u32,
-    ) -> Result<(), Status> {
+    pub fn settle(&self, number: u32, own: (CapAddr, CapAddr), options: u32) -> Result<(), Status> {
         let slot = at(own.1, STANDIN);
         // What a parent has put there is the parent's.
         slot.discard();

@@ -97,7 +97,8 @@ fn check_owned(one: &Entry, all: &[Entry], away: &Away, is_apart: impl Fn(&RawCa
             );
             // No page of it is thought to be at home.
             let pages = (there.base..there.base + there.word).step_by(PAGE as usize);
-            let mut at_home = pages.filter(|&page| is_home(cap) && away.has_none(page, page + PAGE));
+            let mut at_home =
+                pages.filter(|&page| is_home(cap) && away.has_none(page, page + PAGE));
             assert_eq!(at_home.next(), None, "not known to be away: {}", what());
         } else if are_badges_of_one(cap, there) {
             // Neither was made of the other.

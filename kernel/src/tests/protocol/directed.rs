@@ -533,7 +533,11 @@ fn what_is_left_of_a_home_is_used_while_parts_of_it_are_elsewhere() {
     // Nor is what has moved and was shared.
     assert_eq!(t.call(1, slot_of(1), make(0, B)), 0);
     t.send(1, B, 0, C);
-    assert_eq!(t.cluster.call(1, slot_of(1), make(0x4000, C)), Some(0), "nothing of it is elsewhere");
+    assert_eq!(
+        t.cluster.call(1, slot_of(1), make(0x4000, C)),
+        Some(0),
+        "nothing of it is elsewhere"
+    );
 }
 
 #[test]
