@@ -102,7 +102,7 @@ impl CapSpace {
             Some((other, from)) if is_copy::<CapPolicy>(&other, cap) => from,
             _ => {
                 if CapPolicy::tree(cap.ty) == MEMORY {
-                    self.away.add(cap.base, cap.base + cap.word);
+                    self.asks.away.add(cap.base, cap.base + cap.word);
                 }
                 self.share_upwards(slot);
                 cap.base

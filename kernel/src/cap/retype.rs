@@ -160,6 +160,16 @@ impl CapPolicy {
     }
 }
 
+/// Was nothing of this part of `source`, which other cores have another part of, sent away since it last came home?
+fn is_at_home(caps: &CapSpace, source: &RawCap, base: u64, len: u64) -> bool {
+    let is_own = || {
+        let around = caps.db.surrounding(MEMORY, base, len, 0);
+        around.is_some_and(|home| is_own_home(&home.cap()))
+    };
+    let is_memory = !CapPolicy::tree_is_scaled(source.ty);
+    is_memory && caps.asks.away.has_none(base, base + len) && is_own()
+}
+
 impl CapSpace {
     /// Makes `order.count` objects of a part of `src`, into the empty slots of `dst`.
     pub fn retype(
@@ -379,21 +389,11 @@ impl CapSpace {
             return Ok(());
         }
         let elsewhere = source.is_foreign()
-            || source.has_remote(attr::REMOTE_DESCENDANTS) && !self.is_at_home(source, base, len);
+            || source.has_remote(attr::REMOTE_DESCENDANTS) && !is_at_home(self, source, base, len);
         if elsewhere {
             return Err(self.ask_range(src, base, len));
         }
         self.check_lock(src)
-    }
-
-    /// Was nothing of this part of `source`, which other cores have another part of, ever sent away since it came home?
-    fn is_at_home(&self, source: &RawCap, base: u64, len: u64) -> bool {
-        let is_own = || {
-            let around = self.db.surrounding(MEMORY, base, len, 0);
-            around.is_some_and(|home| is_own_home(&home.cap()))
-        };
-        let is_memory = !CapPolicy::tree_is_scaled(source.ty);
-        is_memory && self.away.has_none(base, base + len) && is_own()
     }
 
     /// Was something else made of `[base, base + len)` of `src` already? Mappings of a Frame do not

@@ -1,7 +1,6 @@
 //! The capabilities of one core, and what operations on them remember.
 
 use super::asks::Asks;
-use super::away::Away;
 use super::budget::Budget;
 use super::dying::Dying;
 use super::Db;
@@ -21,8 +20,6 @@ pub struct CapSpace {
     pub dying: Dying,
     /// What stands in the way of invocations.
     pub asks: Asks,
-    /// Memory of which other cores may have something.
-    pub away: Away,
     /// A slot that a loop relies on; follows it, and is cut when it is emptied.
     watched: Option<SlotRef>,
     /// For trading the contents of two slots.
@@ -44,7 +41,6 @@ impl CapSpace {
             budget: Budget::new(),
             dying: Dying::new(),
             asks: Asks::new(),
-            away: Away::new(),
             watched: None,
             spare: Slot::empty(),
             left: Slot::empty(),

@@ -63,7 +63,7 @@ pub fn check_relations(sites: &[Site]) {
                 let around = db.surrounding(Tree::Memory as u8, other.base, other.word, 0);
                 around.is_some_and(|home| home.cap().is_foreign())
             };
-            let away = &sites[one.core].node.core.local.caps.away;
+            let away = &sites[one.core].node.core.local.caps.asks.away;
             check_owned(one, &all, away, |other| is_home(&one.cap) && is_ceded(other));
         } else {
             let owned = all.iter().filter(|other| {

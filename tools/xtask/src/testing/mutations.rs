@@ -1711,7 +1711,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what_was_sent_away_counts_as_at_home",
-        changes: &[("kernel/src/cap/protocol.rs", "                    self.away.add(cap.base, cap.base + cap.word);\n", "")],
+        changes: &[("kernel/src/cap/protocol.rs", "                    self.asks.away.add(cap.base, cap.base + cap.word);\n", "")],
         found_by: Test::Host { package: "kernel", test: "only_what_is_away_is_asked_for" },
     },
     Bug {
@@ -1721,7 +1721,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "who_has_come_home_stays_away",
-        changes: &[("kernel/src/operations/reclaim.rs", "    cpu.caps.away.remove(base, base + bytes);\n", "")],
+        changes: &[("kernel/src/operations/reclaim.rs", "    cpu.caps.asks.away.remove(base, base + bytes);\n", "")],
         found_by: Test::Host { package: "kernel", test: "only_what_is_away_is_asked_for" },
     },
 ];
