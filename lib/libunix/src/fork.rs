@@ -279,6 +279,11 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     let made = make_domain(p, regs, (trace::wants(how.event), how.spaces));
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;
+    let Mm { space, caps, .. } = &mut p.mm;
+    if space.copies_at_forks() {
+        // What there is no memory for is copied when it is written to.
+        let _ = space.copy_now(caps);
+    }
     let opened = open_child(p, pid, how.pidfd).inspect_err(|_| {
         // The error before is the one to tell.
         let _ = server::call(op::ForkAbort { pid });
@@ -315,6 +320,13 @@ pub fn open_child(io: &mut Io, pid: u32, place: Option<u64>) -> Result<Option<i3
         let _ = fd::close(&mut io.fds, fd);
     })?;
     Ok(Some(fd))
+}
+
+/// As the environment of a new program says: with `TESSERA_FORK=eager` its forks, and those of its children, copy all private pages at once
+/// (docs/fork.md). Otherwise pages are copied when they are written to.
+pub fn configure<'a>(mm: &mut Mm, mut environment: impl Iterator<Item = &'a [u8]>) {
+    let how = environment.find_map(|entry| entry.strip_prefix(b"TESSERA_FORK="));
+    mm.space.copy_at_forks(how == Some(b"eager"));
 }
 
 /// Gives the domain that was made to `unixd`, which starts it. After an error there is none any more.
