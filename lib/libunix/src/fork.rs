@@ -25,7 +25,7 @@ use captypes::invocations::options;
 use captypes::{CapAddr, Place, Status};
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
-use libos::{invoke, Cap};
+use libos::{invoke, memd, Cap};
 use linuxdomain::first_frame;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
 use unixproto::signals::{SIGCHLD, SIGKILL};
@@ -279,11 +279,7 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     let made = make_domain(p, regs, (trace::wants(how.event), how.spaces));
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;
-    let Mm { space, caps, .. } = &mut p.mm;
-    if space.copies_at_forks() {
-        // What there is no memory for is copied when it is written to.
-        let _ = space.copy_now(caps);
-    }
+    copy_eagerly(&mut p.mm);
     let opened = open_child(p, pid, how.pidfd).inspect_err(|_| {
         // The error before is the one to tell.
         let _ = server::call(op::ForkAbort { pid });
@@ -309,6 +305,17 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
         trace::tell(p, regs, event::VFORK_DONE, pid.into());
     }
     Ok(pid as u64)
+}
+
+/// Copies all private pages, if they are to be copied at forks, and there is memory for the copies and as much again: with less, whoever needs
+/// a page next would find none.
+fn copy_eagerly(mm: &mut Mm) {
+    let Mm { space, caps, .. } = mm;
+    let bytes = space.amap().pages() * PAGE;
+    if space.copies_at_forks() && memd::has(MEMD, 2 * bytes) == Ok(true) {
+        // What there is no memory for is copied when it is written to.
+        let _ = space.copy_now(caps);
+    }
 }
 
 /// Opens a child that does not run yet, if there is a place where the program wants to find the descriptor.
