@@ -96,6 +96,32 @@ static uint32_t below(uint32_t end)
 	return (seed >> 20) % end;
 }
 
+// The same where memory is short and nobody has said which pages are to leave: for each page that comes in.
+static void usual(const char *how, int at_random)
+{
+	enum { LARGE = 96 << 8, TURN = 2048 };
+	unsigned long cost[ROUNDS];
+	volatile char *large =
+		mmap(0, LARGE * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int page = 0; page < 2 * LARGE; page++)
+		large[page % LARGE * PAGE]++;
+	seed = 4;
+	for (int round = -1, page = 0; round < ROUNDS; round++) {
+		unsigned long before = brought_in(), waited = idle();
+		unsigned long long begin = __rdtsc();
+		for (int n = 0; n < TURN; n++, page++)
+			large[(at_random ? below(LARGE) : (uint32_t)page % LARGE) * PAGE]++;
+		unsigned long busy = __rdtsc() - begin - (idle() - waited);
+		if (round >= 0)
+			cost[round] = busy / (brought_in() - before + 1);
+	}
+	printf("bench without_the_wait,_memory_is_short,_%s", how);
+	for (int round = 0; round < ROUNDS; round++)
+		printf(" %lu", cost[round]);
+	printf("\n");
+	munmap((void *)large, LARGE * PAGE);
+}
+
 // Again and again from the first to the last.
 static void loop(void)
 {
@@ -151,6 +177,8 @@ int main(void)
 	costs(SECOND_CHANCE, 64);
 	costs(LRU, 64);
 	costs(LRU, 256);
+	usual("in_order", 0);
+	usual("at_random", 1);
 	misses("loop", loop);
 	misses("hot", hot);
 	misses("walk", walk);
