@@ -148,7 +148,7 @@ impl Space {
     }
 
     /// From now on pages are copied at each fork, as systems do without copy-on-write; or when they are written to. All private memory
-    /// consists of anons then, unless it has to go [aside](crate::aside).
+    /// consists of anons then, unless it has to go aside.
     pub fn copy_at_forks(&mut self, eager: bool) {
         self.eager = eager;
     }

@@ -162,8 +162,7 @@ fn rows(dump: &Dump, timeline: &Timeline) -> Vec<(String, Times)> {
             *clones.entry(outermost).or_default() += call.total;
         }
         let is = |ending: &&str| name(id).ends_with(*ending);
-        if let Some(n) = FUNCTIONS.iter().position(|(_, all)| all.iter().any(|ending| is(&ending)))
-        {
+        if let Some(n) = FUNCTIONS.iter().position(|(_, all)| all.iter().any(is)) {
             functions.entry(n).or_default().push(call.total);
         }
         if let Some(fault) = above(id).find(|&at| name(at) == FAULT) {
