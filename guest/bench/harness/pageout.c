@@ -1,6 +1,6 @@
 // Memory of which few pages are in memory at a time: what it costs that a page leaves and another comes in, and how many come in by
-// policy on fixed strings of uses. The pages that come in are the same on every machine; what they cost has the wait for the disk
-// in it.
+// policy on fixed strings of uses. The pages that come in are the same on every machine. What they cost is told twice: with the wait for
+// the disk, and without what the processor was idle.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,33 +35,54 @@ static void limit(int policy, int places)
 	}
 }
 
-static unsigned long brought_in(void)
+// What a line of a file says behind a name.
+static unsigned long number_in(const char *path, const char *name)
 {
 	char line[128];
-	unsigned long pages = 0;
-	FILE *f = fopen("/proc/vmstat", "r");
+	unsigned long number = 0;
+	size_t length = strlen(name);
+	FILE *f = fopen(path, "r");
 	while (f && fgets(line, sizeof line, f))
-		sscanf(line, "pswpin %lu", &pages);
+		if (strncmp(line, name, length) == 0)
+			number = strtoul(line + length, NULL, 10);
 	if (f)
 		fclose(f);
-	return pages;
+	return number;
+}
+
+static unsigned long brought_in(void)
+{
+	return number_in("/proc/vmstat", "pswpin ");
+}
+
+static unsigned long idle(void)
+{
+	return number_in("/proc/tessera/counters", "idle_ticks ");
 }
 
 // One page leaves and one comes in at each use, of which each is written to.
 static void costs(int policy, int places)
 {
 	enum { TURN = 128 };
-	printf("bench out_and_in_again,_%s", names[policy]);
+	unsigned long all[ROUNDS], busy[ROUNDS];
 	used = 0;
 	limit(policy, places);
 	for (int page = 0; page < places + TURN; page++)
 		range[page % PAGES * PAGE] = 1;
 	for (int round = 0, page = places + TURN; round < ROUNDS; round++) {
+		unsigned long waited = idle();
 		unsigned long long begin = __rdtsc();
 		for (int n = 0; n < TURN; n++, page++)
 			range[page % PAGES * PAGE]++;
-		printf(" %llu", (__rdtsc() - begin) / TURN);
+		all[round] = __rdtsc() - begin;
+		busy[round] = all[round] - (idle() - waited);
 	}
+	printf("bench out_and_in_again,_%s", names[policy]);
+	for (int round = 0; round < ROUNDS; round++)
+		printf(" %lu", all[round] / TURN);
+	printf(" at=%d:pages\nbench without_the_wait,_%s", places, names[policy]);
+	for (int round = 0; round < ROUNDS; round++)
+		printf(" %lu", busy[round] / TURN);
 	printf(" at=%d:pages\n", places);
 }
 
@@ -73,6 +94,32 @@ static uint32_t below(uint32_t end)
 	seed ^= seed >> 7;
 	seed ^= seed << 17;
 	return (seed >> 20) % end;
+}
+
+// The same where memory is short and nobody has said which pages are to leave: for each page that comes in.
+static void usual(const char *how, int at_random)
+{
+	enum { LARGE = 96 << 8, TURN = 2048 };
+	unsigned long cost[ROUNDS];
+	volatile char *large =
+		mmap(0, LARGE * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int page = 0; page < 2 * LARGE; page++)
+		large[page % LARGE * PAGE]++;
+	seed = 4;
+	for (int round = -1, page = 0; round < ROUNDS; round++) {
+		unsigned long before = brought_in(), waited = idle();
+		unsigned long long begin = __rdtsc();
+		for (int n = 0; n < TURN; n++, page++)
+			large[(at_random ? below(LARGE) : (uint32_t)page % LARGE) * PAGE]++;
+		unsigned long busy = __rdtsc() - begin - (idle() - waited);
+		if (round >= 0)
+			cost[round] = busy / (brought_in() - before + 1);
+	}
+	printf("bench without_the_wait,_memory_is_short,_%s", how);
+	for (int round = 0; round < ROUNDS; round++)
+		printf(" %lu", cost[round]);
+	printf("\n");
+	munmap((void *)large, LARGE * PAGE);
 }
 
 // Again and again from the first to the last.
@@ -130,6 +177,8 @@ int main(void)
 	costs(SECOND_CHANCE, 64);
 	costs(LRU, 64);
 	costs(LRU, 256);
+	usual("in_order", 0);
+	usual("at_random", 1);
 	misses("loop", loop);
 	misses("hot", hot);
 	misses("walk", walk);

@@ -25,7 +25,7 @@ use captypes::invocations::options;
 use captypes::{CapAddr, Place, Status};
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
-use libos::{invoke, Cap};
+use libos::{invoke, memd, Cap};
 use linuxdomain::first_frame;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
 use unixproto::signals::{SIGCHLD, SIGKILL};
@@ -279,6 +279,7 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     let made = make_domain(p, regs, (trace::wants(how.event), how.spaces));
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;
+    copy_eagerly(&mut p.mm);
     let opened = open_child(p, pid, how.pidfd).inspect_err(|_| {
         // The error before is the one to tell.
         let _ = server::call(op::ForkAbort { pid });
@@ -306,6 +307,17 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     Ok(pid as u64)
 }
 
+/// Copies all private pages, if they are to be copied at forks, and there is memory for the copies and as much again: with less, whoever needs
+/// a page next would find none.
+fn copy_eagerly(mm: &mut Mm) {
+    let Mm { space, caps, .. } = mm;
+    let bytes = space.amap().pages() * PAGE;
+    if space.copies_at_forks() && memd::has(MEMD, 2 * bytes) == Ok(true) {
+        // What there is no memory for is copied when it is written to.
+        let _ = space.copy_now(caps);
+    }
+}
+
 /// Opens a child that does not run yet, if there is a place where the program wants to find the descriptor.
 pub fn open_child(io: &mut Io, pid: u32, place: Option<u64>) -> Result<Option<i32>> {
     let Some(place) = place else { return Ok(None) };
@@ -315,6 +327,13 @@ pub fn open_child(io: &mut Io, pid: u32, place: Option<u64>) -> Result<Option<i3
         let _ = fd::close(&mut io.fds, fd);
     })?;
     Ok(Some(fd))
+}
+
+/// As the environment of a new program says: with `TESSERA_FORK=eager` its forks, and those of its children, copy all private pages at once
+/// (docs/fork.md). Otherwise pages are copied when they are written to.
+pub fn configure<'a>(mm: &mut Mm, mut environment: impl Iterator<Item = &'a [u8]>) {
+    let how = environment.find_map(|entry| entry.strip_prefix(b"TESSERA_FORK="));
+    mm.space.copy_at_forks(how == Some(b"eager"));
 }
 
 /// Gives the domain that was made to `unixd`, which starts it. After an error there is none any more.

@@ -605,9 +605,13 @@ impl Store {
             Some((place, at)) => flight(slot + n) == Some((place, at + n as usize)),
             None => flight(slot + n).is_none(),
         };
-        let last = self.first + self.slots - slot;
-        let count =
-            (1..last.min(most.into())).take_while(|&n| in_row(n) && together(n)).count() + 1;
+        let end = (self.first + self.slots - slot).min(most.into());
+        let near = (1..end).take_while(|&n| together(n)).count() as u64 + 1;
+        // Where the last of them is in the row the others nearly always are; one that is not does not come in from where it should be.
+        let count = match near > 1 && in_row(near - 1) {
+            true => near as usize,
+            false => (1..near.saturating_sub(1)).take_while(|&n| in_row(n)).count() + 1,
+        };
         let done = match found {
             Some((place, at)) => self.give(record, (page, slot), count, self.buffer_of(place, at)),
             None => self.read(record, (page, slot), count),

@@ -50,7 +50,7 @@ pub struct BenchOptions {
     /// same beside much that is idle) or some of its programs; caps (capability invocations); capsize (the same by the number of capabilities); cores (the same on
     /// machines with many cores; a part of it: cores/local, cores/visits, cores/shootdown,
     /// cores/load, cores/scale, cores/remote); mor (pools and morsels; a part of it: mor/f5.1, mor/f5.4, mor/f5.7, mor/snapshot,
-    /// mor/recovery, mor/allocator); roots (the start by the size of the root image); uvm (pages that leave memory; a part of it: uvm/policies, uvm/load); sfb (ephemeral
+    /// mor/recovery, mor/allocator); roots (the start by the size of the root image); uvm (pages that leave memory; a part of it: uvm/policies, uvm/figures, uvm/load); sfb (ephemeral
     /// mappings: pipes, memory disks and PostMark with three kernels); mdb (the mapping database and others, on the host); amap (layouts of amaps, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
@@ -500,6 +500,11 @@ impl Aims {
     fn find(&self, question: &str) -> Option<&Aim> {
         self.0.iter().find(|aim| aim.question == question)
     }
+}
+
+/// A row for each measurement, with the aims.
+pub fn table_with_aims(project: &Project, title: &str, measured: &[Measurement]) -> Result<String> {
+    Ok(table(title, measured, &[], &Aims::read(project)?).render())
 }
 
 /// A row for each measurement, beside those of Linux.

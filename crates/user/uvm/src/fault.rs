@@ -254,6 +254,26 @@ impl Space {
         self.pmap.enter_anons(b, &mut self.amap, (page, 1), &place, entry.prot)
     }
 
+    /// The same ahead of any write. What the program may not touch is not shown.
+    pub(crate) fn copy_anon(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+    ) -> Result<(), NoMemory> {
+        if entry.prot != Prot::NONE {
+            return self.own_anon(b, entry, page);
+        }
+        let (key, slot) = split(page);
+        self.amap.make_own(b, key, true)?;
+        let (place, is_aliased) = self.amap.own_place(key, slot).ok_or(NoMemory)?;
+        if is_aliased && b.page_copy(place.node, place.slot)? {
+            self.copies += 1;
+        }
+        self.amap.is_own(key, slot);
+        Ok(())
+    }
+
     /// A read of a page that has an anon: maps it and its neighbours, writable only if no other
     /// process has them.
     fn map_anons(

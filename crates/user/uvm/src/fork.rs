@@ -7,7 +7,10 @@
 //! to some of them, it is cheaper to do the work of leaving each other at once: the child gets a
 //! CNode of its own with copies of the Frame capabilities, and no table; the parent keeps its table.
 //! So it is with all anons in [pairs](crate::pairs), however many.
+//!
+//! To be compared with, there is a fork that copies all pages at once, too ([`Space::copy_now`]).
 
+use crate::amap::split;
 use crate::backend::Backend;
 use crate::map::Flags;
 use crate::space::Space;
@@ -144,6 +147,44 @@ impl Space {
         self.pmap.keep_no_more();
     }
 
+    /// From now on pages are copied at each fork, as systems do without copy-on-write; or when they are written to. All private memory
+    /// consists of anons then, unless it has to go aside.
+    pub fn copy_at_forks(&mut self, eager: bool) {
+        self.eager = eager;
+    }
+
+    /// Are pages copied at each fork?
+    pub fn copies_at_forks(&self) -> bool {
+        self.eager
+    }
+
+    /// Copies each anon that another process has, too (`amap_cow_now`), and shows it as it was: behind a fork nothing is left for the writes
+    /// of this process, and the child has what was there before. What the child gives up by itself is not copied.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory: what was not copied yet is copied when it is written to.
+    pub fn copy_now(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        let passed_over = Flags::DIRECT.or(Flags::DONT_FORK).or(Flags::WIPE_ON_FORK);
+        let mut at = 0;
+        while let Some(page) = self.next_anon(at) {
+            let Some(entry) = self.map.within(page, u64::MAX).next() else { return Ok(()) };
+            at = page.max(entry.start);
+            if entry.flags.has_any(passed_over) {
+                at = entry.end;
+                continue;
+            }
+            while let Some(page) = self.next_anon(at).filter(|&page| page < entry.end) {
+                let (key, slot) = split(page);
+                if self.amap.chunk(key).is_some_and(|chunk| !chunk.owns(slot)) {
+                    self.copy_anon(b, &entry, page)?;
+                }
+                at = page + 1;
+            }
+        }
+        Ok(())
+    }
+
     /// In the child: removes or wipes what `madvise` said that it must not see.
     ///
     /// # Errors
@@ -206,6 +247,7 @@ impl Space {
         (self.brk_start, self.brk) = (new.brk_start, new.brk);
         self.fills = new.fills;
         (self.copies, self.own_least, self.aside) = (new.copies, new.own_least, new.aside);
+        self.eager = new.eager;
         (self.limited, self.victims) = (None, None);
     }
 

@@ -39,7 +39,7 @@ impl Space {
     /// May an entry, whose first page is written to, become such an object, or a part of one?
     #[inline]
     pub(crate) fn may_be_own(&mut self, entry: &Entry) -> bool {
-        entry.pages() >= self.own_least
+        !self.eager && entry.pages() >= self.own_least
             || self.own_least < OWN_LEAST / PAGE && self.continued(entry).is_some()
     }
 

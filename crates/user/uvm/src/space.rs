@@ -48,6 +48,8 @@ pub struct Space {
     pub(crate) tried: (u64, u32),
     /// Anons that were copied.
     pub copies: u64,
+    /// Are pages copied at a fork, and not when they are written to?
+    pub(crate) eager: bool,
     /// Least pages of memory that becomes [an object of the process's own](crate::own).
     pub(crate) own_least: u64,
     /// What has gone [aside](crate::aside).
@@ -80,6 +82,7 @@ impl Space {
             fills: Streams::new(),
             tried: (0, 0),
             copies: 0,
+            eager: false,
             own_least: OWN_LEAST / PAGE,
             aside: Aside::NONE,
             limited: None,

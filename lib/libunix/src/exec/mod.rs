@@ -162,6 +162,7 @@ fn begin(p: &mut Process, regs: &mut Regs, image: Image, args: &Args, secure: bo
     p.me.signals.exec();
     p.sys.parent_death_signal = 0;
     pageout::configure(&mut p.mm, args.envp.iter());
+    fork::configure(&mut p.mm, args.envp.iter());
     p.sys.registered = 0;
     p.sys.attached.exec();
     p.me.exec();

@@ -1,8 +1,10 @@
 //! `./x bench uvm`: what it costs that pages leave and come in, how many do by policy, beside Optimal (UVM §2.2.1), and loads on
 //! more memory than there is, beside Linux.
 
+mod figures;
 mod load;
 
+use crate::bench::table_with_aims;
 use crate::bench_group::{Group, Lab};
 use crate::compare::harness;
 use crate::results::line::{self, Defaults};
@@ -11,8 +13,14 @@ use crate::testing::{feed, this_tool};
 use anyhow::{ensure, Result};
 use std::fmt::Write;
 
-pub const UVM: Group =
-    Group { name: "uvm", parts: &[("uvm/policies", policies), ("uvm/load", load::measure)] };
+pub const UVM: Group = Group {
+    name: "uvm",
+    parts: &[
+        ("uvm/policies", policies),
+        ("uvm/figures", figures::measure),
+        ("uvm/load", load::measure),
+    ],
+};
 
 /// The policies, as the program names them.
 const POLICIES: [&str; 4] = ["fifo", "second chance", "lru", "optimal"];
@@ -21,7 +29,7 @@ fn policies(lab: &Lab) -> Result<Vec<Measurement>> {
     let folder = lab.context.folder("uvm")?;
     let program = harness(&lab.context.project, "pageout")?;
     let mut command = this_tool(lab.context, &folder)?;
-    command.args(["run", "--icount", "--mem", "64M", "--swap", "64M", "--"]).arg(program);
+    command.args(["run", "--icount", "--mem", "64M", "--swap", "128M", "--"]).arg(program);
     let output = feed(&mut command, b"")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let defaults = Defaults {
@@ -32,12 +40,9 @@ fn policies(lab: &Lab) -> Result<Vec<Measurement>> {
     };
     let measured = line::parse_output(&String::from_utf8(output.stdout)?, &defaults)?;
     let is_cost = |measurement: &&Measurement| measurement.question.unit != "pages";
-    println!("uvm: a page leaves and another comes in, in instructions, the wait for the disk included\n");
-    for cost in measured.iter().filter(is_cost) {
-        let at = cost.question.at.as_ref().map_or(0.0, |at| at.value);
-        let value = cost.median().map_or(String::new(), grouped);
-        println!("{:<40}{:>8} places{value:>12}", cost.question.case, grouped(at));
-    }
+    let costs: Vec<Measurement> = measured.iter().filter(is_cost).cloned().collect();
+    let title = "uvm: a page leaves and another comes in, in instructions";
+    println!("{}", table_with_aims(&lab.context.project, title, &costs)?);
     println!("\nuvm: pages that come in\n\n{}", table(&measured));
     Ok(measured)
 }

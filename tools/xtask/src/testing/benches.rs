@@ -6,7 +6,7 @@ use crate::bench::Measuring;
 use crate::bench_group::Lab;
 use crate::machine::MachineOptions;
 use crate::results::Measurement;
-use crate::{bench, bench_cores, bench_host, bench_mor, bench_sfb, bench_sizes, papers};
+use crate::{bench, bench_cores, bench_host, bench_mor, bench_sfb, bench_sizes, bench_uvm, papers};
 use anyhow::{bail, ensure, Context as _, Result};
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,7 @@ pub fn cases() -> Vec<Case> {
         })
     }));
     cases.push(Case::single("bench/sfb".into(), three_kernels));
+    cases.push(Case::single("bench/uvm-figures".into(), two_forks));
     cases.push(Case::single("bench/basic".into(), basic));
     cases.push(Case::single("bench/failing_program".into(), failing_program));
     cases
@@ -58,6 +59,30 @@ fn measuring(
         ensure!(empty.is_none(), "nothing was measured of {empty:?}");
         Ok(())
     })
+}
+
+/// The figures of UVM: with forks that copy at once there are many more copies and fewer faults, none of which copies what others have.
+fn two_forks(context: &Context) -> Result<()> {
+    let all = bench_uvm::UVM.measure_part(&small(context), "uvm/figures")?;
+    let value = |how: &str, case: &str| {
+        let case = format!("figures, {how}: {case}");
+        let found = all.iter().find(|one| one.question.case == case);
+        found.and_then(Measurement::median).with_context(|| format!("no {case}"))
+    };
+    let both = |case: &str| anyhow::Ok((value("copy-on-write", case)?, value("eager", case)?));
+    let (forks, eager_forks) = both("fork, of memory (5.5, 5.1), calls")?;
+    ensure!(forks > 100.0 && forks == eager_forks, "{forks} forks, and {eager_forks}");
+    for (case, times) in
+        [("pages copied", 8.0), ("pages allocated", 2.0), ("fork, of memory (5.5, 5.1)", 8.0)]
+    {
+        let (few, many) = both(case)?;
+        ensure!(few > 0.0 && many > times * few, "{case}: {few}, and {many} of eager forks");
+    }
+    let (many, few) = both("page faults (5.6, 5.1), calls")?;
+    ensure!(few > 0.0 && many > few, "{many} faults, and {few} behind eager forks");
+    let (copied, none) = both("- a page copied that others have, too, calls")?;
+    ensure!(copied > 100.0 && none == 0.0, "{copied} faults copy, and {none} behind eager forks");
+    Ok(())
 }
 
 /// The figures of SFB: what is measured of the three kernels is not the same, and only the one that keeps no mapping

@@ -40,6 +40,24 @@ const AT_HOMES: [&str; 16] = [
     "vfork",
     "wait",
 ];
+/// Tests that are also run with forks that copy all pages at once: no program may see a difference.
+const EAGER: [&str; 15] = [
+    "clone_pidfd",
+    "cow",
+    "cow_random",
+    "exec",
+    "forkbomb",
+    "madvise",
+    "mremap",
+    "pipes",
+    "random_fork",
+    "signals",
+    "swap_small",
+    "threads",
+    "userfaultfd",
+    "vfork",
+    "wait",
+];
 /// Whose homes are chosen by this seed: the first program's is not core 0.
 const HOMES_SEED: u64 = 1;
 /// So many cores then.
@@ -61,8 +79,13 @@ pub fn cases(context: &Context) -> Result<Vec<Case>> {
             }
         }
         if AT_HOMES.contains(&name.as_str()) {
+            let (source, name) = (source.clone(), name.clone());
             let case = format!("linux/{name}.homes");
             cases.push(Case::single(case, move |context| run_at_homes(context, &source, &name)));
+        }
+        if EAGER.contains(&name.as_str()) {
+            let case = format!("linux/{name}.eager");
+            cases.push(Case::single(case, move |context| run_eagerly(context, &source, &name)));
         }
     }
     Ok(cases)
@@ -100,6 +123,15 @@ fn run_at_homes(context: &Context, source: &Path, name: &str) -> Result<()> {
     let test = format!("linux/{name}.homes");
     let mut run = guest_run(context, test, (source, name, "gcc"), &directives)?;
     run.machine.homes.get_or_insert(HOMES_SEED);
+    check(context, run, (source, "gcc"), &directives)
+}
+
+/// The same program with forks that copy all pages at once.
+fn run_eagerly(context: &Context, source: &Path, name: &str) -> Result<()> {
+    let mut directives = Directives::parse(&fs::read_to_string(source)?, "//")?;
+    directives.environment.push("TESSERA_FORK=eager".to_owned());
+    let test = format!("linux/{name}.eager");
+    let run = guest_run(context, test, (source, name, "gcc"), &directives)?;
     check(context, run, (source, "gcc"), &directives)
 }
 

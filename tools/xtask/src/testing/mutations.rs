@@ -1710,6 +1710,29 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "readahead", test: "who_jumps_gets_one" },
     },
     Bug {
+        name: "an_eager_fork_passes_over_what_is_hidden",
+        changes: &[(
+            "crates/user/uvm/src/fault.rs",
+            "        if is_aliased && b.page_copy(place.node, place.slot)? {",
+            "        if is_aliased && key == 0 && b.page_copy(place.node, place.slot)? {",
+        )],
+        found_by: Test::Host { package: "uvm", test: "an_eager_fork_copies_all_and_no_write_does" },
+    },
+    Bug {
+        name: "an_eager_fork_shows_what_is_hidden",
+        changes: &[(
+            "crates/user/uvm/src/fault.rs",
+            "        if entry.prot != Prot::NONE {\n            return self.own_anon(b, entry, page);",
+            "        if entry.pages() > 0 {\n            return self.own_anon(b, entry, page);",
+        )],
+        found_by: Test::Host { package: "uvm", test: "an_eager_fork_copies_all_and_no_write_does" },
+    },
+    Bug {
+        name: "an_eager_fork_takes_the_last_memory",
+        changes: &[("lib/libunix/src/fork.rs", "memd::has(MEMD, 2 * bytes)", "memd::has(MEMD, bytes / 4)")],
+        found_by: Test::Machine { test: "linux/fork_eager" },
+    },
+    Bug {
         name: "what_was_sent_away_counts_as_at_home",
         changes: &[("kernel/src/cap/protocol.rs", "                    self.asks.away.add(cap.base, cap.base + cap.word);\n", "")],
         found_by: Test::Host { package: "kernel", test: "only_what_is_away_is_asked_for" },

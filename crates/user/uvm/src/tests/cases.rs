@@ -39,6 +39,62 @@ fn fork_copies_nothing_and_n_writes_copy_n_pages() {
 }
 
 #[test]
+fn an_eager_fork_copies_all_and_no_write_does() {
+    let mut world = World::new();
+    let start = dirty(&mut world, 2000);
+    let both = &mut world.processes[0];
+    // What may not be touched is copied, too, and not to be seen.
+    both.real.mprotect(&mut both.backend, (start + 5) * PAGE, 10 * PAGE, Prot::NONE).unwrap();
+    both.model.protect(start + 5, start + 15, Prot::NONE).unwrap();
+    both.real.copy_at_forks(true);
+    world.fork(0);
+    world.check();
+    assert_eq!(world.kernel.borrow().page_copies, 2000);
+    for both in &mut world.processes {
+        both.real.mprotect(&mut both.backend, (start + 5) * PAGE, 10 * PAGE, RW).unwrap();
+        both.model.protect(start + 5, start + 15, RW).unwrap();
+    }
+    for page in start..start + 2000 {
+        let both = &world.processes[0];
+        let is_hidden = (5..15).contains(&(page - start));
+        let is_writable = both.backend.look_up(page, Access::Write).is_some();
+        assert_eq!(is_writable, !is_hidden, "the parent has no fault at {page}");
+        world.touch(1, page, Access::Write).unwrap();
+        world.touch(0, page, Access::Write).unwrap();
+    }
+    assert_eq!(world.kernel.borrow().page_copies, 2000);
+    // A child of the child copies as well; one that does not is as any.
+    world.fork(1);
+    assert_eq!(world.kernel.borrow().page_copies, 4000);
+    world.processes[2].real.copy_at_forks(false);
+    world.fork(2);
+    assert_eq!(world.kernel.borrow().page_copies, 4000);
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn what_an_eager_fork_has_no_memory_for_is_copied_when_written_to() {
+    for left in 0..12 {
+        let mut world = World::new();
+        let start = dirty(&mut world, 20);
+        world.processes[0].real.copy_at_forks(true);
+        world.processes[0].backend.left = Some(left);
+        world.fork(0);
+        world.processes[0].backend.left = None;
+        world.check();
+        for which in 0..world.processes.len() {
+            for page in start..start + 20 {
+                let _ = world.touch(which, page, Access::Write);
+            }
+        }
+        world.check();
+        world.exact = false;
+        world.finish();
+    }
+}
+
+#[test]
 fn what_is_read_behind_written_pages_of_a_small_region_is_writable_at_once() {
     let is_own = |pages: u64, read: &[u64]| {
         let mut world = World::new();

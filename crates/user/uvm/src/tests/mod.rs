@@ -61,6 +61,29 @@ impl Both {
         }
     }
 
+    /// What a fork does that copies at once. Answers how many pages it must copy.
+    fn copy_now(&mut self) -> u64 {
+        let copied = self.real.copy_now(&mut self.backend);
+        assert!(copied.is_ok() || self.backend.left.is_some() || self.backend.refused);
+        let passed_over = Flags::DIRECT.or(Flags::DONT_FORK).or(Flags::WIPE_ON_FORK);
+        let mut count = 0;
+        for entry in self.real.map().entries().filter(|it| !it.flags.has_any(passed_over)) {
+            for (&page, at) in self.model.pages.range_mut(entry.start..entry.end) {
+                let Some(anon) = at.anon.as_mut().filter(|anon| Rc::strong_count(anon) > 1) else {
+                    continue;
+                };
+                let chunk = self.real.amap().chunk(page >> 8);
+                let owns = chunk.is_some_and(|chunk| chunk.owns((page & 255) as u32));
+                assert!(owns || copied.is_err(), "{page} is another's, too");
+                if owns {
+                    *anon = Rc::new(Cell::new(anon.get()));
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
     /// Where a mapping goes that is to consist of as few entries as possible.
     pub fn aligned_place(&self, pages: u64, object: Option<(u32, u64)>) -> Result<u64, Error> {
         let place = match object {
@@ -226,6 +249,9 @@ impl World {
         };
         parent.real.forked();
         child.own_what_is_own();
+        if parent.real.copies_at_forks() {
+            self.copies += parent.copy_now();
+        }
         // What the child gives up at once was shared for a moment.
         self.exact &= child.model.pages.len() == parent.model.pages.len();
         self.processes.push(child);

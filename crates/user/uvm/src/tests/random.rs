@@ -86,6 +86,10 @@ pub enum Op {
         policy: u8,
     },
     Fork,
+    /// From now on pages are copied at each fork, or when they are written to.
+    CopyAtForks {
+        eager: bool,
+    },
     /// Asks what was written to, and forgets it.
     ClearWritten,
     Exit,
@@ -174,6 +178,7 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
             Op::Limit { addr, pages, places, policy }
         }),
         1 => Just(Op::ClearWritten),
+        1 => any::<bool>().prop_map(|eager| Op::CopyAtForks { eager }),
         2 => Just(Op::Fork),
         1 => Just(Op::Exit),
         1 => Just(Op::Kill),
@@ -431,6 +436,7 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
             both.real.clear_written(&mut both.backend);
             both.written.clear();
         }
+        Op::CopyAtForks { eager } => both.real.copy_at_forks(eager),
         Op::Lengthen { pages } => world.kernel.borrow_mut().lengthen(pages),
         Op::Fork if world.processes.len() < 4 => world.fork(which),
         Op::Exit if forked => world.exit(which),
