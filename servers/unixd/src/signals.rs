@@ -310,12 +310,7 @@ impl Life<'_> {
     }
 
     /// Who the caller says that has sent a signal, if it says so and may: `si_pid` and `si_uid`. Of what is only sent to another, the server says it.
-    fn said_sender(
-        &self,
-        call: &Call,
-        code: i32,
-        own: bool,
-    ) -> Result<Option<(u32, u32)>, Errno> {
+    fn said_sender(&self, call: &Call, code: i32, own: bool) -> Result<Option<(u32, u32)>, Errno> {
         if !own && (code >= SI_USER || code == SI_TKILL) {
             return Ok(None);
         }
