@@ -271,7 +271,8 @@ impl Life<'_> {
         if allowed.is_empty() && !init && op.pid != -1 {
             return Err(Errno::EPERM);
         }
-        let (from, uid) = self.said_sender(call)?.unwrap_or((pid, uid));
+        let said = self.said_sender(call, op.code, leader == pid)?;
+        let (from, uid) = said.unwrap_or((pid, uid));
         let info = SigInfo { code: op.code, pid: from, uid, status: 0, value: op.value };
         match allowed[..] {
             _ if op.signal == 0 => {}
@@ -300,15 +301,19 @@ impl Life<'_> {
         }
         if op.signal != 0 {
             let uid = self.procs.get(pid)?.who.users.real;
-            let (from, uid) = self.said_sender(call)?.unwrap_or((pid, uid));
+            let said = self.said_sender(call, op.code, own)?;
+            let (from, uid) = said.unwrap_or((pid, uid));
             let info = SigInfo { code: op.code, pid: from, uid, status: 0, value: op.value };
             self.post_to(leader, Some(op.tid), op.signal, info)?;
         }
         self.still_there(pid)
     }
 
-    /// Who the caller says that has sent a signal, if it says so: `si_pid` and `si_uid`.
-    fn said_sender(&self, call: &Call) -> Result<Option<(u32, u32)>, Errno> {
+    /// Who the caller says that has sent a signal, if it says so and may: `si_pid` and `si_uid`. Of what is only sent to another, the server says it.
+    fn said_sender(&self, call: &Call, code: i32, own: bool) -> Result<Option<(u32, u32)>, Errno> {
+        if !own && (code >= SI_USER || code == SI_TKILL) {
+            return Ok(None);
+        }
         let said = self.procs.a(self.caller, call)?;
         let word = |at: usize| Some(u32::from_le_bytes(*said.get(at..)?.first_chunk()?));
         Ok(word(0).zip(word(4)))

@@ -64,7 +64,9 @@ impl Both {
     /// What a fork does that copies at once. Answers how many pages it must copy.
     fn copy_now(&mut self) -> u64 {
         let copied = self.real.copy_now(&mut self.backend);
-        assert!(copied.is_ok() || self.backend.left.is_some() || self.backend.refused);
+        // What was lost when something was refused before cannot be copied either.
+        let Process { left, refused, has_lost, .. } = &self.backend;
+        assert!(copied.is_ok() || left.is_some() || *refused || *has_lost);
         let passed_over = Flags::DIRECT.or(Flags::DONT_FORK).or(Flags::WIPE_ON_FORK);
         let mut count = 0;
         for entry in self.real.map().entries().filter(|it| !it.flags.has_any(passed_over)) {
