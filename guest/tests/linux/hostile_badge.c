@@ -35,6 +35,8 @@ static void keep_everything(void) {
     INVOKE(COPY, UNIXD, own(RAW_NODE, KEPT_ENDPOINT));
     INVOKE(COPY, SESSION, own(RAW_NODE, KEPT_SESSION));
     INVOKE(MAP, own(RAW_NODE, KEPT_TABLE), 0, 4, own(RAW_NODE, KEPT_SESSION), 0, 1, own(RAW_NODE, KEPT_MAPPINGS + 1));
+    // At another core, nothing stays mapped of which that core has no capability any more; not for the library either.
+    if (raw_keeper() != UNIXD) return;
     // The mapping alone must not be enough.
     INVOKE(DELETE, own(RAW_NODE, KEPT_SESSION), 0);
     INVOKE(DELETE, SESSION, 0);

@@ -4,6 +4,9 @@
 // it for something meanwhile is answered, and the sender waits until its tree is gone. A sender that
 // is killed before that leaves nothing behind.
 //
+// At another core its stand-in answers first and deletes then, in pieces: there nobody waits who could be killed, and how long
+// it takes is seen by nobody.
+//
 // build: gcc
 // expect-stdout: passed\n
 #include "test.h"
@@ -109,7 +112,7 @@ static void attack(const char *what, void (*body)(void), long error) {
         EXPECT(status == 0 && shared->called, "%s: the sender ends with %#x", what, status);
         EXPECT(shared->error == error, "%s: answered %ld", what, shared->error);
         long took = shared->took, longest = shared->longest;
-        if (longest * PART <= took) return;
+        if (raw_keeper() != UNIXD || longest * PART <= took) return;
         if (attempt < ATTEMPTS) continue;
         EXPECT(0, "%s: another waited for %ld us of %ld", what, longest, took);
         return;
@@ -154,7 +157,7 @@ int main(void) {
     attack("no capability is taken", with_one_that_takes_none, EINVAL);
     attack("the wrong type", of_a_wrong_type, EINVAL);
     attack("found out late", found_out_late, EINVAL);
-    kill_while_it_waits();
+    if (raw_keeper() == UNIXD) kill_while_it_waits();
     shared->stop = 1;
     int status = -1;
     waitpid(other, &status, 0);

@@ -159,7 +159,8 @@ int main(void) {
     compared("killed", before);
     // Programs can have what files had: in pieces that are filled as they come, which no memory of files is for.
     const size_t piece = 1 << 20;
-    for (long left = free_memory() - (24 << 20); left > 0; left -= piece) {
+    // Each core's memory server keeps a reserve, and what is in too small pieces to be lent.
+    for (long left = free_memory() - (36 << 20); left > 0; left -= piece) {
         char *own = mmap(NULL, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         fill(own, piece / PAGE);
     }

@@ -26,11 +26,11 @@ static struct used since(struct used before) {
     return (struct used){now.user - before.user, now.system - before.system};
 }
 
-// Until the process has used so much; `calls` or calculates.
+// Until the process has used so much; `calls` or calculates. So long at a time that to ask how much it was counts for nothing, even of another core.
 static struct used use(long wanted, int calls) {
     struct used before = of(RUSAGE_SELF), now;
     do {
-        for (volatile int i = 0; i < 300000 && !calls; i++) {}
+        for (volatile int i = 0; i < 3000000 && !calls; i++) {}
         for (int i = 0; i < 3000 && calls; i++) syscall(SYS_getppid);
         now = since(before);
     } while (now.user + now.system < wanted);

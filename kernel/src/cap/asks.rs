@@ -7,6 +7,7 @@
 //! has run the protocol it lets the kernel go on with the invocation, whose registers are as they
 //! were.
 
+use super::away::Away;
 use super::budget::{Pause, Progress};
 use super::db::is_container;
 use super::lookup::slots_of;
@@ -37,6 +38,8 @@ pub struct Asks {
     ask: Option<Ask>,
     /// The range of which the monitors have found that nothing was made elsewhere.
     grant: Option<(u64, u64)>,
+    /// Memory of which other cores may have something.
+    pub away: Away,
     /// How far the hints of descendants are set: capability, and the address up to which.
     pub(super) sharing: Option<(RawCap, u64)>,
 }
@@ -44,7 +47,7 @@ pub struct Asks {
 impl Asks {
     /// Nothing.
     pub const fn new() -> Asks {
-        Asks { ask: None, grant: None, sharing: None }
+        Asks { ask: None, grant: None, away: Away::new(), sharing: None }
     }
 
     /// What stopped the invocation that was performed last.

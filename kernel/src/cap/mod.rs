@@ -14,6 +14,7 @@
 //! | `suspects` | which of them may have been lost |
 //! | `dying` | containers that are being emptied |
 //! | `budget` | how much of that an event does |
+//! | `away` | which memory of this home other cores may have something of |
 //! | `asks` | what this core alone cannot do, and asks its monitor for |
 //! | `locks` | capabilities on which the monitors work |
 //! | `protocol` | the steps that the monitors have this core do |
@@ -24,6 +25,7 @@
 
 pub mod alone;
 pub mod asks;
+pub mod away;
 pub mod budget;
 pub mod cycles;
 pub mod db;

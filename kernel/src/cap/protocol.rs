@@ -101,6 +101,9 @@ impl CapSpace {
         let from = match self.asks.sharing.take() {
             Some((other, from)) if is_copy::<CapPolicy>(&other, cap) => from,
             _ => {
+                if CapPolicy::tree(cap.ty) == MEMORY {
+                    self.asks.away.add(cap.base, cap.base + cap.word);
+                }
                 self.share_upwards(slot);
                 cap.base
             }

@@ -5,6 +5,7 @@
 //! with which nothing can be done, whose `aux` counts the pages that are zeros already. As it is in
 //! the database, nobody else can make anything of the range, and nothing else must be remembered.
 
+use super::asks::is_own_home;
 use super::budget::Progress;
 use super::policy::{CapPolicy, MEMORY, SCALE};
 use super::CapSpace;
@@ -157,6 +158,16 @@ impl CapPolicy {
     fn tree_is_scaled(ty: u8) -> bool {
         <CapPolicy as mdb::Policy>::tree(ty) != MEMORY
     }
+}
+
+/// Was nothing of this part of `source`, which other cores have another part of, sent away since it last came home?
+fn is_at_home(caps: &CapSpace, source: &RawCap, base: u64, len: u64) -> bool {
+    let is_own = || {
+        let around = caps.db.surrounding(MEMORY, base, len, 0);
+        around.is_some_and(|home| is_own_home(&home.cap()))
+    };
+    let is_memory = !CapPolicy::tree_is_scaled(source.ty);
+    is_memory && caps.asks.away.has_none(base, base + len) && is_own()
 }
 
 impl CapSpace {
@@ -377,7 +388,8 @@ impl CapSpace {
         if self.asks.is_granted(base, len) {
             return Ok(());
         }
-        let elsewhere = source.is_foreign() || source.has_remote(attr::REMOTE_DESCENDANTS);
+        let elsewhere = source.is_foreign()
+            || source.has_remote(attr::REMOTE_DESCENDANTS) && !is_at_home(self, source, base, len);
         if elsewhere {
             return Err(self.ask_range(src, base, len));
         }

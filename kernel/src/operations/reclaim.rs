@@ -5,6 +5,7 @@ use crate::driver::CpuDriver;
 /// Puts `[base, base + bytes)` on the list, which only a home covers.
 #[inline]
 pub fn reclaim(cpu: &mut CpuDriver, base: u64, bytes: u64) {
+    cpu.caps.asks.away.remove(base, base + bytes);
     if cpu.vm.is_pending_elsewhere() {
         return reclaim_later(cpu, base, bytes);
     }

@@ -86,6 +86,14 @@ impl Homed {
             Ok(taken) => taken,
             Err(error) => return Ok(refused(errno(error))),
         };
+        let is_native = words[0] as u16 == op::Replace::OP
+            && op::Replace::decode(&words).is_ok_and(|replace| !replace.linux);
+        let options = if is_native { 0 } else { options::LINUX };
+        // What does not fit is found out before anybody goes on as it.
+        if self.units.settle(number, own, options).is_err() {
+            self.units.forget([Some(own.0), Some(own.1)]);
+            return Ok(refused(Errno::EINVAL));
+        }
         let sent = units::shown(own.0);
         if let Err(error) = sent.and_then(|copy| self.post.send(Item::Dispatcher, number, copy)) {
             self.units.forget([Some(own.0), Some(own.1)]);
@@ -97,15 +105,9 @@ impl Homed {
             self.units.forget([Some(own.0), Some(own.1)]);
             return Ok(Some((answer, Caps::NONE)));
         };
-        let is_native = words[0] as u16 == op::Replace::OP
-            && op::Replace::decode(&words).is_ok_and(|replace| !replace.linux);
-        let options = if is_native { 0 } else { options::LINUX };
-        let settled = self.units.settle(number, own, options, monitor);
         self.units.add(number, Unit { dispatcher: own.0, root: Some(own.1) });
-        let said = match settled {
-            Ok(()) => self.units.start(number),
-            Err(_) => units::failed(number),
-        };
+        let may_start = !monitor || units::give_monitor(own.1).is_ok();
+        let said = if may_start { self.units.start(number) } else { units::failed(number) };
         if said != Said::Next {
             self.report(said)?;
         }

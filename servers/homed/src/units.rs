@@ -69,7 +69,7 @@ impl Units {
         let own = (dispatcher, root);
         let voice = (endpoint, session);
         let made = fresh::make_fresh(&mut self.window, own, voice, self.library_bytes);
-        let settled = made.and_then(|()| self.settle(number, own, options::LINUX, false));
+        let settled = made.and_then(|()| self.settle(number, own, options::LINUX));
         // What was asked for and not used goes home.
         let released = domain::with(|domain| domain.arena.release());
         match settled.and(released).and_then(|()| shown(dispatcher)) {
@@ -85,21 +85,11 @@ impl Units {
     }
 
     /// Gives a domain what this program has for it.
-    pub fn settle(
-        &self,
-        number: u32,
-        own: (CapAddr, CapAddr),
-        options: u32,
-        monitor: bool,
-    ) -> Result<(), Status> {
+    pub fn settle(&self, number: u32, own: (CapAddr, CapAddr), options: u32) -> Result<(), Status> {
         let slot = at(own.1, STANDIN);
         // What a parent has put there is the parent's.
         slot.discard();
         self.endpoint.mint_badged(slot, Rights::SEND, number)?;
-        if monitor {
-            // Programs of the administrator may use other cores.
-            MONITOR.copy_to(at(own.1, MONITOR))?;
-        }
         let faults = OwnedCap::own(domain::with(|domain| domain.slot())?);
         self.endpoint.mint_badged(faults.cap(), Rights::SEND, number)?;
         owner::settle(own, faults.cap(), options)
@@ -198,6 +188,11 @@ impl Units {
         }
         None
     }
+}
+
+/// Gives a domain the monitor: programs of the administrator may use other cores.
+pub fn give_monitor(root: CapAddr) -> Result<(), Status> {
+    MONITOR.copy_to(at(root, MONITOR))
 }
 
 /// A unit cannot go on.

@@ -2,6 +2,7 @@
 
 use super::node::{home, SHARE};
 use super::world::Site;
+use crate::cap::away::Away;
 use crate::cap::mapping::is_mapping;
 use crate::cap::{attr, CapExt, CapPolicy, HOME_RAM};
 use crate::driver::CpuDriver;
@@ -62,7 +63,8 @@ pub fn check_relations(sites: &[Site]) {
                 let around = db.surrounding(Tree::Memory as u8, other.base, other.word, 0);
                 around.is_some_and(|home| home.cap().is_foreign())
             };
-            check_owned(one, &all, |other| is_home(&one.cap) && is_ceded(other));
+            let away = &sites[one.core].node.core.local.caps.asks.away;
+            check_owned(one, &all, away, |other| is_home(&one.cap) && is_ceded(other));
         } else {
             let owned = all.iter().filter(|other| {
                 is_copy::<CapPolicy>(&one.cap, &other.cap) && !other.cap.is_foreign()
@@ -76,7 +78,7 @@ pub fn check_relations(sites: &[Site]) {
 }
 
 /// No other core owns it, and what others have of it the hints say.
-fn check_owned(one: &Entry, all: &[Entry], is_apart: impl Fn(&RawCap) -> bool) {
+fn check_owned(one: &Entry, all: &[Entry], away: &Away, is_apart: impl Fn(&RawCap) -> bool) {
     let cap = &one.cap;
     let has = |hint: u16| cap.attrs & hint != 0;
     let others = all.iter().filter(|other| other.core != one.core && overlap(cap, &other.cap));
@@ -93,6 +95,11 @@ fn check_owned(one: &Entry, all: &[Entry], is_apart: impl Fn(&RawCap) -> bool) {
                 "an unknown descendant: {}",
                 what()
             );
+            // No page of it is thought to be at home.
+            let pages = (there.base..there.base + there.word).step_by(PAGE as usize);
+            let mut at_home =
+                pages.filter(|&page| is_home(cap) && away.has_none(page, page + PAGE));
+            assert_eq!(at_home.next(), None, "not known to be away: {}", what());
         } else if are_badges_of_one(cap, there) {
             // Neither was made of the other.
         } else if [cap, there].iter().any(|cap| cap.is(CapType::Loan)) {

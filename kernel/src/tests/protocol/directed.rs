@@ -522,19 +522,50 @@ fn memory_that_has_moved_comes_back_to_its_new_home() {
 fn what_is_left_of_a_home_is_used_while_parts_of_it_are_elsewhere() {
     let mut t = Test::new(2);
     t.make(0, CapType::Frame, 0x4000, A);
-    // Whatever is made of the home is asked for from now on.
     t.send(0, A, 1, A);
     t.cluster.rehome_all(1, 1);
     let ty = CapType::Ram.into();
     let make =
         |offset, dst: CapAddr| op::Retype { ty, offset, bytes: 0x4000, count: 1, dst: dst.into() };
-    t.redirected(0, RAM, make(2 * UNIT, B));
+    assert_eq!(t.cluster.call(0, RAM, make(2 * UNIT, B)), Some(0), "nothing of it is elsewhere");
     assert!(!t.is_empty(0, B));
     assert_eq!(t.call(0, RAM, make(UNIT, C)), Status::HasDescendants.to_word());
     // Nor is what has moved and was shared.
     assert_eq!(t.call(1, slot_of(1), make(0, B)), 0);
     t.send(1, B, 0, C);
-    t.redirected(1, slot_of(1), make(0x4000, C));
+    assert_eq!(
+        t.cluster.call(1, slot_of(1), make(0x4000, C)),
+        Some(0),
+        "nothing of it is elsewhere"
+    );
+}
+
+#[test]
+fn only_what_is_away_is_asked_for() {
+    let mut t = Test::new(2);
+    let ty = CapType::Ram.into();
+    let make =
+        |offset, dst: CapAddr| op::Retype { ty, offset, bytes: 0x1000, count: 1, dst: dst.into() };
+    assert_eq!(t.call(0, RAM, op::Retype { bytes: 0x8000, ..make(0, A) }), 0);
+    assert_eq!(t.call(0, A, op::Retype { bytes: 0x2000, ..make(0x2000, B) }), 0);
+    t.send(0, B, 1, B);
+    // The other core alone has that part of it now.
+    t.call(0, B, op::Delete {});
+    for offset in [0, 0x1000, 0x4000, 0x7000] {
+        assert_eq!(t.cluster.call(0, A, make(offset, C)), Some(0), "{offset:#x} is not elsewhere");
+        t.call(0, C, op::Delete {});
+    }
+    for (offset, bytes) in [(0x2000, 0x1000), (0x3000, 0x1000), (0x1000, 0x2000), (0, 0x8000)] {
+        let asks = t.cluster.call(0, A, op::Retype { bytes, ..make(offset, C) });
+        assert_eq!(asks, None, "{offset:#x} is elsewhere");
+        t.settle();
+        assert!(t.is_empty(0, C), "made of what another core has");
+    }
+    // Once nobody has it, and what is around it, it is as it was before it was sent.
+    t.call(1, B, op::Delete {});
+    t.call(0, A, op::Delete {});
+    t.settle();
+    assert_eq!(t.cluster.call(0, RAM, make(0x2000, A)), Some(0), "it has come home");
 }
 
 #[test]

@@ -14,7 +14,8 @@
 //! | `expect-status` | exit status (default 0) |
 //! | `expect-stdout` | text, with `\n`; else the file NAME.out beside the source |
 //! | `oracle` | `linux`: NAME.out is recorded from Linux by `./x test --record` |
-//! | `mem`, `cores`, `nodes` | the machine's |
+//! | `cores`, `nodes` | the machine's |
+//! | `mem` | the machine's; with cores that the test does not ask for it has 8 MiB more for each, about what that takes for itself |
 //! | `nvdimm` | bytes of persistent memory, which was never used |
 //! | `boots` | how often the machine is started, with the same persistent memory: a script sees what it has left there (default 1) |
 //! | `swap` | bytes of a disk for pages that leave memory |
@@ -30,6 +31,9 @@ use std::time::Duration;
 
 /// A test that takes a second on a quiet machine may take half a minute beside others on a loaded one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What a core takes for its kernel's database, its servers and their reserve, about.
+const CORE_MIB: u64 = 8;
 
 /// A build with shared libraries: the way most programs are made, but not what most tests are about.
 pub const DYNAMIC: &str = "dynamic";
@@ -152,7 +156,10 @@ impl Directives {
 
     /// The machine to run on, with so many cores unless the test says.
     pub fn machine(&self, cores: u32) -> Result<MachineOptions> {
-        let mem = parse_size(self.memory.as_deref().unwrap_or("512M"))?;
+        let mut mem = parse_size(self.memory.as_deref().unwrap_or("512M"))?;
+        if self.cores.is_none() {
+            mem.mib += CORE_MIB * u64::from(cores.saturating_sub(1));
+        }
         Ok(MachineOptions {
             cores: self.cores.unwrap_or(cores),
             nodes: self.nodes.unwrap_or(1),

@@ -1732,6 +1732,21 @@ const BUGS: &[Bug] = &[
         changes: &[("lib/libunix/src/fork.rs", "memd::has(MEMD, 2 * bytes)", "memd::has(MEMD, bytes / 4)")],
         found_by: Test::Machine { test: "linux/fork_eager" },
     },
+    Bug {
+        name: "what_was_sent_away_counts_as_at_home",
+        changes: &[("kernel/src/cap/protocol.rs", "                    self.asks.away.add(cap.base, cap.base + cap.word);\n", "")],
+        found_by: Test::Host { package: "kernel", test: "only_what_is_away_is_asked_for" },
+    },
+    Bug {
+        name: "what_is_away_is_forgotten_where_there_is_no_room",
+        changes: &[("kernel/src/cap/away.rs", "self.replace(n, n + 2, &[joined]);", "self.replace(n, n + 1 + usize::from(joined.0 == 0), &[]);")],
+        found_by: Test::Host { package: "kernel", test: "nothing_is_missing_where_there_is_no_room" },
+    },
+    Bug {
+        name: "who_has_come_home_stays_away",
+        changes: &[("kernel/src/operations/reclaim.rs", "    cpu.caps.asks.away.remove(base, base + bytes);\n", "")],
+        found_by: Test::Host { package: "kernel", test: "only_what_is_away_is_asked_for" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
