@@ -102,7 +102,9 @@ mod tests {
             for (core, listed) in info.cores.as_slice().iter().enumerate().skip(1) {
                 let share = &info.shares[core];
                 let bytes = share.end - share.start;
-                assert!((LEAST..=MOST).contains(&bytes) && (share.start | bytes) % GRAIN == 0);
+                assert!(
+                    (LEAST..=MOST).contains(&bytes) && (share.start | bytes).is_multiple_of(GRAIN)
+                );
                 assert_eq!(node_of(&info, share), Some(listed.node));
                 given.push(share.clone());
             }

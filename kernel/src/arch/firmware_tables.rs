@@ -181,6 +181,7 @@ pub fn read_dmar(entries: &[u8], info: &mut BootInfo) -> Option<vtd::Unit> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::slice;
 
     const GIB: u64 = 1 << 30;
     const PMEM: [u8; 16] = [
@@ -270,7 +271,7 @@ mod tests {
             (start(info.persistent()), start(info.read_only()))
         };
         let both = |modules: &[Vec<u8>]| {
-            let all = [&[a.clone()], modules, &[b.clone()]].concat();
+            let all = [slice::from_ref(&a), modules, slice::from_ref(&b)].concat();
             starts(&read(&all))
         };
         assert_eq!(both(&[module(1, 0), module(2, 0)]), (Some(9 * GIB), None));

@@ -21,9 +21,9 @@ const SECOND: u64 = (1 << 30) + MIB2;
 fn machine() -> Machine {
     let mut m = Machine::new();
     m.retype(RAM, CapType::Pool, POOL_AT, MIB2, 1, POOL).unwrap();
-    m.to_the_end(POOL, op::FormatVolatile { first: FREE + POOL_AT, pages: 0 }).unwrap();
+    m.until_done(POOL, op::FormatVolatile { first: FREE + POOL_AT, pages: 0 }).unwrap();
     m.retype(RAM, CapType::Ram, POOL_AT + MIB2, MIB2, 1, CHUNK).unwrap();
-    m.to_the_end(POOL, op::AddChunk { memory: CHUNK.into() }).unwrap();
+    m.until_done(POOL, op::AddChunk { memory: CHUNK.into() }).unwrap();
     m.make(CapType::Pdpt, REST, 4096, PDPT.0);
     m.make(CapType::Pd, REST + 0x1000, 4096, PD.0);
     m.map(VSPACE, 0, 1, PDPT, RW, CapAddr(50)).unwrap();
@@ -36,7 +36,7 @@ fn free(m: &mut Machine) -> u64 {
 }
 
 fn make(m: &mut Machine, order: u32, limit: u64, pages: u64, slot: CapAddr) -> Result<u64, Status> {
-    let made = m.to_the_end(POOL, op::MakeMorsel { order, limit, pages, dst: slot.into() });
+    let made = m.until_done(POOL, op::MakeMorsel { order, limit, pages, dst: slot.into() });
     made.map(|made| made.pages)
 }
 
@@ -45,7 +45,7 @@ fn there(m: &mut Machine, slot: CapAddr) -> u64 {
     let (mut first, mut pages) = (0, 0);
     while first < 512 {
         let survey = op::SurveyMorsel { first, count: 512 - first, until: 0 };
-        let seen = m.to_the_end(slot, survey).unwrap();
+        let seen = m.until_done(slot, survey).unwrap();
         (first, pages) = (seen.next, pages + seen.pages);
     }
     pages
@@ -129,12 +129,12 @@ fn records_that_nobody_needs_give_their_page_back() {
     // Records 64 to 80 have a page of their own; 0 is not one of these.
     assert_eq!(before - free(&mut m), 17 + 1);
     for n in (63..80).rev() {
-        m.to_the_end(CapAddr(100 + n), op::DestroyMorsel {}).unwrap();
+        m.until_done(CapAddr(100 + n), op::DestroyMorsel {}).unwrap();
     }
     assert_eq!(free(&mut m), before);
     // The first one stays.
     for n in 0..63 {
-        m.to_the_end(CapAddr(100 + n), op::DestroyMorsel {}).unwrap();
+        m.until_done(CapAddr(100 + n), op::DestroyMorsel {}).unwrap();
     }
     assert_eq!(free(&mut m), before + 63);
     make(&mut m, 0, 4096, 1, OBJECT).unwrap();

@@ -142,7 +142,7 @@ fn who_has_the_cnode_has_what_is_in_it() {
 /// Every invocation that fills, empties or uses up slots, on some of the CNode at root index 1.
 fn changes(m: &mut Machine) -> Vec<(&'static str, Result<(), Status>)> {
     let (table, free) = (at(16), Place::own(inside(9)));
-    let [ram, plain, frame, mapping] = [RAM.into(), at(60).into(), inside(5), inside(6)];
+    let [ram, plain, frame, mapping] = [RAM, at(60), inside(5), inside(6)];
     let none = Part::NONE;
     let p0 = Part::new(CapType::Frame, 0x60, 1, 1).unwrap();
     let many = op::RetypeMany {
@@ -189,7 +189,7 @@ fn changes(m: &mut Machine) -> Vec<(&'static str, Result<(), Status>)> {
         ("Replace", m.call(mapping, op::Replace { src: plain.into(), flags: RW })),
         ("Unmap", m.call(mapping, unmap)),
         ("Delete", m.delete(frame)),
-        ("DeleteRange", m.to_the_end(frame, op::DeleteRange { count: 1 }).map(|_| ())),
+        ("DeleteRange", m.until_done(frame, op::DeleteRange { count: 1 }).map(|_| ())),
     ]
 }
 
@@ -247,7 +247,7 @@ fn entries_change_only_while_the_table_is_alone() {
     assert_eq!(m.call(mapping, op::Replace { src, flags }), Err(Status::Shared));
     assert_eq!(m.call(mapping, unmap), Err(Status::Shared));
     assert_eq!(m.delete(mapping), Err(Status::Shared));
-    let range = m.to_the_end(mapping, op::DeleteRange { count: 1 });
+    let range = m.until_done(mapping, op::DeleteRange { count: 1 });
     assert_eq!(range, Err(Status::Shared));
     assert!(is_writable(&mut m, table, 0));
     m.delete(table).unwrap();

@@ -28,7 +28,7 @@ fn at(slot: u32) -> CapAddr {
 fn machine() -> Machine {
     let mut m = Machine::new();
     m.retype(RAM, CapType::Pool, HEAD_AT, MIB2, 1, HEAD).unwrap();
-    m.to_the_end(HEAD, op::FormatVolatile { first: FREE + HEAD_AT, pages: 0 }).unwrap();
+    m.until_done(HEAD, op::FormatVolatile { first: FREE + HEAD_AT, pages: 0 }).unwrap();
     m
 }
 
@@ -38,16 +38,16 @@ fn ram(m: &mut Machine, first: u64, count: u64, slot: u32) {
 }
 
 fn add(m: &mut Machine, slot: u32) -> Result<u64, Status> {
-    m.to_the_end(HEAD, op::AddChunk { memory: at(slot).into() }).map(|value| value.value)
+    m.until_done(HEAD, op::AddChunk { memory: at(slot).into() }).map(|value| value.value)
 }
 
 fn remove(m: &mut Machine) -> Result<u64, Status> {
-    m.to_the_end(HEAD, op::RemoveChunk {}).map(|value| value.value)
+    m.until_done(HEAD, op::RemoveChunk {}).map(|value| value.value)
 }
 
 fn create(m: &mut Machine, order: u32, slot: u32) -> Result<u64, Status> {
     let dst = at(slot).into();
-    m.to_the_end(HEAD, op::CreateMorsel { order, dst }).map(|value| value.value)
+    m.until_done(HEAD, op::CreateMorsel { order, dst }).map(|value| value.value)
 }
 
 fn populate(m: &mut Machine, slot: u32, first: u64, count: u64) -> Result<u64, Status> {
@@ -55,7 +55,7 @@ fn populate(m: &mut Machine, slot: u32, first: u64, count: u64) -> Result<u64, S
     let mut first = first;
     while first < end {
         let args = op::PopulateMorsel { first, count: end - first, large: false };
-        first = m.to_the_end(at(slot), args)?.value;
+        first = m.until_done(at(slot), args)?.value;
     }
     Ok(first)
 }
@@ -64,7 +64,7 @@ fn discard(m: &mut Machine, slot: u32, first: u64, count: u64) {
     let (mut first, end) = (first, first + count);
     while first < end {
         let args = op::DiscardMorsel { first, count: end - first };
-        first = m.to_the_end(at(slot), args).unwrap().value;
+        first = m.until_done(at(slot), args).unwrap().value;
     }
 }
 
@@ -158,15 +158,15 @@ fn a_head_describes_a_range() {
         (FREE + HEAD_AT, 511),
         (FREE + HEAD_AT, 1 << 18),
         (FREE + HEAD_AT, u64::MAX),
-        (u64::MAX & !(MIB2 - 1), 0),
+        (!(MIB2 - 1), 0),
         (1 << 52, 512),
     ];
     for (first, pages) in wrong {
         let format = op::FormatVolatile { first, pages };
-        assert_eq!(m.to_the_end(HEAD, format), Err(Status::OutOfRange), "{first:x} {pages}");
+        assert_eq!(m.until_done(HEAD, format), Err(Status::OutOfRange), "{first:x} {pages}");
     }
     // One of two chunks is behind its end.
-    m.to_the_end(HEAD, op::FormatVolatile { first: FREE + CHUNKS, pages: 1023 }).unwrap();
+    m.until_done(HEAD, op::FormatVolatile { first: FREE + CHUNKS, pages: 1023 }).unwrap();
     ram(&mut m, 0, 2, 70);
     assert_eq!(add(&mut m, 70), Err(Status::OutOfRange));
     m.delete(at(70)).unwrap();
@@ -175,13 +175,13 @@ fn a_head_describes_a_range() {
     assert_eq!(add(&mut m, 70), Ok(FREE + CHUNKS));
     // Another one may have the same range, but not the same memory.
     m.retype(RAM, CapType::Pool, CHUNKS + 2 * MIB2, MIB2, 1, at(41)).unwrap();
-    m.to_the_end(at(41), op::FormatVolatile { first: FREE + HEAD_AT, pages: 0 }).unwrap();
+    m.until_done(at(41), op::FormatVolatile { first: FREE + HEAD_AT, pages: 0 }).unwrap();
     let memory = at(70).into();
     assert_eq!(m.call(at(41), op::AddChunk { memory }), Err(Status::WrongState));
     ram(&mut m, 1, 1, 71);
-    m.to_the_end(at(41), op::AddChunk { memory: at(71).into() }).unwrap();
+    m.until_done(at(41), op::AddChunk { memory: at(71).into() }).unwrap();
     let dst = at(61).into();
-    m.to_the_end(at(41), op::CreateMorsel { order: 1, dst }).unwrap();
+    m.until_done(at(41), op::CreateMorsel { order: 1, dst }).unwrap();
     create(&mut m, 1, 60).unwrap();
     // Each goes without the other.
     m.delete(HEAD).unwrap();
@@ -208,7 +208,7 @@ fn pages_come_without_what_was_in_them() {
     add(&mut m, 70).unwrap();
     create(&mut m, 2, 60).unwrap();
     let large = op::PopulateMorsel { first: 0, count: 512, large: true };
-    assert_eq!(m.to_the_end(at(60), large).unwrap().value, 512);
+    assert_eq!(m.until_done(at(60), large).unwrap().value, 512);
     let free = facts(&mut m).1;
     populate(&mut m, 60, 512, free - 1).unwrap();
     let used = (base..base + 2 * MIB2).step_by(512).filter(|&pa| word(pa) == !0).count();
@@ -379,7 +379,7 @@ fn random_operations(seed: u64) -> (u32, u32) {
                 }
             },
             5 if objects.contains_key(&object) => {
-                m.to_the_end(at(object), op::DestroyMorsel {}).unwrap();
+                m.until_done(at(object), op::DestroyMorsel {}).unwrap();
                 objects.remove(&object);
             }
             6 | 7 => {
@@ -419,7 +419,7 @@ fn random_operations(seed: u64) -> (u32, u32) {
                     let left = std::mem::take(&mut there);
                     left.keys().for_each(|&slot| m.delete(at(slot)).unwrap());
                     let again = op::FormatVolatile { first: FREE + HEAD_AT, pages: 0 };
-                    m.to_the_end(HEAD, again).unwrap();
+                    m.until_done(HEAD, again).unwrap();
                     has_records = false;
                 }
                 collected(&mut m);

@@ -330,14 +330,14 @@ fn what_lies_in_slot_0_of_a_swept_cnode_is_left_to_the_monitor() {
     let shared = m.make(CapType::Ram, 0x20000, 4096, 43);
     let cap = to_wire(&m.slot(shared).cap());
     let base = cap.base;
-    m.to_the_end(KERNEL, op::Share { cap }).unwrap();
+    m.until_done(KERNEL, op::Share { cap }).unwrap();
     m.call(node, op::Copy { dst: Place::l1(ROOT, 1) }).unwrap();
     m.call(shared, op::Move { dst: CapAddr::new(1, 0).into() }).unwrap();
     m.delete(Place::l1(ROOT, 1)).unwrap();
     let cap = to_wire(&m.slot(node).cap());
     m.call(KERNEL, op::Lock { cap }).unwrap();
     let all = op::DeleteEverywhere { cap };
-    m.to_the_end(KERNEL, all).unwrap();
+    m.until_done(KERNEL, all).unwrap();
     assert!(m.is_empty(node));
     let slot = m.call(KERNEL, op::NextLeft {}).unwrap().value;
     assert_eq!(m.call(KERNEL, op::HeldAt { slot }).unwrap().cap.base, base);
@@ -402,7 +402,7 @@ fn a_range_that_loses_its_way_says_so_if_it_is_not_done() {
             m.make(CapType::Endpoint, 0x20_0000 + 4096 * n, 4096, 16);
             m.call(at(16), op::Move { dst: Place::l1(ROOT, 2 + n as u32) }).unwrap();
         }
-        let result = m.to_the_end(place, op::DeleteRange { count: 201 });
+        let result = m.until_done(place, op::DeleteRange { count: 201 });
         assert_eq!(result.map(|_| ()), end);
         m.check();
         // What is parked goes with the next deletion.
@@ -427,7 +427,7 @@ fn configuring_again_destroys_all_of_what_it_replaced() {
     m.call(dispatcher, configure(first)).unwrap();
     m.delete(first).unwrap();
     assert_eq!(m.call(dispatcher, configure(second)), Err(Status::Again));
-    m.to_the_end(dispatcher, configure(second)).unwrap();
+    m.until_done(dispatcher, configure(second)).unwrap();
     m.check();
     assert_eq!(total(&collect(&mut m)), NODE + 200 * 4096);
 }

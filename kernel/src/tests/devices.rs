@@ -33,9 +33,9 @@ fn machine() -> Machine {
     let slot = m.slot(FUNCTION);
     m.core.local.caps.db.insert(slot, functions(NUMBER.into(), 1));
     m.retype(RAM, CapType::Pool, POOL_AT, 8 << 20, 1, POOL).unwrap();
-    m.to_the_end(POOL, op::FormatPool { domain: 0 }).unwrap();
+    m.until_done(POOL, op::FormatPool { domain: 0 }).unwrap();
     m.make(CapType::DeviceSpace, REST, 4096, 41);
-    m.to_the_end(POOL, op::CreateMorsel { order: 2, dst: OBJECT.into() }).unwrap();
+    m.until_done(POOL, op::CreateMorsel { order: 2, dst: OBJECT.into() }).unwrap();
     m.map(SPACE, 0, 1, OBJECT, RW, SHOWN).unwrap();
     assert_eq!(device_context(NUMBER), Context::Pass);
     m.call(FUNCTION, op::AttachFunction { space: SPACE.into() }).unwrap();
@@ -44,7 +44,7 @@ fn machine() -> Machine {
 }
 
 fn populate(m: &mut Machine, first: u64, count: u64) {
-    m.to_the_end(OBJECT, op::PopulateMorsel { first, count, large: false }).unwrap();
+    m.until_done(OBJECT, op::PopulateMorsel { first, count, large: false }).unwrap();
 }
 
 #[test]
@@ -58,14 +58,14 @@ fn whatever_is_taken_away_devices_forget_once() {
     assert_eq!(take_device_flushes(), 1);
     m.call(SHOWN, op::ProtectMany { count: 1, flags: RW }).unwrap();
     assert_eq!(take_device_flushes(), 1);
-    m.to_the_end(OBJECT, op::DiscardMorsel { first: 0, count: 30 }).unwrap();
+    m.until_done(OBJECT, op::DiscardMorsel { first: 0, count: 30 }).unwrap();
     assert_eq!(take_device_flushes(), 1);
     m.call(SHOWN, op::Unmap { first: 0, count: 1, rest: Place::NULL, flags: R }).unwrap();
     assert_eq!(take_device_flushes(), 1);
-    m.to_the_end(OBJECT, op::DiscardMorsel { first: 30, count: 30 }).unwrap();
+    m.until_done(OBJECT, op::DiscardMorsel { first: 30, count: 30 }).unwrap();
     assert_eq!(take_device_flushes(), 0, "nothing shows it");
     m.map(SPACE, 0, 1, OBJECT, RW, SHOWN).unwrap();
-    m.to_the_end(OBJECT, op::Revoke {}).unwrap();
+    m.until_done(OBJECT, op::Revoke {}).unwrap();
     assert_eq!(take_device_flushes(), 1);
     m.map(SPACE, 0, 1, OBJECT, RW, SHOWN).unwrap();
     m.delete(SHOWN).unwrap();
@@ -79,7 +79,7 @@ fn a_space_that_goes_leaves_its_functions_nothing() {
     for entry in [1, 7, 511] {
         m.map(SPACE, entry, 1, OBJECT, R, CapAddr(50 + entry % 50)).unwrap();
     }
-    m.to_the_end(SPACE, op::Delete {}).unwrap();
+    m.until_done(SPACE, op::Delete {}).unwrap();
     assert_eq!(device_context(NUMBER), Context::Refuse);
     assert!(take_device_flushes() > 0);
     for slot in [SHOWN, CapAddr(51), CapAddr(57), CapAddr(61)] {
@@ -87,7 +87,7 @@ fn a_space_that_goes_leaves_its_functions_nothing() {
     }
     // Its memory is free, and the object.
     assert!(m.core.local.reclaim.iter().any(|range| range == (space, 4096)));
-    m.to_the_end(OBJECT, op::DestroyMorsel {}).unwrap();
+    m.until_done(OBJECT, op::DestroyMorsel {}).unwrap();
 }
 
 #[test]

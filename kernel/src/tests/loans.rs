@@ -461,7 +461,7 @@ fn the_end_of_a_large_loan_is_bounded() {
     let first = m.call(at(41), op::Delete {});
     assert_eq!(first, Err(Status::Again));
     m.check();
-    m.to_the_end(at(41), op::Delete {}).unwrap();
+    m.until_done(at(41), op::Delete {}).unwrap();
     assert_eq!(returned(&mut m), (0..1000).map(|n| base + n * PAGE).collect::<Vec<_>>());
 }
 
@@ -473,7 +473,7 @@ fn recalling_is_bounded_and_goes_on() {
     lend(&mut m, at(40), (20, 0, 20 * PAGE), 60, 80).unwrap();
     assert_eq!(m.call(at(60), op::Recall { count: 20 }), Err(Status::Again));
     m.check();
-    m.to_the_end(at(60), op::Recall { count: 20 }).unwrap();
+    m.until_done(at(60), op::Recall { count: 20 }).unwrap();
     assert!((60..100).all(|slot| m.is_empty(at(slot))));
     assert_eq!(m.call(at(40), op::Recall { count: 1 }), Err(Status::WrongType));
 }

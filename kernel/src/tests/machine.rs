@@ -188,7 +188,7 @@ impl Machine {
     }
 
     /// Executes an invocation with all repetitions.
-    pub fn to_the_end<I: Invocation + Copy>(
+    pub fn until_done<I: Invocation + Copy>(
         &mut self,
         target: impl Into<Place>,
         args: I,
@@ -204,17 +204,17 @@ impl Machine {
 
     /// Deletes with all repetitions.
     pub fn delete(&mut self, target: impl Into<Place>) -> Result<(), Status> {
-        self.to_the_end(target, op::Delete {})
+        self.until_done(target, op::Delete {})
     }
 
     /// Revokes with all repetitions.
     pub fn revoke(&mut self, target: impl Into<Place>) -> Result<(), Status> {
-        self.to_the_end(target, op::Revoke {})
+        self.until_done(target, op::Revoke {})
     }
 
     /// Deletes what nobody can reach.
     pub fn collect_cycles(&mut self) -> u32 {
-        self.to_the_end(KERNEL, op::CollectCycles {}).unwrap().count
+        self.until_done(KERNEL, op::CollectCycles {}).unwrap().count
     }
 
     /// Makes one object at `offset` of the RAM.
@@ -240,7 +240,7 @@ impl Machine {
         dst: impl Into<Place>,
     ) -> Result<(), Status> {
         let ty = ty.into();
-        self.to_the_end(src, op::Retype { ty, offset, bytes, count, dst: dst.into() })
+        self.until_done(src, op::Retype { ty, offset, bytes, count, dst: dst.into() })
     }
 
     pub fn map(

@@ -147,7 +147,7 @@ fn a_mapping_can_be_given_another_page() {
     m.map(pt, 3, 1, old, MapFlags::READ, at(22)).unwrap();
     let replace = op::Replace { src: new.into(), flags: RW };
     m.call(at(22), replace).unwrap();
-    assert_eq!(entry(&mut m, pt, 3) & !(1 << 63), FREE + 0x11000 | 7);
+    assert_eq!(entry(&mut m, pt, 3) & !(1 << 63), (FREE + 0x11000) | 7);
     // The old Frame has nothing to do with it any more, the new one has.
     m.call(old, op::Delete {}).unwrap();
     assert_eq!(entry(&mut m, pt, 3) & 1, 1);

@@ -35,13 +35,13 @@ fn machine() -> Machine {
     m.map(VSPACE, 0, 1, PDPT, RW, at(50)).unwrap();
     m.map(PDPT, 1, 1, PD, RW, at(51)).unwrap();
     m.map(PD, 0, 1, PT, RW, at(52)).unwrap();
-    m.to_the_end(POOL, op::FormatPool { domain: 0 }).unwrap();
+    m.until_done(POOL, op::FormatPool { domain: 0 }).unwrap();
     m
 }
 
 fn create(m: &mut Machine, order: u32, slot: u32) -> u32 {
     let dst = at(slot).into();
-    m.to_the_end(POOL, op::CreateMorsel { order, dst }).unwrap().value as u32
+    m.until_done(POOL, op::CreateMorsel { order, dst }).unwrap().value as u32
 }
 
 pub(super) fn free(m: &mut Machine) -> u64 {
@@ -134,13 +134,13 @@ fn behind_the_limit_is_nothing() {
         poke(&m, SECOND + n * 4096 + 0x800, 1 + n);
     }
     let before = free(&mut m);
-    m.to_the_end(at(60), op::LimitMorsel { bytes: 3 * 4096 + 0x400 }).unwrap();
+    m.until_done(at(60), op::LimitMorsel { bytes: 3 * 4096 + 0x400 }).unwrap();
     assert_eq!(free(&mut m), before + 4);
     assert!(!fault(&mut m, WRITE, SECOND + 4 * 4096));
     assert_eq!(page(&m, SECOND + 4 * 4096, false), None);
     assert_eq!(peek(&m, SECOND + 2 * 4096 + 0x800), 3);
     // What was behind it in the last page is zeros, also when the limit rises.
-    m.to_the_end(at(60), op::LimitMorsel { bytes: 2 << 20 }).unwrap();
+    m.until_done(at(60), op::LimitMorsel { bytes: 2 << 20 }).unwrap();
     assert_eq!(peek(&m, SECOND + 3 * 4096 + 0x800), 0);
     assert!(fault(&mut m, READ, SECOND + 4 * 4096));
     assert_eq!(page(&m, SECOND + 4 * 4096, true), None);
@@ -168,14 +168,14 @@ fn single_pages_are_taken_away_with_those_of_the_object() {
     assert_eq!(m.call(PT, args(20, 1, 1 << 40, 64)), Err(Status::OutOfRange));
     assert_eq!(m.call(PT, args(20, 1, 5, 64)), Err(Status::OutOfRange));
     assert_eq!(m.call(PT, args(20, 65, 0, 64)), Err(Status::OutOfRange));
-    let next = m.to_the_end(at(60), op::DiscardMorsel { first: 8, count: 1 }).unwrap().value;
+    let next = m.until_done(at(60), op::DiscardMorsel { first: 8, count: 1 }).unwrap().value;
     assert_eq!(next, 9);
     assert!(m.is_empty(at(61)) && !m.is_empty(at(62)));
     assert_eq!(page(&m, AT + 3 * 4096, false), None);
     assert!(page(&m, AT + 9 * 4096, true).is_some());
     // The snapshot has what was there, and the object goes on with pages of its own.
     poke(&m, AT + 9 * 4096, 9);
-    m.to_the_end(at(60), op::SnapshotMorsel { dst: at(65).into() }).unwrap();
+    m.until_done(at(60), op::SnapshotMorsel { dst: at(65).into() }).unwrap();
     assert!(m.is_empty(at(62)));
     m.call(PT, args(9, 1, 0, 62)).unwrap();
     assert_eq!(peek(&m, AT + 9 * 4096), 9);
@@ -205,14 +205,14 @@ fn parts_grown_objects_and_revocation() {
     m.map(PD, 1, 1, at(60), RW, at(61)).unwrap();
     assert!(fault(&mut m, WRITE, SECOND));
     poke(&m, SECOND, 3);
-    m.to_the_end(at(60), op::GrowMorsel {}).unwrap();
-    m.to_the_end(at(60), op::LimitMorsel { bytes: 1 << 30 }).unwrap();
+    m.until_done(at(60), op::GrowMorsel {}).unwrap();
+    m.until_done(at(60), op::LimitMorsel { bytes: 1 << 30 }).unwrap();
     assert_eq!(m.map(PD, 2, 1, at(60), RW, at(62)), Err(Status::WrongLevel));
     m.map(PDPT, 2, 1, at(60), RW, at(62)).unwrap();
     assert_eq!(peek(&m, 2 << 30), 3);
     assert_eq!(peek(&m, SECOND), 3);
     let part = |first, order, slot: u32| op::PartMorsel { first, order, dst: at(slot).into() };
-    m.to_the_end(at(60), part(512, 1, 63)).unwrap();
+    m.until_done(at(60), part(512, 1, 63)).unwrap();
     assert_eq!(m.call(at(60), part(100, 1, 64)), Err(Status::OutOfRange));
     assert_eq!(m.call(at(60), part(0, 3, 64)), Err(Status::OutOfRange));
     m.map(PD, 3, 1, at(63), RW, at(64)).unwrap();
@@ -237,7 +237,7 @@ fn parts_grown_objects_and_revocation() {
     assert!(m.is_empty(at(61)) && m.is_empty(at(62)) && !m.is_empty(at(64)));
     assert_eq!(peek(&m, part_va + 4096), 8);
     // It is found again by its record.
-    let facts = m.to_the_end(POOL, op::NextMorsel { record: 1 }).unwrap();
+    let facts = m.until_done(POOL, op::NextMorsel { record: 1 }).unwrap();
     let rights = Rights::READ.or(Rights::WRITE).or(Rights::REVOKE);
     m.call(POOL, op::OpenMorsel { record: facts.record, rights, dst: at(60).into() }).unwrap();
     m.map(PDPT, 2, 1, at(60), RW, at(62)).unwrap();
@@ -262,7 +262,7 @@ fn only_what_nobody_has_is_destroyed() {
     m.call(at(62), op::Mint { dst: at(63).into(), rights: Rights::READ, badge: 0 }).unwrap();
     assert_eq!(m.call(at(63), op::DestroyMorsel {}), Err(Status::NoRights));
     m.revoke(at(60)).unwrap();
-    m.to_the_end(at(60), op::DestroyMorsel {}).unwrap();
+    m.until_done(at(60), op::DestroyMorsel {}).unwrap();
     assert!(m.is_empty(at(60)));
     // But for the page of the directory.
     assert_eq!(free(&mut m), empty - 1);
@@ -308,17 +308,17 @@ fn a_pool_is_found_again_with_what_was_in_it() {
     m.retype(RAM, CapType::Pool, POOL_AT, POOL_BYTES, 1, POOL).unwrap();
     assert_eq!(m.call(POOL, op::PoolInfo {}), Err(Status::WrongState));
     // Its home has written a link into the first page, which is that of a pool no more.
-    assert_eq!(m.to_the_end(POOL, op::RecoverPool { domain: 1 }), Err(Status::Invalid));
+    assert_eq!(m.until_done(POOL, op::RecoverPool { domain: 1 }), Err(Status::Invalid));
     let head = mem::PoolWord::at(FREE + POOL_AT);
     head.cell().store(::morsel::MAGIC, std::sync::atomic::Ordering::Relaxed);
-    m.to_the_end(POOL, op::RecoverPool { domain: 1 }).unwrap();
+    m.until_done(POOL, op::RecoverPool { domain: 1 }).unwrap();
     let rights = Rights::READ.or(Rights::REVOKE);
     m.call(POOL, op::OpenMorsel { record, rights, dst: at(60).into() }).unwrap();
     m.map(PD, 1, 1, at(60), R, at(61)).unwrap();
     assert_eq!(peek(&m, SECOND + 4096), 1234);
     assert_eq!(free(&mut m), free_before);
     m.delete(at(61)).unwrap();
-    m.to_the_end(at(60), op::DestroyMorsel {}).unwrap();
+    m.until_done(at(60), op::DestroyMorsel {}).unwrap();
 }
 
 #[test]
@@ -326,9 +326,9 @@ fn meta_morsels_say_where_objects_belong() {
     let mut m = machine();
     let address = 0x40_0000_0000;
     let meta = op::CreateMeta { order: 2, address };
-    let meta = m.to_the_end(POOL, meta).unwrap().value as u32;
+    let meta = m.until_done(POOL, meta).unwrap().value as u32;
     assert_eq!(m.call(POOL, op::CreateMeta { order: 2, address: 4096 }), Err(Status::OutOfRange));
-    let facts = m.to_the_end(POOL, op::NextMorsel { record: meta }).unwrap();
+    let facts = m.until_done(POOL, op::NextMorsel { record: meta }).unwrap();
     assert_eq!((facts.flags, facts.address), (MorselFacts::META, address));
     let data = facts.other;
     let open = |record, slot: u32| op::OpenMorsel {
@@ -344,7 +344,7 @@ fn meta_morsels_say_where_objects_belong() {
     assert_eq!(m.call(at(61), op::DestroyMorsel {}), Err(Status::HasDescendants));
     assert_eq!(m.call(at(60), op::DestroyMorsel {}), Err(Status::Unsupported));
     m.delete(at(60)).unwrap();
-    m.to_the_end(at(61), op::DestroyMorsel {}).unwrap();
+    m.until_done(at(61), op::DestroyMorsel {}).unwrap();
     assert_eq!(m.call(POOL, op::NextMorsel { record: 1 }), Err(Status::Empty));
 }
 
@@ -391,7 +391,7 @@ fn pages_that_are_there_are_counted_and_found() {
     create(&mut m, 2, 60);
     for (first, count) in [(3, 4), (511, 2), (70_000, 1)] {
         let args = op::PopulateMorsel { first, count, large: false };
-        m.to_the_end(at(60), args).unwrap();
+        m.until_done(at(60), args).unwrap();
     }
     let before = free(&mut m);
     let mut survey = |first, until| {
@@ -415,7 +415,7 @@ fn pages_that_are_there_are_counted_and_found() {
     assert_eq!(survey(70_001, 1), (1 << 18, 0, 0));
     assert_eq!(survey(1 << 18, 2), (1 << 18, 0, 0));
     // Behind the limit nothing is there.
-    m.to_the_end(at(60), op::LimitMorsel { bytes: 5 * 4096 + 1 }).unwrap();
+    m.until_done(at(60), op::LimitMorsel { bytes: 5 * 4096 + 1 }).unwrap();
     let seen = op::SurveyMorsel { first: 3, count: 100, until: 2 };
     let seen = m.call(at(60), seen).unwrap();
     assert_eq!((seen.next, seen.pages, seen.found), (6, 3, 1));
@@ -425,10 +425,10 @@ fn pages_that_are_there_are_counted_and_found() {
     let wrong = op::SurveyMorsel { first: 1 << 36, count: 1, until: 0 };
     assert_eq!(m.call(at(60), wrong), Err(Status::OutOfRange));
     // Of a part, pages are counted from its own first one.
-    m.to_the_end(at(60), op::LimitMorsel { bytes: 1 << 30 }).unwrap();
+    m.until_done(at(60), op::LimitMorsel { bytes: 1 << 30 }).unwrap();
     m.call(at(60), op::PartMorsel { first: 512, order: 1, dst: at(61).into() }).unwrap();
     let args = op::PopulateMorsel { first: 512 + 9, count: 1, large: false };
-    m.to_the_end(at(60), args).unwrap();
+    m.until_done(at(60), args).unwrap();
     let seen = m.call(at(61), op::SurveyMorsel { first: 0, count: 512, until: 1 }).unwrap();
     assert_eq!((seen.next, seen.pages, seen.found), (9, 0, 1));
 }

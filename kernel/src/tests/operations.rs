@@ -67,7 +67,8 @@ fn all_of_many_retypes_or_none() {
     m.make(CapType::Frame, 0x8000, 4096, 60);
     let before = m.core.local.caps.db.len();
     use CapType::{Frame, Pt, Ram};
-    let wrong: [(&[(CapType, u64, u64, u32)], Status); 8] = [
+    type Parts<'a> = &'a [(CapType, u64, u64, u32)];
+    let wrong: [(Parts, Status); 8] = [
         (&[(Frame, 0, 1, 2), (Pt, 8, 1, 1)], Status::HasDescendants),
         (&[(Frame, 0, 1, 2), (Pt, 1, 1, 1)], Status::OutOfRange),
         (&[(Frame, 2, 1, 2), (Pt, 0, 1, 1)], Status::OutOfRange),
@@ -101,7 +102,7 @@ fn a_root_grows_and_shrinks_under_the_domain() {
     assert_eq!(m.call(Place::l1(ROOT, 700), op::Identify {}), Err(Status::NoSlot));
     let old_base = m.call(ROOT, op::Identify {}).unwrap().base;
 
-    m.to_the_end(ROOT, op::Resize { root: at(30).into() }).unwrap();
+    m.until_done(ROOT, op::Resize { root: at(30).into() }).unwrap();
     let new = m.call(ROOT, op::Identify {}).unwrap();
     assert_eq!((new.base, new.bytes), (FREE + 0x10_0000, 4 * NODE));
     for dcb in [m.dcb, second] {
@@ -121,7 +122,7 @@ fn a_root_grows_and_shrinks_under_the_domain() {
     let args = op::Resize { root: at(30).into() };
     assert_eq!(m.call(ROOT, args), Err(Status::OutOfRange));
     m.delete(Place::l1(CapAddr::NULL, 700)).unwrap();
-    m.to_the_end(ROOT, args).unwrap();
+    m.until_done(ROOT, args).unwrap();
     assert_eq!(m.call(ROOT, op::Identify {}).unwrap().bytes, NODE);
     assert_eq!(m.call(Place::l1(CapAddr::NULL, 256), op::Identify {}), Err(Status::NoSlot));
     m.delete(at(30)).unwrap();
@@ -152,7 +153,7 @@ fn a_root_with_much_in_it_is_resized_in_steps() {
     // Half done: the old root is as it was, the new one belongs to this change.
     assert!(m.call(Place::l1(child, 1999), op::Identify {}).is_ok());
     assert_eq!(m.call(third, args), Err(Status::WrongState));
-    m.to_the_end(child, args).unwrap();
+    m.until_done(child, args).unwrap();
     m.check();
     for at in [child, at(40)] {
         assert_eq!(m.call(at, op::Identify {}).unwrap().bytes, 16 * NODE);

@@ -71,7 +71,7 @@ fn what_is_half_zeroed_is_of_no_use_to_anybody() {
     // Moved, it can be gone on with where it is.
     m.call(blank, op::Move { dst: at(20).into() }).unwrap();
     assert_eq!(m.call(RAM, args), Err(Status::HasDescendants));
-    m.to_the_end(at(41), frame(4 * MIB, 1, at(20))).unwrap();
+    m.until_done(at(41), frame(4 * MIB, 1, at(20))).unwrap();
     assert_eq!(m.call(at(20), op::Identify {}).unwrap().ty, CapType::Frame);
 }
 

@@ -286,5 +286,5 @@ fn run(seed: u64, steps: u64) {
 
 #[test]
 fn random_operations_keep_the_invariants() {
-    each_seed(4000, |seed, steps| run(seed, steps));
+    each_seed(4000, run);
 }

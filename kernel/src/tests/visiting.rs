@@ -99,7 +99,7 @@ impl Cluster {
         let core = self.core(id);
         let dcb = core.local.sched.current().expect("somebody runs");
         dcb.ctx.set_invocation(I::LABEL as u64, target.into().0, args.encode());
-        on(core, |core| on_syscall(core));
+        on(core, on_syscall);
     }
 
     pub fn current(&mut self, id: usize) -> Option<DcbRef> {

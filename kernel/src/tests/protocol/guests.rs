@@ -58,7 +58,7 @@ impl Calls {
             assert_eq!(self.invoke(core, PT, args), Ok(()));
         }
         for (n, byte) in self.bytes(core).iter_mut().enumerate() {
-            *byte = (n as u8).wrapping_mul(5) ^ (n >> 8) as u8 ^ (core as u8 + 1) * 50;
+            *byte = (n as u8).wrapping_mul(5) ^ (n >> 8) as u8 ^ ((core as u8 + 1) * 50);
         }
     }
 
@@ -87,8 +87,8 @@ impl Calls {
         for core in 0..cores {
             c.map(core);
         }
-        for core in 0..cores - 1 {
-            c.t.send(core, client_at(0), cores - 1, CALLERS[core]);
+        for (core, &caller) in CALLERS.iter().enumerate().take(cores - 1) {
+            c.t.send(core, client_at(0), cores - 1, caller);
         }
         c
     }
@@ -261,7 +261,7 @@ fn controlling() -> Calls {
 
 impl Calls {
     /// Client 0 of core 1 does something to client 0 of core 0.
-    fn from_afar<I: Invocation>(&mut self, args: I) -> Result<I::Reply, Status> {
+    fn call_afar<I: Invocation>(&mut self, args: I) -> Result<I::Reply, Status> {
         self.raw(1, 0, CALLERS[0].into(), 0, args);
         let dcb = self.client(1, 0);
         let status = dcb.ctx.rax.get();
@@ -279,14 +279,14 @@ fn dispatchers_are_notified_stopped_and_measured_from_another_core() {
     let target = c.client(0, 0);
     c.raw(0, 0, client_at(0).into(), 0, op::Wait {});
     assert_eq!(target.state.get(), State::Waiting);
-    assert_eq!(c.from_afar(op::Notify { bits: 6 }), Ok(()));
+    assert_eq!(c.call_afar(op::Notify { bits: 6 }), Ok(()));
     assert_eq!((target.state.get(), target.ctx.words()[0]), (State::Ready, 6));
-    assert_eq!(c.from_afar(op::Suspend {}), Ok(()));
+    assert_eq!(c.call_afar(op::Suspend {}), Ok(()));
     assert!(target.has(flag::SUSPENDED));
-    assert_eq!(c.from_afar(op::Continue {}), Ok(()));
+    assert_eq!(c.call_afar(op::Continue {}), Ok(()));
     assert!(!target.has(flag::SUSPENDED));
-    assert_eq!(c.from_afar(op::Continue {}), Err(Status::WrongState));
-    let used = c.from_afar(op::Usage {}).unwrap();
+    assert_eq!(c.call_afar(op::Continue {}), Err(Status::WrongState));
+    let used = c.call_afar(op::Usage {}).unwrap();
     let own = c.node(0).core.local.sched.usage(target);
     assert_eq!(used.encode(), own.encode());
     // Not by who could not do it at home.
