@@ -713,13 +713,20 @@ impl Map {
     /// Adds a part of an entry and perhaps another one behind it: both or none.
     fn enter_parts(
         &mut self,
-        place: Place,
+        mut place: Place,
         part: Entry,
         rest: Option<Entry>,
     ) -> Result<(), NoMemory> {
         if let Some(rest) = rest.filter(|rest| rest.object.is_none()) {
             if self.entries.insert_two(place, [part, rest]) {
                 return Ok(());
+            }
+            // Both at once where a leaf has to be divided for one of them, too.
+            if let Some(half) = self.entries.divide(place)? {
+                place = half;
+                if self.entries.insert_two(place, [part, rest]) {
+                    return Ok(());
+                }
             }
         }
         let place = self.enter(place, part)?;

@@ -61,7 +61,7 @@ impl<T: Item> Ranges<T> {
     }
 
     /// Moves the items of a leaf from `at` on to a new leaf behind it.
-    fn split_leaf(&mut self, leaf: u32, at: usize) -> Result<u32, NoMemory> {
+    pub(super) fn split_leaf(&mut self, leaf: u32, at: usize) -> Result<u32, NoMemory> {
         let mut items = Vec::new();
         items.try_reserve_exact(LEAF)?;
         let Some(&Leaf { parent, behind, .. }) = self.leaves.get(leaf) else {

@@ -513,6 +513,23 @@ impl<T: Item> Ranges<T> {
         true
     }
 
+    /// Divides the leaf of a place in the middle, if it has no room for two more items. Answers where the place is then, if it was divided.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory; nothing has changed.
+    pub fn divide(&mut self, place: Place) -> Result<Option<Place>, NoMemory> {
+        const HALF: u32 = LEAF as u32 / 2;
+        if self.items(place.leaf).len() + 2 <= LEAF {
+            return Ok(None);
+        }
+        let right = self.split_leaf(place.leaf, HALF as usize)?;
+        Ok(Some(match place.index.checked_sub(HALF) {
+            Some(index) => Place { leaf: right, index },
+            None => place,
+        }))
+    }
+
     /// Takes the items at a place and behind it out if that is simple. What they covered is covered by
     /// the item in front. Answers whether it is.
     #[inline]

@@ -301,3 +301,43 @@ fn who_jumps_leaves_half_full_ones() {
     both.tree.validate();
     assert!(fill(&both.tree) >= FEW / 2, "{} in a leaf", fill(&both.tree));
 }
+
+/// An item becomes three, as where a part of it changes, in tables of all sizes up to several leaves: with room, without, and at each place.
+#[test]
+fn a_leaf_is_divided_for_two() {
+    let span = |start, end, word| Span { start, end, word };
+    let mut divided = 0;
+    for count in 1..3 * LEAF as u64 {
+        for which in 0..count {
+            let mut table = Ranges::new();
+            for n in 0..count {
+                table.insert(span(n * 10, n * 10 + 10, n as u32)).unwrap();
+            }
+            let place = table.seek(which * 10);
+            table.replace(place, span(which * 10, which * 10 + 3, 7));
+            let two =
+                [(3, 6), (6, 10)].map(|(from, to)| span(which * 10 + from, which * 10 + to, 8));
+            let mut place = table.next(place);
+            if !table.insert_two(place, two) {
+                if let Some(half) = table.divide(place).unwrap() {
+                    table.validate();
+                    (place, divided) = (half, divided + 1);
+                }
+                if !table.insert_two(place, two) {
+                    let first = table.insert_at(place, two[0]).unwrap();
+                    table.insert_at(table.next(first), two[1]).unwrap();
+                }
+            }
+            table.validate();
+            let starts: Vec<u64> = table.iter().map(|item| item.start).collect();
+            let mut expected: Vec<u64> = (0..count).map(|n| n * 10).collect();
+            expected.extend([which * 10 + 3, which * 10 + 6]);
+            expected.sort_unstable();
+            assert_eq!(starts, expected, "item {which} of {count}");
+            assert!(starts
+                .iter()
+                .all(|&start| table.get(table.seek(start)).is_some_and(|it| it.start == start)));
+        }
+    }
+    assert!(divided > 50, "{divided} leaves were divided");
+}
