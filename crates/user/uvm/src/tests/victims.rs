@@ -89,11 +89,9 @@ fn without_a_policy_nothing_leaves() {
 #[test]
 fn what_may_not_go_is_passed_by() {
     let mut world = world(Some(Box::new(Fifo::new())));
-    let real = &mut world.processes[0].real;
-    real.set_locked((START * PAGE, 2 * PIECE * PAGE), true).unwrap();
+    world.wire(0, (START, 2 * PIECE), true, false);
     assert_eq!(relieve(&mut world), [2]);
-    let real = &mut world.processes[0].real;
-    real.set_locked((START * PAGE, PIECE * PAGE), false).unwrap();
+    world.wire(0, (START, PIECE), false, false);
     assert_eq!(relieve(&mut world), [3]);
     let both = &mut world.processes[0];
     let (addr, bytes) = ((START + 4 * PIECE) * PAGE, 2 * PIECE * PAGE);
