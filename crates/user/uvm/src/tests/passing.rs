@@ -316,6 +316,7 @@ impl World {
         let (start, mut new) = (entry.start, if dont_unmap { old } else { new });
         let mut old = old;
         both.note_giants();
+        both.fresh.clear();
         let to_or_none = to.or_else(|| both.model.find_space(new));
         let flags = RemapFlags { may_move: true, fixed: to.map(|to| to * PAGE), dont_unmap };
         let parts = entries.iter().filter(|part| start < part.end && part.start < start + old);
