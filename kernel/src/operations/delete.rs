@@ -59,15 +59,21 @@ const STEPS_OF_TABLE: u32 = 2;
 const HIDDEN_PER_STEP: u32 = 64;
 const STEPS_OF_CONTAINER: u32 = 2;
 
-/// Does something else keep a part of the memory of what `slot` holds? Of a page only Loans do, which may
-/// begin before it.
+/// Does something else keep a part of the memory of what `slot` holds? Of a page only Loans do.
 #[inline(always)]
 pub(super) fn has_parts(caps: &CapSpace, slot: SlotRef, cap: &RawCap) -> bool {
     if cap.is(CapType::Frame) && cap.word == PAGE && !caps.db.may_be_lent(cap) {
         return false;
     }
     let lent = || !cap.kind().is_kernel_object() && caps.db.loan_into(cap.base).is_some();
-    caps.db.first_descendant(slot).is_some() || lent()
+    first_part(caps, slot, cap).is_some() || lent()
+}
+
+/// What comes next inside of the memory of `slot`, which need not descend from it: Loans of what it is a part of
+/// begin in it and end behind it.
+#[inline(always)]
+fn first_part(caps: &CapSpace, slot: SlotRef, cap: &RawCap) -> Option<SlotRef> {
+    caps.db.next_before(slot, cap.base + cap.word)
 }
 
 /// Removes the capability in `slot`.
@@ -392,7 +398,7 @@ fn drop_last(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap, above: Option<Raw
 fn give_back(cpu: &mut CpuDriver, slot: SlotRef, own: &RawCap) -> Progress {
     let end = own.base + own.word;
     let mut at = own.base;
-    let mut next = cpu.caps.db.first_descendant(slot);
+    let mut next = first_part(&cpu.caps, slot, own);
     // Loans are wherever they like: some may reach into what is left after a pause.
     while let Some(past) = cpu.caps.db.loan_into(at) {
         at = past.min(end);

@@ -429,6 +429,28 @@ fn a_frame_that_goes_leaves_what_is_lent() {
 }
 
 #[test]
+fn a_part_that_goes_leaves_what_the_whole_lent_beyond_it() {
+    let mut m = Machine::new();
+    let whole = m.make(CapType::Frame, 0x10000, 5 * PAGE, 40);
+    let base = m.slot(whole).cap().base;
+    let pages = |numbers: &[u64]| numbers.iter().map(|n| base + n * PAGE).collect::<Vec<_>>();
+    // Page 0; pages 1 to 3, and of them page 3 by itself.
+    m.retype(whole, CapType::Frame, 0, PAGE, 1, at(41)).unwrap();
+    m.retype(whole, CapType::Frame, PAGE, 3 * PAGE, 1, at(42)).unwrap();
+    m.retype(at(42), CapType::Frame, 2 * PAGE, PAGE, 1, at(43)).unwrap();
+    lend(&mut m, whole, (1, 10, PAGE), 60, 0).unwrap();
+    lend(&mut m, whole, (1, 2 * PAGE + 10, 2 * PAGE), 61, 0).unwrap();
+    for part in [whole, at(41), at(42), at(43)] {
+        m.delete(part).unwrap();
+        assert!(returned(&mut m).is_empty(), "{part:?}");
+    }
+    m.delete(at(60)).unwrap();
+    assert_eq!(returned(&mut m), pages(&[0, 1]));
+    m.delete(at(61)).unwrap();
+    assert_eq!(returned(&mut m), pages(&[2, 3, 4]));
+}
+
+#[test]
 fn the_end_of_a_large_loan_is_bounded() {
     let mut m = Machine::new();
     let frame = m.make(CapType::Frame, 0x10_0000, 1000 * PAGE, 40);

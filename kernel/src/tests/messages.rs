@@ -269,8 +269,7 @@ fn a_fault_is_a_call() {
     };
     assert_eq!(m.call(DISPATCHER, args), Err(Status::WrongState));
     let third = m.second(0x10000, 30);
-    third.state.set(State::Stopped);
-    m.core.local.sched.suspend(third).unwrap_err();
+    m.core.local.sched.stop(third);
     m.call(at(30), args).unwrap();
     m.call(at(30), op::Start {}).ok();
     while m.current() != Some(third) {
