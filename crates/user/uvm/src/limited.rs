@@ -77,7 +77,7 @@ impl Used {
 }
 
 /// May pages of an entry leave one by one?
-fn may_leave(entry: &Entry) -> bool {
+pub(crate) fn may_leave(entry: &Entry) -> bool {
     entry.flags.has(Flags::OWN) && !entry.flags.has(Flags::LOCKED)
 }
 

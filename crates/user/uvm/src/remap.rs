@@ -291,6 +291,11 @@ impl Space {
             // Nothing has to be divided for this any more, and nothing above: the new range, even
             // where it was joined with the old one.
             Ok(_) if !dont_unmap => self.unmap_pages(b, start, start + old)?,
+            Ok(_) if entry.flags.has(Flags::LOCKED) => {
+                // Locks go with the pages. Where there is no memory to note it, what comes there is locked still.
+                let unlock = |entry: &mut Entry| entry.flags = entry.flags.without(Flags::LOCKED);
+                let _ = self.map.change(start, start + old, unlock);
+            }
             _ => self.map.join(start, start + old),
         }
         result
@@ -313,7 +318,11 @@ impl Space {
         self.map.isolate(start, start + old)?;
         let (offset, end) = (entry.object_page(start), to + old);
         let rest = (new > old).then(|| Self::beside_own(entry, end, to + new));
-        let left = dont_unmap.then(|| Self::beside_own(entry, start, start + old));
+        let mut left = dont_unmap.then(|| Self::beside_own(entry, start, start + old));
+        if let Some(left) = &mut left {
+            // Locks go with the pages.
+            left.flags = left.flags.without(Flags::LOCKED);
+        }
         self.map.insert(Entry { start: to, end, offset, object: Some(object), ..*entry })?;
         if let Some(error) = rest.and_then(|rest| self.map.insert(rest).err()) {
             // Only what has nothing yet.
@@ -340,12 +349,13 @@ impl Space {
         moved: &MapRequest,
         (start, old): (u64, u64),
     ) -> Result<u64, Error> {
-        let limits = self.limits;
-        // Both ranges exist for a moment; the limits were checked for the difference.
+        let (limits, locks_new) = (self.limits, self.locks_new);
+        // What moves is not new. Both ranges exist for a moment; the limits were checked for the difference.
+        self.locks_new = false;
         self.limits.address_space = u64::MAX;
         self.limits.commit = u64::MAX;
         let entered = self.mmap(b, moved);
-        self.limits = limits;
+        (self.limits, self.locks_new) = (limits, locks_new);
         let to = entered? / PAGE;
         if let Err(error) = self.move_anons(b, start, to, old) {
             self.unmap_pages(b, to, to + moved.len / PAGE)?;

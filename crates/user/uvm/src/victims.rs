@@ -8,7 +8,7 @@
 
 use crate::aside::{Round, PIECE};
 use crate::backend::Backend;
-use crate::map::Flags;
+use crate::limited::may_leave;
 use crate::space::Space;
 use crate::types::NoMemory;
 use alloc::boxed::Box;
@@ -138,10 +138,10 @@ impl Space {
         used
     }
 
-    /// What of a piece is aside leaves memory.
+    /// What of a piece is aside leaves memory, unless it is locked.
     fn send_piece_out(&mut self, b: &mut impl Backend, start: u64, end: u64) {
         for entry in self.map.within(start, end) {
-            if let (Some(object), true) = (entry.object, entry.flags.has(Flags::OWN)) {
+            if let (Some(object), true) = (entry.object, may_leave(&entry)) {
                 b.object_page_out(object, entry.object_page(entry.start), entry.pages());
             }
         }

@@ -1184,8 +1184,8 @@ const BUGS: &[Bug] = &[
         name: "loans_begin_where_frames_do",
         changes: &[(
             "kernel/src/operations/delete.rs",
-            "caps.db.first_descendant(slot).is_some() || lent()",
-            "caps.db.first_descendant(slot).is_some() || false && lent()",
+            "first_part(caps, slot, cap).is_some() || lent()",
+            "first_part(caps, slot, cap).is_some() || false && lent()",
         )],
         found_by: Test::Host { package: "kernel", test: "a_frame_that_goes_leaves_what_is_lent" },
     },
@@ -1746,6 +1746,83 @@ const BUGS: &[Bug] = &[
         name: "who_has_come_home_stays_away",
         changes: &[("kernel/src/operations/reclaim.rs", "    cpu.caps.asks.away.remove(base, base + bytes);\n", "")],
         found_by: Test::Host { package: "kernel", test: "only_what_is_away_is_asked_for" },
+    },
+    Bug {
+        name: "a_child_inherits_what_is_wired",
+        changes: &[("crates/user/uvm/src/fork.rs", "        if self.map.may_have(Flags::LOCKED) {\n", "        if self.map.may_have(Flags::LOCKED) && self.low > self.high {\n")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "an_anon_counts_as_own_too_long",
+        changes: &[("crates/user/uvm/src/amap.rs", "            chunk.aliased = chunk.filled;\n        }\n        Ok(())", "        }\n        Ok(())")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "a_wired_page_goes_aside",
+        changes: &[("crates/user/uvm/src/aside.rs", "Flags::GROWS_DOWN, Flags::LOCKED, Flags::LARGE_PAGES", "Flags::GROWS_DOWN, Flags::SHARED, Flags::LARGE_PAGES")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "a_wired_page_leaves_with_its_piece",
+        changes: &[("crates/user/uvm/src/victims.rs", "(entry.object, may_leave(&entry))", "(entry.object, entry.is_private_anonymous())")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_is_lent_is_written_in_place",
+        changes: &[("crates/user/uvm/src/pass.rs", "                let prot = entry.prot.read_only();\n", "                let prot = entry.prot;\n")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_is_recalled_stays_read_only",
+        changes: &[("crates/user/uvm/src/pass.rs", "filter(|_| passed.is_lowered)", "filter(|_| !passed.is_lowered)")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_passes_begins_at_another_page",
+        changes: &[("crates/user/uvm/src/pass.rs", "entry.object.map(|object| (object, entry.offset))", "entry.object.map(|object| (object, entry.offset & !63))")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "the_first_page_of_what_passes_is_zeros",
+        changes: &[("crates/user/uvm/src/pass.rs", "self.next_anon(entry.start).filter", "self.next_anon(entry.start + 1).filter")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_was_taken_is_seen",
+        changes: &[("crates/user/uvm/src/unmap.rs", "self.discard(b, entry.start + kept, entry.end, false)", "self.discard(b, entry.start + kept + 1, entry.end, false)")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "a_page_that_came_in_is_another",
+        changes: &[("crates/user/uvm/src/limited.rs", "self.pmap.enter_object(b, amap, page, object_page, &extent,", "self.pmap.enter_object(b, amap, page, object_page ^ 1, &extent,")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_has_left_and_was_given_up_stays_out",
+        changes: &[("crates/user/uvm/src/own.rs", "            if self.map.uses(object) {\n", "            if self.map.uses(object) && pages == 0 {\n")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_moved_leaves_a_lock",
+        changes: &[("crates/user/uvm/src/remap.rs", "            Ok(_) if entry.flags.has(Flags::LOCKED) => {", "            Ok(_) if entry.flags.has(Flags::LOCKED) && start > self.high => {")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_moves_is_wired_as_new",
+        changes: &[("crates/user/uvm/src/remap.rs", "        self.locks_new = false;\n", "")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "loans_end_where_frames_do",
+        changes: &[(
+            "kernel/src/operations/delete.rs",
+            "    caps.db.next_before(slot, cap.base + cap.word)\n",
+            "    caps.db.first_descendant(slot).filter(|_| cap.word > 0)\n",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "a_part_that_goes_leaves_what_the_whole_lent_beyond_it",
+        },
     },
 ];
 

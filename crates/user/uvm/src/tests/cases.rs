@@ -845,3 +845,31 @@ fn what_nobody_may_use_is_no_giant() {
         world.finish();
     }
 }
+
+/// Locks go with the pages that `mremap` moves: what stays mapped behind them is not locked, and what was not locked is not new.
+#[test]
+fn locks_go_with_the_pages_that_move() {
+    // Anons, and an object of the process's own.
+    for pages in [20, 1100] {
+        let mut world = World::with_own();
+        let start = dirty(&mut world, pages);
+        world.wire(0, (start, pages), true, true);
+        // In the middle, where entries have to be divided.
+        world.transfer(0, 0, (pages, pages), None, true);
+        let both = &world.processes[0];
+        let locked = |page| both.real.map().at(page).unwrap().flags.has(Flags::LOCKED);
+        let moved = both.real.map().entries().find(|entry| entry.flags.has(Flags::LOCKED)).unwrap();
+        assert_ne!(moved.start, start, "{pages}");
+        assert_eq!((locked(start), moved.pages()), (false, pages));
+        world.check();
+        // What is mapped from now on is locked, and nothing else.
+        world.wire_all(0, 0);
+        world.wire_all(0, 2);
+        let pick = world.processes[0].real.map().entries().count() - 1;
+        world.transfer(0, pick, (10, 10), Some(LOW), false);
+        let both = &world.processes[0];
+        assert!(both.real.map().entries().all(|entry| !entry.flags.has(Flags::LOCKED)), "{pages}");
+        world.check();
+        world.finish();
+    }
+}

@@ -59,6 +59,8 @@ pub struct Kernel {
     pages: HashMap<u32, (u32, u64)>,
     pub objects: HashMap<u32, Vec<u64>>,
     pub page_copies: u64,
+    /// Files without a name that there were.
+    passed: u32,
     /// Before the object that consists of page tables gets more pages than these, entries that show it go.
     until: Option<u64>,
     /// How often they went.
@@ -134,10 +136,18 @@ impl Kernel {
     }
     /// Takes the Frames of an object away: all Mappings of them go.
     fn object_revoke(&mut self, object: u32) {
-        let is_of = |target| matches!(target, Target::Object(other, _) if other == object);
-        let mapped = |m: &Mapping| is_of(self.tables[&m.table].entries[&m.first].target);
+        self.pages_revoke(object, 0..u64::MAX);
+    }
+    /// The same of what shows one of these pages.
+    fn pages_revoke(&mut self, object: u32, pages: Range<u64>) {
+        let shows = |m: &Mapping| match self.tables[&m.table].entries[&m.first].target {
+            Target::Object(other, first) => {
+                other == object && first < pages.end && pages.start < first + u64::from(m.count)
+            }
+            _ => false,
+        };
         let gone: Vec<u32> =
-            self.mappings.iter().filter(|(_, m)| mapped(m)).map(|(id, _)| *id).collect();
+            self.mappings.iter().filter(|(_, m)| shows(m)).map(|(id, _)| *id).collect();
         for id in gone {
             self.mapping_delete(id);
             for node in self.nodes.values_mut() {
@@ -154,7 +164,7 @@ impl Kernel {
             && self.tables.is_empty()
             && self.mappings.is_empty()
             && self.pages.is_empty()
-            && self.objects.keys().all(|&object| object < OWN)
+            && self.objects.keys().all(|&object| object < PASSED)
     }
     /// The object that consists of page tables becomes larger.
     pub fn lengthen(&mut self, pages: u64) {
@@ -165,6 +175,27 @@ impl Kernel {
         let contents = self.objects.get_mut(&WHOLE).unwrap();
         let end = contents.len() as u64 + pages;
         contents.extend((contents.len() as u64..end).map(|page| (WHOLE as u64 + 1) << 32 | page));
+    }
+    /// A file without a name, which a range of memory has become.
+    pub fn add_passed(&mut self, contents: Vec<u64>) -> u32 {
+        self.passed += 1;
+        let object = PASSED + self.passed - 1;
+        assert!(object < OWN);
+        self.objects.insert(object, contents);
+        object
+    }
+    /// Nobody has it any more.
+    pub fn remove_passed(&mut self, object: u32) {
+        self.objects.remove(&object).unwrap();
+    }
+    /// It ends there from now on: what showed more shows it no more.
+    pub fn cut(&mut self, object: u32, pages: u64) {
+        self.object_revoke(object);
+        self.objects.get_mut(&object).unwrap().truncate(pages as usize);
+    }
+    /// The numbers of all files without a name.
+    pub fn all_passed(&self) -> Vec<u32> {
+        self.objects.keys().copied().filter(|object| (PASSED..OWN).contains(object)).collect()
     }
     fn add_object(&mut self, contents: Vec<u64>) -> u32 {
         let object = OWN + self.id();
@@ -219,8 +250,14 @@ pub enum Held {
 /// The object whose parts one entry maps: it consists of page tables, and nobody takes it away.
 pub const WHOLE: u32 = 3;
 
+/// The number of the first file without a name, for the kernel and for all processes. Such files consist of page tables, too.
+pub const PASSED: u32 = 10;
+
 /// The number of the first object that is a process's own, for the kernel and for the process.
-pub const OWN: u32 = 100;
+pub const OWN: u32 = 1000;
+
+/// What memory has where a page has left it. Nobody may see that.
+const LEFT: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 struct Whole {
@@ -230,6 +267,16 @@ struct Whole {
     object: u32,
     object_page: u64,
     prot: Prot,
+}
+
+/// What the pages of an object hold, wherever they are.
+fn contents_of(kernel: &Kernel, store: &Option<Store>, object: u32) -> Vec<u64> {
+    let mut contents = kernel.objects[&object].clone();
+    if let Some(store) = store {
+        let out = store.out.range((object, 0)..(object, u64::MAX));
+        out.for_each(|(at, value)| contents[at.1 as usize] = *value);
+    }
+    contents
 }
 
 /// The pages of what one entry may show.
@@ -251,12 +298,14 @@ pub enum Moved {
 /// Where pages of its own objects can leave to.
 #[derive(Default)]
 pub struct Store {
-    /// Object and page, as the kernel names them.
-    out: BTreeSet<(u32, u64)>,
+    /// Object and page, as the kernel names them, and what the page holds.
+    out: BTreeMap<(u32, u64), u64>,
     /// The first page of each request, as the process names it.
     pub log: Vec<(u64, Moved)>,
     /// Tables and entries that were used.
     used: BTreeSet<(u32, u32)>,
+    /// Pages that are shown may leave: their entries go.
+    pub hides: bool,
 }
 
 /// The backend of one process.
@@ -289,6 +338,10 @@ pub struct Process {
     pub left: Option<u32>,
     /// Objects whose Frames others have taken away since they were asked for.
     gone: BTreeSet<u32>,
+    /// Files without a name that it has mapped.
+    pub files: BTreeSet<u32>,
+    /// Has anybody taken entries away?
+    pub has_stale: bool,
     /// Which of the next things that can be refused are: bit 0 the first one.
     pub refusals: u64,
     /// Has anything been refused in this operation?
@@ -317,6 +370,8 @@ impl Process {
             has_large: false,
             left: None,
             gone: BTreeSet::new(),
+            files: BTreeSet::new(),
+            has_stale: false,
             refusals: 0,
             refused: false,
             has_lost: false,
@@ -326,6 +381,7 @@ impl Process {
     pub fn object_revoke(&mut self, object: u32) {
         self.kernel.borrow_mut().object_revoke(object);
         self.gone.insert(object);
+        self.has_stale = true;
     }
     /// The processor notes that a page was used that a table shows.
     pub fn note_use(&mut self, page: u64) {
@@ -423,7 +479,7 @@ impl Process {
             self.upper.get_mut(key).unwrap().1 = false;
         }
         let own_objects = self.own.iter().map(|(&name, object)| {
-            let contents = kernel.objects[object].clone();
+            let contents = contents_of(&kernel, &self.store, *object);
             (name, kernel.add_object(contents))
         });
         Process {
@@ -445,6 +501,8 @@ impl Process {
             has_large: self.has_large,
             left: None,
             gone: self.gone.clone(),
+            files: self.files.clone(),
+            has_stale: self.has_stale,
             refusals: self.refusals,
             refused: self.refused,
             has_lost: self.has_lost,
@@ -509,9 +567,79 @@ impl Process {
     pub fn wholes(&self) -> Vec<Range<u64>> {
         self.wholes.values().map(|whole| whole.pages.clone()).collect()
     }
-    /// What a page of an object holds.
+    /// What a page of an object holds, wherever it is.
     pub fn value_of(&self, object: ObjectId, page: u64) -> u64 {
-        self.kernel.borrow().value(Target::Object(self.object(object), page))
+        self.value(Target::Object(self.object(object), page))
+    }
+    /// What a page holds, wherever it is.
+    pub fn value(&self, target: Target) -> u64 {
+        let store = self.store.as_ref();
+        let out = match target {
+            Target::Object(object, page) => store.and_then(|store| store.out.get(&(object, page))),
+            _ => None,
+        };
+        out.copied().unwrap_or_else(|| self.kernel.borrow().value(target))
+    }
+    /// Whoever uses a page that one entry shows with others waits until it is there.
+    pub fn come_in(&mut self, target: Target) {
+        if let Target::Object(object, page) = target {
+            self.bring(object, page..page + 1);
+        }
+    }
+    /// What has left of these pages comes in.
+    fn bring(&mut self, object: u32, pages: Range<u64>) {
+        let Some(store) = &mut self.store else { return };
+        let mut kernel = self.kernel.borrow_mut();
+        let out: Vec<u64> = store
+            .out
+            .range((object, pages.start)..(object, pages.end))
+            .map(|(at, _)| at.1)
+            .collect();
+        for page in out {
+            let value = store.out.remove(&(object, page)).unwrap();
+            kernel.set_value(Target::Object(object, page), value);
+        }
+    }
+    /// Has anybody else the page in a slot?
+    pub fn is_shared(&self, (node, slot): (CNode, u32)) -> bool {
+        let kernel = self.kernel.borrow();
+        match kernel.nodes[&self.node(node)].slots.get(&slot) {
+            Some(Cap::Page(page)) => !kernel.is_alone(*page),
+            _ => true,
+        }
+    }
+    /// Pages that are shown may leave from now on, and lose their entries.
+    pub fn hide(&mut self, on: bool) {
+        if let Some(store) = &mut self.store {
+            store.hides = on;
+            self.has_stale = true;
+        }
+    }
+    /// Pages of its own objects that have left memory, by the process's number of the object.
+    pub fn all_out(&self) -> Vec<(ObjectId, u64)> {
+        let Some(store) = &self.store else { return Vec::new() };
+        let named = |&(real, page): &(u32, u64)| {
+            let mut names = self.own.iter().filter(|(_, own)| **own == real);
+            let name = names.next().map(|(&name, _)| name);
+            (ObjectId::new(name.expect("out of an object that has gone")), page)
+        };
+        store.out.keys().map(named).collect()
+    }
+    /// What the pages of an object of its own hold.
+    pub fn contents_of(&self, object: ObjectId) -> Vec<u64> {
+        contents_of(&self.kernel.borrow(), &self.store, self.object(object))
+    }
+    /// A part of a file, in memory, as an object of its own, at the same pages of it.
+    pub fn adopt(&mut self, contents: Vec<u64>) -> ObjectId {
+        let object = self.kernel.borrow_mut().add_object(contents);
+        self.name_own(object)
+    }
+    fn name_own(&mut self, object: u32) -> ObjectId {
+        let name = self.own.keys().next_back().map_or(OWN, |last| last + 1);
+        self.own.insert(name, object);
+        // The name may be that of one that was released in the same step.
+        self.released.retain(|released| *released != ObjectId::new(name));
+        ObjectId::new(name)
     }
     /// The kernel's number of an object.
     fn object(&self, object: ObjectId) -> u32 {
@@ -859,12 +987,8 @@ impl Backend for Process {
         assert!(page >= extent.first && page + count as u64 <= extent.first + extent.pages);
         let targets: Vec<Target> =
             (0..count as u64).map(|n| Target::Object(extent.frame as u32, page + n)).collect();
-        if let Some(store) = &mut self.store {
-            // Who maps what has left waits until it is there again.
-            store.out.retain(|&(object, out)| {
-                object != extent.frame as u32 || !(page..page + count as u64).contains(&out)
-            });
-        }
+        // Who maps what has left waits until it is there again.
+        self.bring(extent.frame as u32, page..page + count as u64);
         self.enter((table, half * 256 + first), &targets, (mappings, first), prot);
         Ok(())
     }
@@ -985,12 +1109,8 @@ impl Backend for Process {
             _ => 0,
         }
     }
-    fn page_shared(&mut self, (node, slot): (CNode, u32)) -> bool {
-        let kernel = self.kernel.borrow();
-        match kernel.nodes[&self.node(node)].slots.get(&slot) {
-            Some(Cap::Page(page)) => !kernel.is_alone(*page),
-            _ => true,
-        }
+    fn page_shared(&mut self, page: (CNode, u32)) -> bool {
+        self.is_shared(page)
     }
     fn page_aside(
         &mut self,
@@ -1010,6 +1130,8 @@ impl Backend for Process {
             entry.target == Target::Anon(page) && self.table_names.values().any(|t| *t == m.table)
         });
         assert!(!writable, "a page is copied that the program can use");
+        let is_out = self.store.as_ref().is_some_and(|store| store.out.contains_key(&(own, to)));
+        assert!(!is_out, "a page goes aside to where one has left memory");
         let value = kernel.pages[&page].1;
         kernel.objects.get_mut(&own).unwrap()[to as usize] = value;
         Ok(())
@@ -1022,7 +1144,8 @@ impl Backend for Process {
         prot: Prot,
     ) -> Result<Table, ObjectError> {
         let object = extent.frame as u32;
-        assert!(object == WHOLE || self.own.values().any(|&own| own == object));
+        let is_file = object == WHOLE || (PASSED..OWN).contains(&object);
+        assert!(is_file || self.own.values().any(|&own| own == object));
         if self.has_large && matches!(shown, Shown::Region(_)) {
             return Err(ObjectError::NoPage);
         }
@@ -1049,7 +1172,9 @@ impl Backend for Process {
         self.wholes[&entry.0].revokes != self.kernel.borrow().revokes
     }
     fn touch(&mut self, addr: u64, access: Access) -> bool {
-        self.look_up(addr / PAGE, access).is_some()
+        let target = self.look_up(addr / PAGE, access);
+        target.into_iter().for_each(|target| self.come_in(target));
+        target.is_some()
     }
     fn child_node(&mut self, node: CNode) -> Result<(), NoMemory> {
         self.spend()?;
@@ -1101,7 +1226,7 @@ impl Backend for Process {
         }
         drop(kernel);
         match object.index() as u32 {
-            WHOLE | OWN.. => self.object_extent(object, page).map(Some),
+            WHOLE | PASSED.. => self.object_extent(object, page).map(Some),
             _ => Ok(None),
         }
     }
@@ -1115,11 +1240,7 @@ impl Backend for Process {
             return None;
         }
         let object = self.kernel.borrow_mut().add_object(vec![0; pages as usize]);
-        let name = self.own.keys().next_back().map_or(OWN, |last| last + 1);
-        self.own.insert(name, object);
-        // The name may be that of one that was released in the same step.
-        self.released.retain(|released| *released != ObjectId::new(name));
-        Some(ObjectId::new(name))
+        Some(self.name_own(object))
     }
     fn object_grow(&mut self, object: ObjectId, pages: u64) -> bool {
         let Some(own) = self.own.get(&(object.index() as u32)).copied() else { return false };
@@ -1137,6 +1258,9 @@ impl Backend for Process {
         }
         let mut kernel = self.kernel.borrow_mut();
         kernel.objects.get_mut(&own).unwrap()[page as usize..][..pages as usize].fill(0);
+        if let Some(store) = &mut self.store {
+            store.out.retain(|&(other, at), _| other != own || !(page..page + pages).contains(&at));
+        }
         true
     }
     /// All that an object has is there, and all of it is made of large pages as far as there is room for them.
@@ -1160,23 +1284,35 @@ impl Backend for Process {
     fn object_page_out(&mut self, object: ObjectId, page: u64, pages: u64) {
         let real = self.object(object);
         let end = self.object_pages(object).min(page + pages);
+        let is_own = self.own.values().any(|&own| own == real);
+        let Some(store) = self.store.as_mut().filter(|_| is_own) else { return };
+        if store.hides {
+            self.kernel.borrow_mut().pages_revoke(real, page..end);
+        }
+        let mut kernel = self.kernel.borrow_mut();
         for table in self.upper.values().map(|(table, _)| table) {
-            let kernel = self.kernel.borrow();
             let shown = |entry: &Entry| match entry.target {
                 Target::Object(object, at) => object == real && (page..end).contains(&at),
                 _ => false,
             };
             assert!(!kernel.tables[table].entries.values().any(shown), "shown still");
         }
-        let Some(store) = &mut self.store else { return };
-        store.out.extend((page..end).map(|page| (real, page)));
+        let contents = kernel.objects.get_mut(&real).unwrap();
+        for at in page..end {
+            store
+                .out
+                .entry((real, at))
+                .or_insert_with(|| std::mem::replace(&mut contents[at as usize], LEFT));
+        }
         store.log.push((page, Moved::Out));
     }
     fn object_page_in(&mut self, object: ObjectId, page: u64) -> bool {
         let real = self.object(object);
         let Some(store) = &mut self.store else { return false };
         store.log.push((page, Moved::In));
-        store.out.remove(&(real, page))
+        let value = store.out.remove(&(real, page));
+        let target = Target::Object(real, page);
+        value.map(|value| self.kernel.borrow_mut().set_value(target, value)).is_some()
     }
     fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool) {
         match self.object_pages(object) {
@@ -1193,7 +1329,11 @@ impl Backend for Process {
     fn object_release(&mut self, object: ObjectId) {
         if let Some(own) = self.own.remove(&(object.index() as u32)) {
             self.kernel.borrow_mut().objects.remove(&own);
+            if let Some(store) = &mut self.store {
+                store.out.retain(|&(other, _), _| other != own);
+            }
         }
+        self.files.remove(&(object.index() as u32));
         self.released.push(object);
     }
 }

@@ -157,7 +157,8 @@ fn what_cannot_be_limited_says_so() {
     assert_eq!(limit(START * PAGE, PAGES, 0, true), Err(Error::Invalid));
     assert_eq!(limit(START * PAGE, PAGES + 1, 4, true), Err(Error::NoMemory));
     assert_eq!(limit(START * PAGE, PAGES, 4, false), Err(Error::NotSupported));
-    real.set_locked((START * PAGE, PAGE), true).unwrap();
+    world.wire(0, (START, 1), true, false);
+    let both = &mut world.processes[0];
     both.backend.store = Some(Store::default());
     let range = (START * PAGE, PAGES * PAGE);
     let refused = both.real.limit(&mut both.backend, range, 4, Box::new(Fifo::new()));

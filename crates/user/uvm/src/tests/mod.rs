@@ -4,6 +4,7 @@ mod cases;
 mod kernel;
 mod limited;
 mod model;
+mod passing;
 mod random;
 mod refused;
 mod sparse;
@@ -14,6 +15,7 @@ use crate::types::{Access, Error, FaultError, PAGE, REGION_PAGES};
 use crate::{Flags, Space};
 use kernel::{Held, Kernel, Process, Remains, Target};
 use model::Model;
+use passing::{File, Loan};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -33,12 +35,20 @@ pub struct Both {
     pub lent: Option<(u64, u64, u64, u64)>,
     /// Pages that were written to since that was asked last.
     pub written: BTreeSet<u64>,
+    /// What is about to leave.
+    pub loan: Option<Loan>,
+    /// Pages that were wired, and with which nothing has happened since.
+    pub fresh: BTreeSet<u64>,
 }
 
 impl Both {
     /// Pages that a fault at `page` filled with zeroes belong to the process from now on.
     fn note_zeroes(&mut self, page: u64) {
-        for (&at, here) in self.model.pages.range_mut(page..page + 16) {
+        self.note_zeroes_from(page, page + 16);
+    }
+
+    fn note_zeroes_from(&mut self, start: u64, end: u64) {
+        for (&at, here) in self.model.pages.range_mut(start..end) {
             let chunk = self.real.amap().chunk(at >> 8);
             if chunk.is_some_and(|chunk| chunk.filled.get((at & 255) as u32)) {
                 here.anon.get_or_insert_default();
@@ -200,6 +210,12 @@ pub struct World {
     pub clock: u64,
     /// Nobody has given pages up while they were shared: copies must agree exactly.
     pub exact: bool,
+    /// Files without names that are open.
+    pub files: Vec<File>,
+    /// What files without names have, as long as anybody has them.
+    pub contents: BTreeMap<u32, Vec<u64>>,
+    /// How often something happened.
+    pub tally: BTreeMap<&'static str, u64>,
 }
 
 impl World {
@@ -214,8 +230,26 @@ impl World {
         real.limits.stack = 64 * PAGE;
         let model = Model { low: LOW, high: HIGH, top: TOP, stack_pages: 64, ..Model::default() };
         let backend = Process::new(kernel.clone());
-        let processes = vec![Both { real, backend, model, lent: None, written: BTreeSet::new() }];
-        World { kernel, processes, remains: Vec::new(), copies: 0, clock: 1 << 40, exact: true }
+        let processes = vec![Both {
+            real,
+            backend,
+            model,
+            lent: None,
+            written: BTreeSet::new(),
+            loan: None,
+            fresh: BTreeSet::new(),
+        }];
+        World {
+            kernel,
+            processes,
+            remains: Vec::new(),
+            copies: 0,
+            clock: 1 << 40,
+            exact: true,
+            files: Vec::new(),
+            contents: BTreeMap::new(),
+            tally: BTreeMap::new(),
+        }
     }
 
     /// One in which large private memory is an object of the process's own.
@@ -248,6 +282,8 @@ impl World {
             model: parent.model.inherited(),
             lent: None,
             written: parent.written.clone(),
+            loan: None,
+            fresh: BTreeSet::new(),
         };
         parent.real.forked();
         child.own_what_is_own();
@@ -268,6 +304,10 @@ impl World {
         let mut gone = self.processes.remove(which);
         let destroyed = gone.real.destroy(&mut gone.backend);
         assert!(destroyed.is_ok() || gone.backend.refused);
+        if !gone.backend.has_lost {
+            assert_eq!(gone.backend.all_out(), [], "pages that have left are left over");
+            assert!(gone.backend.files.is_empty(), "files are left over");
+        }
         if gone.backend.has_lost {
             self.remains.push(Remains::of(gone.backend));
         }
@@ -294,10 +334,10 @@ impl World {
     pub fn touch(&mut self, which: usize, page: u64, access: Access) -> Result<u64, FaultError> {
         self.clock += 1;
         let both = &mut self.processes[which];
-        let sizes: Vec<u64> =
-            (0..OBJECTS.len() as u32).map(|object| self.kernel.borrow().pages_of(object)).collect();
-        let expected = both.model.check(page, access, &sizes);
+        let size = |object| self.kernel.borrow().pages_of(object);
+        let expected = both.model.check(page, access, size);
         let mut faults = 0;
+        let was_out = both.backend.all_out().len();
         let target = loop {
             if let Some(target) = both.backend.look_up(page, access) {
                 break target;
@@ -315,8 +355,13 @@ impl World {
             }
         };
         assert_eq!(expected, Ok(()), "the hardware allows {access:?} at {page}");
+        both.backend.come_in(target);
+        let is_back = both.backend.all_out().len() < was_out;
         let mut kernel = self.kernel.borrow_mut();
         if access == Access::Write {
+            if let Some((contents, offset)) = both.model.shows(page, &mut self.contents) {
+                contents[offset] = self.clock;
+            }
             self.copies += both.model.write(page, self.clock).copied as u64;
             kernel.set_value(target, self.clock);
             drop(kernel);
@@ -325,9 +370,18 @@ impl World {
             kernel = self.kernel.borrow_mut();
         }
         let value = kernel.value(target);
+        drop(kernel);
+        if is_back {
+            *self.tally.entry("in").or_default() += 1;
+        }
         match both.model.look(page) {
             Ok(expected) => assert_eq!(value, expected, "contents of {page}"),
-            Err((object, offset)) => assert_eq!(target, Target::Object(object, offset)),
+            Err((object, offset)) => {
+                assert_eq!(target, Target::Object(object, offset));
+                if let Some(contents) = self.contents.get(&object) {
+                    assert_eq!(value, contents[offset as usize], "contents of the file at {page}");
+                }
+            }
         }
         both.note_zeroes(page);
         Ok(value)
@@ -355,13 +409,18 @@ impl World {
             let anons = both.real.amap().chunks().map(|(_, chunk)| chunk.filled.count() as u64);
             assert_eq!(both.real.amap().pages(), anons.sum::<u64>());
             both.check_residency();
+            if !both.backend.has_lost {
+                both.check_entries();
+                both.check_counts();
+                both.check_fresh();
+            }
             for page in both.backend.present_pages() {
                 let target = both.backend.look_up(page, Access::Read).unwrap();
                 let at =
                     both.model.pages.get(&page).expect("nothing is seen where nothing is mapped");
                 assert!(at.prot.allows(Access::Read), "{page} can be read");
                 match both.model.look(page) {
-                    Ok(value) => assert_eq!(self.kernel.borrow().value(target), value, "at {page}"),
+                    Ok(value) => assert_eq!(both.backend.value(target), value, "at {page}"),
                     Err((object, offset)) => assert_eq!(target, Target::Object(object, offset)),
                 }
                 if both.backend.look_up(page, Access::Write).is_some() {
@@ -384,14 +443,18 @@ impl World {
         }
     }
 
-    pub fn finish(mut self) {
+    pub fn finish(mut self) -> BTreeMap<&'static str, u64> {
+        self.processes.iter_mut().for_each(Both::recall);
+        self.files.clear();
         while !self.processes.is_empty() {
             self.exit(0);
+            self.forget_files();
             self.check();
         }
         while !self.remains.is_empty() {
             self.clear_away(0);
         }
         assert!(self.kernel.borrow().is_empty(), "something leaked");
+        self.tally
     }
 }

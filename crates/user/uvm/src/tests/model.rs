@@ -27,6 +27,8 @@ pub struct Model {
     /// The fewest pages that are placed where one entry may map them.
     pub table_least: u64,
     pub stack_pages: u64,
+    /// What is mapped from now on is locked.
+    pub locks_new: bool,
 }
 
 pub struct Write {
@@ -112,6 +114,10 @@ impl Model {
     pub fn inherited(&self) -> Model {
         let mut child = self.clone();
         child.pages.retain(|_, page| !page.flags.has(Flags::DONT_FORK));
+        // Locks are the parent's alone.
+        let unlock = |page: &mut Page| page.flags = page.flags.without(Flags::LOCKED);
+        child.pages.values_mut().for_each(unlock);
+        child.locks_new = false;
         child
     }
     pub fn discard(&mut self, start: u64, end: u64) {
@@ -138,7 +144,12 @@ impl Model {
         self.enter(page, next - page, above.prot, above.flags, None);
         true
     }
-    pub fn check(&mut self, page: u64, access: Access, objects: &[u64]) -> Result<(), FaultError> {
+    pub fn check(
+        &mut self,
+        page: u64,
+        access: Access,
+        size: impl Fn(u32) -> u64,
+    ) -> Result<(), FaultError> {
         if !self.grow(page) {
             return Err(FaultError::NotMapped);
         }
@@ -147,7 +158,7 @@ impl Model {
             return Err(FaultError::NoAccess);
         }
         match at.object {
-            Some((object, offset)) if at.anon.is_none() && offset >= objects[object as usize] => {
+            Some((object, offset)) if at.anon.is_none() && offset >= size(object) => {
                 Err(FaultError::NoPage)
             }
             _ => Ok(()),
@@ -161,6 +172,16 @@ impl Model {
             (None, Some(object)) => Err(object),
             (None, None) => Ok(0),
         }
+    }
+    /// The page of a file that a store to this page goes to.
+    pub fn shows<'a>(
+        &self,
+        page: u64,
+        files: &'a mut BTreeMap<u32, Vec<u64>>,
+    ) -> Option<(&'a mut Vec<u64>, usize)> {
+        let at = &self.pages[&page];
+        let (object, offset) = at.object.filter(|_| at.flags.has(Flags::SHARED))?;
+        Some((files.get_mut(&object)?, offset as usize))
     }
     pub fn write(&mut self, page: u64, value: u64) -> Write {
         let at = self.pages.get_mut(&page).unwrap();

@@ -1,13 +1,16 @@
 //! Random operations in a tree of processes.
 
 use super::kernel::WHOLE;
+use super::passing::Mode;
 use super::*;
 use crate::map::{Flags, GUARD_PAGES};
 use crate::mmap::{MapRequest, Placement};
 use crate::types::{Error, Prot, REGION_PAGES};
 use crate::{Advice, ObjectId, RemapFlags};
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use selfpaging::{Clock, Fifo, Optimal, Policy, Sampled};
+use std::cell::Cell;
 use std::rc::Rc;
 
 #[derive(Clone, Debug)]
@@ -94,6 +97,63 @@ pub enum Op {
     ClearWritten,
     Exit,
     Kill,
+    /// `mlock`, `MLOCK_ONFAULT`, `munlock`.
+    Wire {
+        addr: u64,
+        pages: u64,
+        on: bool,
+        touch: bool,
+    },
+    /// `mlockall` with these flags, `munlockall` without any.
+    WireAll {
+        flags: u8,
+    },
+    /// `MADV_PAGEOUT`.
+    PageOut {
+        addr: u64,
+        pages: u64,
+    },
+    /// A policy says which small memory goes where memory is short.
+    Victims {
+        policy: u8,
+    },
+    /// `MREMAP_FIXED`, `MREMAP_DONTUNMAP`.
+    Transfer {
+        pick: usize,
+        old: u64,
+        new: u64,
+        to: Option<u64>,
+        dont_unmap: bool,
+    },
+    /// A range is passed; or nobody may write to it until it is given away or recalled.
+    Pass {
+        addr: u64,
+        pages: u64,
+        mode: Option<Mode>,
+    },
+    Recall,
+    Give {
+        share: bool,
+    },
+    /// What was passed becomes private memory, here or elsewhere, as a copy or not.
+    Take {
+        pick: usize,
+        skip: u64,
+        pages: u64,
+        addr: Option<u64>,
+        prot: u8,
+        takes: bool,
+    },
+    MapFile {
+        pick: usize,
+        addr: u64,
+        prot: u8,
+        place: u8,
+        shared: bool,
+    },
+    Close {
+        pick: usize,
+    },
 }
 
 /// Ends what is lent: what the thread has mapped is there from now on.
@@ -116,7 +176,7 @@ fn is_beside_lent(both: &Both, op: &Op) -> bool {
         | Op::Discard { addr, pages }
         | Op::TouchRun { addr, pages, .. } => is_beside(addr, pages),
         Op::Touch { addr, .. } => is_beside(addr, 1),
-        Op::TakeAway { .. } | Op::Lengthen { .. } => true,
+        Op::TakeAway { .. } | Op::Lengthen { .. } | Op::Close { .. } => true,
         _ => false,
     }
 }
@@ -187,6 +247,52 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
     (any::<usize>(), op, left)
 }
 
+/// What is wired, leaves, moves and passes, as well.
+pub fn any_op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
+    let mode = || {
+        prop_oneof![
+            3 => Just(None),
+            1 => Just(Some(Mode::Share)),
+            1 => Just(Some(Mode::Copy)),
+            1 => Just(Some(Mode::Donate))
+        ]
+    };
+    let to = || prop_oneof![page().prop_map(Some), Just(None)];
+    let pick = any::<usize>;
+    let transfer = (pick(), pages(), pages(), to(), any::<bool>()).prop_map(
+        |(pick, old, new, to, dont_unmap)| Op::Transfer {
+            pick,
+            old,
+            new,
+            to,
+            dont_unmap: dont_unmap || to.is_none(),
+        },
+    );
+    let take = (pick(), 0u64..50, 1u64..600, to(), prot(), any::<bool>()).prop_map(
+        |(pick, skip, pages, addr, prot, takes)| Op::Take { pick, skip, pages, addr, prot, takes },
+    );
+    let map = (pick(), page(), prot(), 0u8..7, any::<bool>()).prop_map(
+        |(pick, addr, prot, place, shared)| Op::MapFile { pick, addr, prot, place, shared },
+    );
+    let op_here = prop_oneof![
+        4 => (page(), pages(), any::<bool>(), any::<bool>()).prop_map(|(addr, pages, on, touch)| {
+            Op::Wire { addr, pages, on, touch }
+        }),
+        1 => (0u8..8).prop_filter("no such flags", |flags| *flags != 4).prop_map(|flags| Op::WireAll { flags }),
+        2 => (page(), pages()).prop_map(|(addr, pages)| Op::PageOut { addr, pages }),
+        1 => (0u8..4).prop_map(|policy| Op::Victims { policy }),
+        3 => transfer,
+        6 => (page(), prop_oneof![pages(), 64u64..1100], mode()).prop_map(|(addr, pages, mode)| Op::Pass { addr, pages, mode }),
+        3 => Just(Op::Recall),
+        3 => any::<bool>().prop_map(|share| Op::Give { share }),
+        4 => take,
+        2 => map,
+        1 => pick().prop_map(|pick| Op::Close { pick }),
+    ];
+    let left = prop_oneof![20 => Just(None), 1 => (0u32..8).prop_map(Some)];
+    prop_oneof![2 => op(), 1 => (any::<usize>(), op_here, left)]
+}
+
 fn access(n: u8) -> Access {
     [Access::Write, Access::Read, Access::Exec][n as usize % 3]
 }
@@ -223,14 +329,16 @@ fn map(world: &mut World, which: usize, op: &Op) {
         Placement::FixedNoReplace if !both.model.is_free(addr, addr + pages) => Err(Error::Exists),
         _ => Ok(addr),
     };
+    World::notes_file(both, object, true);
     let got = both.real.mmap(&mut both.backend, &request).map(|addr| addr / PAGE);
+    World::notes_file(both, object, false);
     if both.was_refused(got) {
         return;
     }
     assert_eq!(got, expected, "{request:?}");
     if let Ok(start) = expected {
         both.model.unmap(start, start + pages);
-        both.model.enter(start, pages, prot, flags, object);
+        both.model.enter(start, pages, prot, flags.or(both.model.new_flags()), object);
     }
 }
 
@@ -306,11 +414,32 @@ pub fn remap(world: &mut World, which: usize, pick: usize, old: u64, new: u64) {
     }
 }
 
+/// The next that is mapped, most often a part of it.
+fn next_mapped(both: &Both, addr: u64, pages: u64) -> Option<(u64, u64)> {
+    let entry = both.real.map().within(addr, HIGH).next()?;
+    let pages = if pages.is_multiple_of(8) { pages } else { pages.min(entry.pages()) };
+    Some((entry.start, pages))
+}
+
 pub fn step(world: &mut World, which: usize, op: &Op) {
     let which = which % world.processes.len();
-    world.processes[which].backend.released.clear();
+    let both = &mut world.processes[which];
+    both.backend.released.clear();
+    if !both.is_beside_loan(op) {
+        both.recall();
+    }
+    if !matches!(
+        op,
+        Op::Touch { .. } | Op::TouchRun { .. } | Op::Relieve { .. } | Op::PageOut { .. }
+    ) {
+        both.fresh.clear();
+    }
+    let before = both.before();
     make_step(world, which, op);
-    if let Some(both) = world.processes.get_mut(which) {
+    world.forget_files();
+    let is_there = !matches!(op, Op::Exit | Op::Kill);
+    if let Some(both) = world.processes.get_mut(which).filter(|_| is_there) {
+        both.check_wired(&before, op);
         let uses = |object: &&ObjectId| both.real.map().uses(**object);
         assert_eq!(both.backend.released.iter().find(uses), None, "released, and mapped");
     }
@@ -323,6 +452,8 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
         end_lending(both);
     }
     match *op {
+        // As long as what is new is locked, nothing is lent.
+        Op::Lend { .. } if both.model.locks_new => {}
         Op::Lend { pages, first, mapped } => {
             both.note_giants();
             let got = both.real.lend(&mut both.backend, pages).map_err(Error::from);
@@ -376,6 +507,11 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
             if both.was_refused(got) {
                 return;
             }
+            let mut all = both.model.pages.range(addr..addr + pages);
+            if let Some((&locked, _)) = all.find(|(_, page)| page.flags.has(Flags::LOCKED)) {
+                assert_eq!(got, Err(Error::Invalid));
+                return both.model.discard(addr, locked);
+            }
             assert_eq!(got.is_ok(), covered);
             both.model.discard(addr, addr + pages);
         }
@@ -395,11 +531,15 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
             }
         }
         Op::TakeAway { object } => {
+            world.processes.iter_mut().for_each(|both| both.fresh.clear());
             world.processes.iter_mut().for_each(|both| both.backend.object_revoke(object));
         }
         Op::Relieve { pages, shared } => {
             let before = both.real.amap().pages();
+            // Where a policy chooses, pieces leave, with what was aside before and is shown again.
+            both.backend.hide(true);
             let gone = both.real.relieve(&mut both.backend, pages, shared);
+            both.backend.hide(false);
             if !both.backend.refused {
                 assert_eq!(both.real.amap().pages() + gone, before);
             }
@@ -437,12 +577,79 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
             both.written.clear();
         }
         Op::CopyAtForks { eager } => both.real.copy_at_forks(eager),
-        Op::Lengthen { pages } => world.kernel.borrow_mut().lengthen(pages),
+        Op::Lengthen { pages } => {
+            world.processes.iter_mut().for_each(|both| both.fresh.clear());
+            world.kernel.borrow_mut().lengthen(pages);
+        }
+        Op::Wire { addr, pages, on, touch } => {
+            if let Some(range) = next_mapped(both, addr, pages) {
+                world.wire(which, range, on, touch);
+            }
+        }
+        Op::WireAll { flags } => world.wire_all(which, flags),
+        Op::PageOut { addr, pages } => {
+            if let Some((addr, pages)) = next_mapped(both, addr, pages) {
+                world.page_out(which, addr, pages);
+            }
+        }
+        Op::Victims { policy } => {
+            let policy: Box<dyn Policy> = match policy {
+                0 => Box::new(Fifo::new()),
+                1 => Box::new(Clock::new()),
+                _ => Box::new(Sampled::new()),
+            };
+            both.real.choose_victims(policy).unwrap();
+        }
+        Op::Transfer { pick, old, new, to, dont_unmap } => {
+            world.transfer(which, pick, (old, new), to, dont_unmap);
+        }
+        Op::Pass { addr, pages, mode } => {
+            if let Some(range) = next_mapped(both, addr, pages) {
+                world.pass(which, range, mode);
+            }
+        }
+        Op::Recall => world.recall(which),
+        Op::Give { share } => world.give(which, share),
+        Op::Take { pick, skip, pages, addr, prot, takes } => {
+            world.take(which, pick, (skip, pages), (addr, Prot(prot)), takes);
+        }
+        Op::MapFile { pick, .. } => {
+            if let Some(op) = world.mapping_of(pick, op) {
+                make_step(world, which, &op);
+            }
+        }
+        Op::Close { pick } => world.close(pick),
         Op::Fork if world.processes.len() < 4 => world.fork(which),
         Op::Exit if forked => world.exit(which),
         Op::Kill if forked => world.kill(which),
         Op::Fork | Op::Exit | Op::Kill => {}
     }
+}
+
+/// One run of the test: a world, and operations in it.
+fn run(
+    (threads, leaves): (bool, bool),
+    ops: &[(usize, Op, Option<u32>)],
+) -> BTreeMap<&'static str, u64> {
+    let mut world = World::with_own_of(threads);
+    if leaves {
+        // Its pages can leave, and a policy says which small memory does.
+        let both = &mut world.processes[0];
+        both.backend.store.get_or_insert_default();
+        both.real.choose_victims(Box::new(Fifo::new())).unwrap();
+    }
+    for (which, op, left) in ops {
+        let process = *which % world.processes.len();
+        world.processes[process].backend.left = *left;
+        world.exact &= left.is_none();
+        step(&mut world, *which, op);
+        world.processes.iter_mut().for_each(|both| both.backend.left = None);
+        world.check();
+        world.check_written();
+        world.clear_away(*which);
+        world.check();
+    }
+    world.finish()
 }
 
 proptest! {
@@ -452,18 +659,68 @@ proptest! {
         threads in any::<bool>(),
         ops in proptest::collection::vec(op(), 1..60),
     ) {
-        let mut world = World::with_own_of(threads);
-        for (which, op, left) in &ops {
-            let process = *which % world.processes.len();
-            world.processes[process].backend.left = *left;
-            world.exact &= left.is_none();
-            step(&mut world, *which, op);
-            world.processes.iter_mut().for_each(|both| both.backend.left = None);
-            world.check();
-            world.check_written();
-            world.clear_away(*which);
-            world.check();
-        }
-        world.finish();
+        run((threads, false), &ops);
     }
+}
+
+/// The same with all operations. `TESSERA_SEED` repeats one, `TESSERA_STEPS` says how many operations.
+#[test]
+fn all_operations_agree_with_the_naive_model() {
+    const STEPS: u64 = 20_000;
+    /// What must have happened.
+    const ALL: [&str; 17] = [
+        "copy",
+        "donate",
+        "give",
+        "import",
+        "in",
+        "lend",
+        "out",
+        "pass a copy",
+        "pass tables",
+        "recall",
+        "share",
+        "take",
+        "transfer",
+        "transfer of an object",
+        "transfer, and the range stays",
+        "unwire",
+        "wire",
+    ];
+    /// Worlds that are run with one generator.
+    const ROUND: u32 = 100;
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let by_the_clock = || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        u64::from(now.subsec_nanos()) ^ now.as_secs() << 30
+    };
+    let mut seed = number("TESSERA_SEED").unwrap_or_else(by_the_clock);
+    let wanted = number("TESSERA_STEPS").unwrap_or(STEPS);
+    println!("TESSERA_SEED={seed} TESSERA_STEPS={wanted}");
+    let (steps, tally) = (Cell::new(0), RefCell::new(BTreeMap::<_, u64>::new()));
+    while steps.get() < wanted {
+        let config =
+            ProptestConfig { cases: ROUND, failure_persistence: None, ..ProptestConfig::default() };
+        let words = [seed, !seed, 1, 2].map(u64::to_le_bytes);
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &words.concat());
+        let ops = proptest::collection::vec(any_op(), 1..160);
+        let result = TestRunner::new_with_rng(config, rng).run(
+            &(any::<(bool, bool)>(), ops),
+            |(kind, ops)| {
+                steps.set(steps.get() + ops.len() as u64);
+                for (what, count) in run(kind, &ops) {
+                    *tally.borrow_mut().entry(what).or_default() += count;
+                }
+                Ok(())
+            },
+        );
+        if let Err(error) = result {
+            panic!("TESSERA_SEED={seed} TESSERA_STEPS=1\n{error}");
+        }
+        seed = seed.wrapping_add(1);
+    }
+    println!("{} operations; {:?}", steps.get(), tally.borrow());
+    let happened: Vec<_> = tally.borrow().keys().copied().collect();
+    // Few do not meet all of it.
+    assert!(wanted < 10 * STEPS || happened == ALL, "happened: {happened:?}");
 }

@@ -89,11 +89,9 @@ fn without_a_policy_nothing_leaves() {
 #[test]
 fn what_may_not_go_is_passed_by() {
     let mut world = world(Some(Box::new(Fifo::new())));
-    let real = &mut world.processes[0].real;
-    real.set_locked((START * PAGE, 2 * PIECE * PAGE), true).unwrap();
+    world.wire(0, (START, 2 * PIECE), true, false);
     assert_eq!(relieve(&mut world), [2]);
-    let real = &mut world.processes[0].real;
-    real.set_locked((START * PAGE, PIECE * PAGE), false).unwrap();
+    world.wire(0, (START, PIECE), false, false);
     assert_eq!(relieve(&mut world), [3]);
     let both = &mut world.processes[0];
     let (addr, bytes) = ((START + 4 * PIECE) * PAGE, 2 * PIECE * PAGE);
@@ -102,5 +100,44 @@ fn what_may_not_go_is_passed_by() {
     assert_eq!(relieve(&mut world), [0]);
     let both = &mut world.processes[0];
     assert_eq!(both.real.relieve(&mut both.backend, PIECE, false), 0);
+    world.finish();
+}
+
+/// What is locked, and aside since before it was, does not leave with others of its piece.
+#[test]
+fn what_is_locked_stays_beside_what_leaves() {
+    let mut world = world(Some(Box::new(Fifo::new())));
+    assert_eq!(relieve(&mut world), [0]);
+    for page in START..START + PIECE {
+        world.touch(0, page, Access::Read).unwrap();
+    }
+    let half = PIECE / 2;
+    world.wire(0, (START, half), true, true);
+    // The other half becomes small memory again.
+    let both = &mut world.processes[0];
+    let request = MapRequest {
+        addr: (START + half) * PAGE,
+        placement: Placement::Fixed,
+        ..MapRequest::anonymous(half * PAGE, RW)
+    };
+    both.real.mmap(&mut both.backend, &request).unwrap();
+    both.model.unmap(START + half, START + PIECE);
+    both.model.enter(START + half, half, RW, Flags(0), None);
+    for page in START + half..START + PIECE {
+        world.touch(0, page, Access::Write).unwrap();
+    }
+    let both = &mut world.processes[0];
+    both.backend.hide(true);
+    let all = both.real.amap().pages();
+    assert_eq!(both.real.relieve(&mut both.backend, all, false), all);
+    let out = both.backend.all_out();
+    both.own_what_is_own();
+    let both = &mut world.processes[0];
+    for page in START..START + PIECE {
+        let entry = *both.real.map().at(page).unwrap();
+        let at = (entry.object.unwrap(), entry.object_page(page));
+        assert_eq!(out.contains(&at), page >= START + half, "page {page}");
+    }
+    world.check();
     world.finish();
 }
