@@ -12,7 +12,7 @@ use crate::mm::arena::Arena;
 use crate::mm::{library, usage, user, userfault, Mm};
 use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
-use crate::sys::scheduling::set_affinity;
+use crate::sys::scheduling::take_affinity;
 use crate::thread::{self, area, create, lock, Me};
 use crate::trace::{self, event};
 use crate::{fd, upcall, vfork};
@@ -524,10 +524,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     p.pid = header().pid.load(Relaxed);
     let pid = p.pid;
     thread::after_fork(p, pid);
-    if p.me.affinity != u64::MAX {
-        // The parent's was right; if not, it runs anywhere.
-        let _ = set_affinity(area::own_dispatcher(), p.me.affinity);
-    }
+    take_affinity(p.me.affinity);
     p.me.signals.child();
     p.sys.child();
     p.me.clear_tid = p.fork.clear_tid;

@@ -198,15 +198,17 @@ impl Space {
 
     /// Sets or clears `LOCKED` on `[addr, addr + len)`: `mlock`, `munlock`. What is locked is touched ([`Space::populate_lenient`]) by who
     /// wants it to be there.
+    ///
+    /// # Errors
+    ///
+    /// `NoMemory`: up to what is not mapped, as on Linux, or until an entry could not be divided, it is done.
     pub fn set_locked(&mut self, (addr, len): (u64, u64), on: bool) -> Result<(), Error> {
         let start = addr / PAGE;
         let end = addr.checked_add(len).ok_or(Error::Invalid)?.div_ceil(PAGE);
-        if !self.map.is_covered(start, end) {
-            return Err(Error::NoMemory);
-        }
         let mut at = start;
         while at < end {
-            let Some(entry) = self.map.within(at, end).next() else { break };
+            let next = self.map.within(at, end).next();
+            let entry = next.filter(|entry| entry.start == at).ok_or(Error::NoMemory)?;
             at = entry.end;
             // Large pages stay where they are anyway, and it is not noted of them.
             if !entry.flags.has(Flags::LARGE_PAGES) {

@@ -7,6 +7,7 @@
 //! ```text
 //! descriptions that stay open    how many; each
 //! personality
+//! cores that it may run on       two words
 //! filters of calls               how many; of each how many instructions, and those
 //! descriptors                    how many; number and description of each
 //! path, arguments, environment   how many strings, how many bytes, the bytes
@@ -18,7 +19,9 @@ use crate::errno::{Errno, Result};
 use crate::fd::{self, Fds};
 use crate::process::Process;
 use crate::server::{self, header, main_header, op};
-use crate::sys::seccomp::{self, Filter};
+use crate::sys::seccomp::Filter;
+use crate::sys::{scheduling, seccomp};
+use crate::thread::Thread;
 use crate::upcall::die;
 use crate::vfork;
 use abi::Regs;
@@ -38,7 +41,7 @@ pub fn leave(p: &mut Process, regs: &mut Regs, image: Image, args: Args) -> Resu
     // Where this process acts as its child, the child's header does not show them.
     p.limits.show();
     let program = file::open_again(dir, &path)?;
-    let left = write(&p.fds, p.sys.left(), &p.me.filter, &args);
+    let left = write(&p.fds, p.sys.left(), &p.me, &args);
     let left = left.and_then(|bytes| hand_over(&bytes, program, &args));
     if let Err(error) = left {
         server::close(program);
@@ -62,7 +65,7 @@ fn hand_over(bytes: &[u8], program: u32, args: &Args) -> Result<()> {
     server::call_ab(op::Succeed { program }, &args.path, &args.argv.bytes)
 }
 
-fn write(fds: &Fds, sys: u32, filter: &Filter, args: &Args) -> Result<Vec<u8>> {
+fn write(fds: &Fds, sys: u32, thread: &Thread, args: &Args) -> Result<Vec<u8>> {
     let fds: Vec<(i32, u32)> = fd::left(fds).collect();
     let strings = args.path.len() + args.argv.bytes.len() + args.envp.bytes.len();
     let mut bytes = Vec::new();
@@ -71,7 +74,9 @@ fn write(fds: &Fds, sys: u32, filter: &Filter, args: &Args) -> Result<Vec<u8>> {
     put(fds.len() as u32);
     fds.iter().for_each(|(_, desc)| put(*desc));
     put(sys);
-    filter.write(&mut put);
+    put(thread.affinity as u32);
+    put((thread.affinity >> 32) as u32);
+    thread.filter.write(&mut put);
     put(fds.len() as u32);
     for (fd, desc) in &fds {
         put(*fd as u32);
@@ -106,10 +111,12 @@ pub fn was_left(p: &mut Process, regs: &mut Regs) -> bool {
     p.limits.inherit(secure);
     p.signals.inherit(main_header().ignored.load(Relaxed));
     p.me.signals.inherit(header().blocked.load(Relaxed));
-    let Some(Left { sys, filter, fds, mut args }) = read(&bytes) else {
+    let Some(Left { sys, affinity, filter, fds, mut args }) = read(&bytes) else {
         die(SIGKILL, "what was left to it makes no sense")
     };
     p.sys.inherit(sys, secure);
+    p.me.affinity = affinity;
+    scheduling::take_affinity(affinity);
     p.me.filter = filter;
     seccomp::adopt(p);
     for (fd, desc) in fds {
@@ -160,6 +167,7 @@ impl<'a> Rest<'a> {
 /// What was left.
 struct Left {
     sys: u32,
+    affinity: u64,
     filter: Filter,
     fds: Vec<(u32, u32)>,
     args: Args,
@@ -171,6 +179,7 @@ fn read(bytes: &[u8]) -> Option<Left> {
     let kept = rest.word()? as usize;
     rest.0 = rest.0.get(4 * kept..)?;
     let sys = rest.word()?;
+    let affinity = u64::from(rest.word()?) | u64::from(rest.word()?) << 32;
     let filter = Filter::read(&mut rest)?;
     let count = rest.word()? as usize;
     let (pairs, after) = rest.0.split_at_checked(8 * count)?;
@@ -179,5 +188,5 @@ fn read(bytes: &[u8]) -> Option<Left> {
     rest.0 = after;
     let path = rest.strings()?.bytes;
     let args = Args::left(path, rest.ended()?, rest.ended()?);
-    Some(Left { sys, filter, fds, args })
+    Some(Left { sys, affinity, filter, fds, args })
 }

@@ -566,8 +566,13 @@ fn set_locked((mm, limits): Bounded, addr: u64, len: u64, how: Lock) -> Result<u
     if on {
         check_locked((mm, limits), start, len)?;
     }
-    mm.space.set_locked((start, len), on).map_err(errno)?;
-    keep(mm, (start / PAGE, (start + len).div_ceil(PAGE)), how)
+    let pages = (start / PAGE, (start + len).div_ceil(PAGE));
+    if let Err(error) = mm.space.set_locked((start, len), on) {
+        // What is in front of a hole is locked, or is not any more; it is not touched.
+        wire(mm, pages, on)?;
+        return Err(errno(error));
+    }
+    keep(mm, pages, how)
 }
 
 /// How memory is locked.
@@ -604,12 +609,15 @@ pub fn keep_new(mm: &mut Mm, pages: (u64, u64)) -> Result<()> {
     keep(mm, pages, if mm.touches_new { Lock::Now } else { Lock::WhenTouched }).map(drop)
 }
 
-/// Pages of objects stay in memory, or may leave it. (All others stay anyway.) Are there any?
+/// Pages of objects that are locked stay in memory, or those that are not may leave it. (All others stay anyway.) Are there any?
 fn wire(mm: &mut Mm, (first, end): (u64, u64), stays: bool) -> Result<bool> {
     let mut any = false;
     let Mm { space, caps, .. } = mm;
     for entry in space.map().within(first, end).filter(|entry| entry.is_direct()) {
         let Some(object) = entry.object else { continue };
+        if entry.flags.has(Flags::LOCKED) != stays && !entry.flags.has(Flags::LARGE_PAGES) {
+            continue;
+        }
         let (from, to) = (entry.start.max(first), entry.end.min(end));
         caps.objects.wire(object, entry.object_page(from), to - from, stays)?;
         any = true;

@@ -73,17 +73,25 @@ pub fn sched_setaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Resu
     Ok(0)
 }
 
-/// Lets a thread run on these cores only.
 /// The core on which the caller runs.
 pub fn core() -> u32 {
     // SAFETY: the frame is mapped; the field is atomic.
     unsafe { (*frame()).core.load(Ordering::Relaxed) as u32 }
 }
 
+/// Lets a thread run on these cores only.
 pub fn set_affinity(dispatcher: CapAddr, cores: u64) -> Result<()> {
     // All cores, whichever there are, need no set.
     let mask = if cores & all_cores() == all_cores() { 0 } else { cores };
     invoke(dispatcher, captypes::op::SetAffinity { mask }).map_err(|_| Errno::EINVAL)
+}
+
+/// The only thread of a child, or of a program, runs where its parent did, or who executed it.
+pub fn take_affinity(cores: u64) {
+    if cores != u64::MAX {
+        // That was right there; if it is not here, it runs anywhere.
+        let _ = set_affinity(area::own_dispatcher(), cores);
+    }
 }
 
 /// Asks `unixd` for how a process or thread is scheduled, or changes that.

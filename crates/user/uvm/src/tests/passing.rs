@@ -202,11 +202,11 @@ impl World {
     /// `mlock`, `MLOCK_ONFAULT`, `munlock`.
     pub fn wire(&mut self, which: usize, (addr, pages): (u64, u64), on: bool, touch: bool) {
         let both = &mut self.processes[which];
-        let covered = (addr..addr + pages).all(|page| both.model.pages.contains_key(&page));
+        let hole = (addr..addr + pages).find(|page| !both.model.pages.contains_key(page));
         let got = both.real.set_locked((addr * PAGE, pages * PAGE), on);
-        assert_eq!(got, if covered { Ok(()) } else { Err(Error::NoMemory) });
-        if covered {
-            both.model.lock(addr, addr + pages, on);
+        assert_eq!(got, hole.map_or(Ok(()), |_| Err(Error::NoMemory)));
+        both.model.lock(addr, hole.unwrap_or(addr + pages), on);
+        if hole.is_none() {
             self.note(if on { "wire" } else { "unwire" });
             if on && touch {
                 self.populate(which, addr, addr + pages);
