@@ -64,35 +64,27 @@ impl<T: Item> Ranges<T> {
     pub(super) fn split_leaf(&mut self, leaf: u32, at: usize) -> Result<u32, NoMemory> {
         let mut items = Vec::new();
         items.try_reserve_exact(LEAF)?;
-        let Some(&Leaf { parent, behind, .. }) = self.leaves.get(leaf) else {
+        let Some(&Leaf { items: ref all, parent, behind, .. }) = self.leaves.get(leaf) else {
             return Err(NoMemory);
         };
+        let moved = all.get(at..).unwrap_or_default();
+        // If nothing moves, what comes behind the last item is the first of the new leaf.
+        let first = moved.first().map(Item::start);
+        let key = first.or_else(|| all.last().map(Item::end)).unwrap_or(0);
+        items.extend_from_slice(moved);
         let right = self.leaves.add(Leaf { items, parent, before: leaf, behind })?;
-        let key = match self.items(leaf).get(at) {
-            Some(item) => item.start(),
-            // Nothing moves: what comes behind the last item is the first of the new leaf.
-            None => self.items(leaf).last().map_or(0, Item::end),
-        };
         if let Err(error) = self.add_branch((true, leaf), key, right) {
             self.leaves.remove(right);
             return Err(error);
         }
-        let mut items = self.take_items(leaf);
-        if let Some(new) = self.leaves.get_mut(right) {
-            new.items.extend_from_slice(&items[at..]);
-        }
-        items.truncate(at);
         if let Some(left) = self.leaves.get_mut(leaf) {
-            (left.items, left.behind) = (items, right);
+            left.items.truncate(at);
+            left.behind = right;
         }
         if let Some(next) = self.leaves.get_mut(behind) {
             next.before = right;
         }
         Ok(right)
-    }
-
-    fn take_items(&mut self, leaf: u32) -> Vec<T> {
-        self.leaves.get_mut(leaf).map(|leaf| core::mem::take(&mut leaf.items)).unwrap_or_default()
     }
 
     fn take_branches(&mut self, inner: u32) -> Vec<Branch> {
@@ -109,14 +101,15 @@ impl<T: Item> Ranges<T> {
         key: u64,
         right: u32,
     ) -> Result<(), NoMemory> {
-        if self.parent(above_leaves, left) == NONE {
+        let mut parent = self.parent(above_leaves, left);
+        if parent == NONE {
             self.add_root(above_leaves)?;
+            parent = self.parent(above_leaves, left);
         }
-        let parent = self.parent(above_leaves, left);
         if self.branches(parent).len() == FAN {
             self.split_inner(parent)?;
+            parent = self.parent(above_leaves, left);
         }
-        let parent = self.parent(above_leaves, left);
         if let Some((index, inner)) = self.branch_of(parent, left) {
             let gap = inner.branches[index].gap;
             inner.branches.insert(index + 1, Branch { key, child: right, gap });
