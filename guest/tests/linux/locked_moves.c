@@ -9,15 +9,7 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
-static long locked(void) {
-    FILE *status = fopen("/proc/self/status", "r");
-    char line[256];
-    long kib = -1;
-    while (fgets(line, sizeof line, status))
-        if (sscanf(line, "VmLck: %ld", &kib) == 1) break;
-    fclose(status);
-    return kib;
-}
+static long locked(void) { return number_in("/proc/self/status", "VmLck: %ld"); }
 
 // Is the mapping of an address locked?
 static int is_locked(void *at) {

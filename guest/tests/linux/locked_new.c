@@ -13,15 +13,7 @@
 #define MCL_ONFAULT 4
 #endif
 
-static long locked(void) {
-    FILE *status = fopen("/proc/self/status", "r");
-    char line[256];
-    long kib = -1;
-    while (fgets(line, sizeof line, status))
-        if (sscanf(line, "VmLck: %ld", &kib) == 1) break;
-    fclose(status);
-    return kib;
-}
+static long locked(void) { return number_in("/proc/self/status", "VmLck: %ld"); }
 
 static char *map(size_t pages, int flags) {
     return mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
