@@ -38,7 +38,7 @@ impl Opening<'_> {
                     false => Ok(Object::Dir(Node::Proc(node))),
                 }
             }
-            Root | Tessera | Net | Pid(_) | Fds(_) | Tasks(_) | Task(..) | Spaces(_) => {
+            Root | Tessera | Net | Init | Pid(_) | Fds(_) | Tasks(_) | Task(..) | Spaces(_) => {
                 self.view()?.proc_enter(node)?;
                 match writes || op.flags & O_CREAT != 0 {
                     true => Err(Errno::EISDIR),

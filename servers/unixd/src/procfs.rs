@@ -7,7 +7,7 @@ use crate::made::{Live, TUNABLES};
 use crate::names::View;
 use crate::nodes::{Node, Tree};
 use crate::procnet::FILES as NET;
-use crate::procs::{Pid, Proc};
+use crate::procs::{Pid, Proc, INIT};
 use crate::spaces::{Opened as OpenedSpace, KINDS};
 use crate::threads::Tid;
 use crate::volumes::Spot;
@@ -39,6 +39,10 @@ pub enum ProcNode {
     Net,
     /// A file in `/proc/net`.
     NetFile(&'static str),
+    /// `/proc/1`
+    Init,
+    /// A file in `/proc/1`.
+    InitFile(&'static str),
     /// `/proc/PID`
     Pid(Pid),
     /// A file in `/proc/PID`.
@@ -106,6 +110,8 @@ const FILES: [&str; 23] = [
     "status",
     "uid_map",
 ];
+/// Those of them that `init` has, which is no process of this server's.
+const INIT_FILES: [&str; 5] = ["cmdline", "comm", "stat", "statm", "status"];
 /// Those of them that are for who may look into a process.
 pub const PRIVATE: [&str; 8] =
     ["auxv", "clear_refs", "environ", "maps", "mem", "pagemap", "smaps", "smaps_rollup"];
@@ -184,6 +190,8 @@ pub fn inode(node: ProcNode) -> u64 {
         NetFile(name) => 96 + NET.iter().position(|n| *n == name).unwrap_or(0) as u64,
         System(name) => 16 + SYSTEM.iter().position(|n| *n == name).unwrap_or(0) as u64,
         TesseraFile(name) => 64 + TESSERA.iter().position(|n| *n == name).unwrap_or(0) as u64,
+        Init => in_pid(INIT, 0),
+        InitFile(name) => inode(File(INIT, name)),
         Pid(pid) => in_pid(pid, 0),
         Fds(pid) => in_pid(pid, 1),
         File(pid, name) => {
@@ -228,6 +236,8 @@ pub fn path_of(node: ProcNode) -> Vec<u8> {
         NetFile(name) => format!("/proc/net/{name}"),
         System(name) => format!("/proc/{name}"),
         TesseraFile(name) => format!("/proc/tessera/{name}"),
+        Init => format!("/proc/{INIT}"),
+        InitFile(name) => format!("/proc/{INIT}/{name}"),
         Pid(pid) => format!("/proc/{pid}"),
         File(pid, name) | Link(pid, name) => format!("/proc/{pid}/{name}"),
         Fds(pid) => format!("/proc/{pid}/fd"),
@@ -280,7 +290,9 @@ impl View<'_> {
     pub fn proc_step(&self, node: ProcNode) -> Result<Step<Spot>, Errno> {
         self.proc_of(node)?;
         Ok(match node {
-            Root | Tessera | Net | Pid(_) | Fds(_) | Tasks(_) | Task(..) | Spaces(_) => Step::Dir,
+            Root | Tessera | Net | Init | Pid(_) | Fds(_) | Tasks(_) | Task(..) | Spaces(_) => {
+                Step::Dir
+            }
             Space(pid, _) => {
                 self.check_trace(pid)?;
                 self.is_there(pid)?;
@@ -291,7 +303,9 @@ impl View<'_> {
             MountsLink => Step::Link(MOUNTS.to_vec()),
             Made(number) if self.tree.made().is_dir(number) => Step::Dir,
             Made(_) => Step::Other,
-            System(_) | TesseraFile(_) | NetFile(_) | File(..) | TaskFile(..) => Step::Other,
+            System(_) | TesseraFile(_) | NetFile(_) | InitFile(_) | File(..) | TaskFile(..) => {
+                Step::Other
+            }
             Link(pid, name) => {
                 self.check_trace(pid)?;
                 self.is_there(pid)?;
@@ -404,6 +418,7 @@ impl View<'_> {
                 self.tree.made().lookup(dir, name).map(Made)
             }
             Net => known(&NET, name).map(NetFile),
+            Init => known(&INIT_FILES, name).map(InitFile),
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
             Pid(pid) if name == b"task" => Some(Tasks(pid)),
             Pid(pid) if name == b"ns" => Some(Spaces(pid)),
@@ -432,6 +447,7 @@ impl View<'_> {
     fn numbered(&self, number: u32) -> Option<ProcNode> {
         let leader = self.procs.leader(number);
         match self.procs.get(number) {
+            _ if number == INIT => Some(Init),
             Ok(_) => Some(Pid(number)),
             Err(_) => self.is_task(leader, number).then_some(Task(leader, number)),
         }
@@ -455,12 +471,14 @@ impl View<'_> {
                 add("sys", DIRECTORY, Made(TUNABLES));
                 add("tessera", DIRECTORY, Tessera);
                 add("net", DIRECTORY, Net);
+                add(&format!("{INIT}"), DIRECTORY, Init);
                 for proc in self.procs.iter() {
                     add(&format!("{}", proc.pid), DIRECTORY, Pid(proc.pid));
                 }
             }
             Tessera => TESSERA.iter().for_each(|name| add(name, REGULAR, TesseraFile(name))),
             Net => NET.iter().for_each(|name| add(name, REGULAR, NetFile(name))),
+            Init => INIT_FILES.iter().for_each(|name| add(name, REGULAR, InitFile(name))),
             Pid(pid) => {
                 add("fd", DIRECTORY, Fds(pid));
                 add("task", DIRECTORY, Tasks(pid));
@@ -499,7 +517,7 @@ impl View<'_> {
     pub fn proc_stat(&self, node: ProcNode, boot_wall: u64) -> Result<Stat, Errno> {
         let proc = self.proc_of(node)?;
         let mode = match node {
-            Root | Tessera | Net | Pid(_) | Tasks(_) | Task(..) => S_IFDIR | 0o555,
+            Root | Tessera | Net | Init | Pid(_) | Tasks(_) | Task(..) => S_IFDIR | 0o555,
             Made(number) if self.tree.made().is_dir(number) => S_IFDIR | 0o555,
             Made(number) if is_written(self.tree, number) => S_IFREG | 0o644,
             Fds(_) => S_IFDIR | 0o500,

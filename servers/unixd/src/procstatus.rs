@@ -228,6 +228,25 @@ impl Procs {
     }
 }
 
+/// The text of `init`, to whom the processes belong whose parents have ended. It is a native program: it has a place among the
+/// processes, so that programs that look for the first one find it, but no memory and no descriptors that this server knows of.
+pub fn init_text(name: &str) -> String {
+    let text = match name {
+        "cmdline" => "init\0",
+        "comm" => "init\n",
+        "stat" => {
+            let limit = u64::MAX;
+            return format!("1 (init) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 0 0 0 {limit} {}17 0 0 0 {}0\n", "0 ".repeat(12), "0 ".repeat(10));
+        }
+        "statm" => "0 0 0 0 0 0 0\n",
+        _ => {
+            "Name:\tinit\nState:\tS (sleeping)\nTgid:\t1\nNgid:\t0\nPid:\t1\nPPid:\t0\nTracerPid:\t0\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n\
+             FDSize:\t0\nGroups:\t \nNStgid:\t1\nNSpid:\t1\nNSpgid:\t1\nNSsid:\t1\nCoreDumping:\t0\nTHP_enabled:\t0\nThreads:\t1\n"
+        }
+    };
+    text.into()
+}
+
 /// A name as Linux shows it where nothing else may be in a line.
 pub fn in_one_line(name: &str) -> String {
     name.replace('\\', "\\\\").replace('\n', "\\n")

@@ -8,6 +8,7 @@ use crate::load::Load;
 use crate::nodes::Tree;
 use crate::procfs::ProcNode;
 use crate::procs::Procs;
+use crate::procstatus::init_text;
 use crate::swap;
 use crate::system::System;
 use crate::terminal::Terminal;
@@ -40,6 +41,7 @@ impl Texts<'_> {
             ProcNode::System(name) => Ok(self.system_text(name).into_bytes()),
             ProcNode::NetFile(name) => Ok(self.net_text(name).into_bytes()),
             ProcNode::TesseraFile(name) => Ok(self.tessera_text(name).into_bytes()),
+            ProcNode::InitFile(name) => Ok(init_text(name).into_bytes()),
             ProcNode::File(pid, name) => self.process_text(pid, None, name),
             ProcNode::TaskFile(pid, tid, name) => self.process_text(pid, Some(tid), name),
             _ => Err(Errno::EINVAL),

@@ -1,0 +1,76 @@
+// /proc/1: there is a first process, to which those belong whose parents have ended; nobody looks into it.
+//
+// build: gcc, musl
+// expect-stdout: listed: 1\nstat: 1 (init) S 0 1 1, 52 words\nstatus: 1 0 0 1\ncmdline: init\nentries: cmdline comm stat statm status\nthe parent of an orphan is there\n/proc/1 is written to: 21\n/proc/1/comm is written to: 13\n/proc/1/mem: 2\n/proc/1/task: 2\n/proc/1/stat/..: 20\n/proc/1/new is made: 2\ntraced: 1\n
+#include "test.h"
+#include <dirent.h>
+#include <sys/ptrace.h>
+
+static char text[4096];
+
+static char *file(const char *path) {
+    int fd = open(path, O_RDONLY);
+    long bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[bytes < 0 ? 0 : bytes] = 0;
+    return text;
+}
+
+static void failed(const char *what, int result) { printf("%s: %d\n", what, result == -1 ? errno : 0); }
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+int main(void) {
+    DIR *all = opendir("/proc");
+    int listed = 0;
+    for (struct dirent *entry; (entry = readdir(all));) {
+        struct stat seen;
+        listed += strcmp(entry->d_name, "1") == 0 && entry->d_type == DT_DIR && stat("/proc/1", &seen) == 0 &&
+                  seen.st_ino == entry->d_ino && seen.st_uid == 0 && seen.st_mode == (S_IFDIR | 0555);
+    }
+    closedir(all);
+    printf("listed: %d\n", listed);
+
+    file("/proc/1/stat");
+    int words = 0, length = 0;
+    for (char *at = text; *at; at++) words += *at == ' ' || *at == '\n';
+    sscanf(text, "1 (init) S 0 1 1%n", &length);
+    printf("stat: %.*s, %d words\n", length, text, words);
+    printf("status: %ld %ld %ld %ld\n", number_in("/proc/1/status", "Pid: %ld"), number_in("/proc/1/status", "PPid: %ld"),
+           number_in("/proc/1/status", "Uid: %ld"), number_in("/proc/1/status", "Threads: %ld"));
+    printf("cmdline: %s\nentries:", file("/proc/1/cmdline"));
+    struct dirent **entries;
+    int count = scandir("/proc/1", &entries, NULL, by_name);
+    for (int n = 0; n < count; n++)
+        if (entries[n]->d_name[0] != '.') printf(" %s", entries[n]->d_name);
+    printf("\n");
+    fflush(stdout);
+
+    // Whose parent ends first.
+    int ends[2];
+    if (pipe(ends)) return 1;
+    if (fork() == 0) {
+        if (fork() == 0) {
+            char path[32];
+            while (getppid() != 1) usleep(1000);
+            snprintf(path, sizeof path, "/proc/%d/comm", getppid());
+            char is_there = strcmp(file(path), "init\n") == 0;
+            _exit(write(ends[1], &is_there, 1) != 1);
+        }
+        _exit(0);
+    }
+    wait(NULL);
+    char is_there = 0;
+    printf("the parent of an orphan is %s\n", read(ends[0], &is_there, 1) == 1 && is_there ? "there" : "not there");
+
+    // Not as the administrator, who may write where modes forbid it.
+    if (setuid(12)) return 1;
+    failed("/proc/1 is written to", open("/proc/1", O_WRONLY));
+    failed("/proc/1/comm is written to", open("/proc/1/comm", O_WRONLY));
+    failed("/proc/1/mem", open("/proc/1/mem", O_RDONLY));
+    failed("/proc/1/task", open("/proc/1/task", O_RDONLY));
+    failed("/proc/1/stat/..", open("/proc/1/stat/..", O_RDONLY));
+    failed("/proc/1/new is made", open("/proc/1/new", O_CREAT | O_WRONLY, 0600));
+    failed("traced", ptrace(PTRACE_ATTACH, 1, NULL, NULL));
+    return 0;
+}
