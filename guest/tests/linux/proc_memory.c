@@ -27,7 +27,7 @@ static char *line_of(char *text, const char *name) {
 }
 
 // A number of a file with lines "NAME: NUMBER ..."; -1: there is no such line, -2: there is no file.
-static long number_in(const char *path, const char *name) {
+static long number_named(const char *path, const char *name) {
     char *text = text_of(path), *line = text ? line_of(text, name) : NULL;
     return !text ? -2 : line ? atol(line) : -1;
 }
@@ -35,7 +35,7 @@ static long number_in(const char *path, const char *name) {
 static long number_of(pid_t pid, const char *name) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/status", pid);
-    return number_in(path, name);
+    return number_named(path, name);
 }
 
 // Field N of /proc/PID/stat, counted from 1.
@@ -121,8 +121,8 @@ static void each_entry(void) {
     SHOW(smaps(at, "Rss"));
     SHOW(smaps(at + 32 * PAGE, "Rss"));
     SHOW(smaps(at + 32 * PAGE, "VmFlags"));
-    CHECK(number_in("/proc/self/smaps_rollup", "Rss") >= 250);
-    CHECK(number_in("/proc/self/smaps_rollup", "Private_Dirty") >= 250);
+    CHECK(number_named("/proc/self/smaps_rollup", "Rss") >= 250);
+    CHECK(number_named("/proc/self/smaps_rollup", "Private_Dirty") >= 250);
     munmap(at, 64 * PAGE);
 }
 
@@ -218,12 +218,12 @@ static void auxiliary(void) {
 }
 
 static void machine(void) {
-    long total = number_in("/proc/meminfo", "MemTotal"), free = number_in("/proc/meminfo", "MemFree");
+    long total = number_named("/proc/meminfo", "MemTotal"), free = number_named("/proc/meminfo", "MemFree");
     CHECK(total > 0 && free > 0 && free <= total);
     const char *names[] = {"MemAvailable", "Buffers", "Cached", "Active(anon)", "AnonPages", "Mapped", "Shmem",
                            "PageTables", "Committed_AS", "SwapTotal", "HugePages_Total", "Hugepagesize"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        printf("%s: %s\n", names[n], number_in("/proc/meminfo", names[n]) >= 0 ? "there" : "missing");
+        printf("%s: %s\n", names[n], number_named("/proc/meminfo", names[n]) >= 0 ? "there" : "missing");
     double one, five, fifteen;
     int running, all, last;
     FILE *file = fopen("/proc/loadavg", "r");
