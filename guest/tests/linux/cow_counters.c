@@ -6,45 +6,18 @@
 // build: gcc
 // mem: 512M
 // expect-stdout: passed\n
-#include "test.h"
+#include "copies.h"
 
 enum { MIB = 256, COUNT = MIB * 256 };
 
-static int counted, failures;
 static int to_child[2], to_parent[2];
 
 // What the processes tell each other: shared memory, so that telling costs no copy.
 static volatile struct { long copies, bytes; } *report;
 
-static void fail(const char *what, long got, long wanted) {
-    printf("FAILED %s: %ld, expected %ld\n", what, got, wanted);
-    failures++;
-}
-
-static void expect(const char *what, long got, long wanted) {
-    if (got != wanted) fail(what, got, wanted);
-}
-
 // The same for a number of copies, which can be had on Tessera only.
 static void expect_copies(const char *what, long got, long wanted) {
     if (counted) expect(what, got, wanted);
-}
-
-// Copies since boot, by system calls alone: the caller has written its stack and this buffer.
-static char text[4096];
-static long copies(void) {
-    int fd = open("/proc/tessera/counters", O_RDONLY);
-    if (fd < 0) return 0;
-    long length = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[length < 0 ? 0 : length] = 0;
-    char *at = strstr(text, "page_copies");
-    if (!at) {
-        printf("FAILED: /proc/tessera/counters has no page_copies\n");
-        _exit(1);
-    }
-    counted = 1;
-    return strtol(at + strlen("page_copies"), NULL, 10);
 }
 
 // Writes every page that the measuring itself writes, so that it is no longer shared.
@@ -54,12 +27,6 @@ static void own_what_is_needed(void) {
     text[0] = 0;
     copies();
     copies();
-}
-
-static char *dirty(long count) {
-    char *at = pages(count, PROT_READ | PROT_WRITE);
-    for (long i = 0; i < count; i++) *(long *)(at + i * PAGE) = i;
-    return at;
 }
 
 // Copies caused by writing pages first, first + step, … of `at`.

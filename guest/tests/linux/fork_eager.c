@@ -6,48 +6,9 @@
 // mem: 192M
 // env: TESSERA_FORK=eager
 // expect-stdout: passed\n
-#include "test.h"
+#include "copies.h"
 
 enum { COUNT = 2000, LARGE = 100 << 8 };
-
-static int failures;
-
-static void fail(const char *what, long got, long wanted)
-{
-    printf("FAILED %s: %ld, expected %ld\n", what, got, wanted);
-    failures++;
-}
-
-static void expect(const char *what, long got, long wanted)
-{
-    if (got != wanted)
-        fail(what, got, wanted);
-}
-
-static char text[4096];
-
-// Page copies since boot, by system calls alone.
-static long copies(void)
-{
-    int fd = open("/proc/tessera/counters", O_RDONLY);
-    long length = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[length < 0 ? 0 : length] = 0;
-    char *at = strstr(text, "page_copies");
-    if (!at) {
-        puts("FAILED: /proc/tessera/counters has no page_copies");
-        _exit(1);
-    }
-    return strtol(at + strlen("page_copies"), NULL, 10);
-}
-
-static char *dirty(long count)
-{
-    char *at = pages(count, PROT_READ | PROT_WRITE);
-    for (long i = 0; i < count; i++)
-        *(long *)(at + i * PAGE) = i;
-    return at;
-}
 
 static long wrong(char *at, long count)
 {
@@ -182,6 +143,11 @@ static int usual(void)
 int main(int count, char **arguments)
 {
     setvbuf(stdout, NULL, _IONBF, 0);
+    copies();
+    if (!counted) {
+        puts("FAILED: page copies are not counted");
+        _exit(1);
+    }
     if (count > 1)
         return usual();
     writes_copy_nothing();

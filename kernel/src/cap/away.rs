@@ -112,19 +112,11 @@ impl Default for Away {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::random::Random;
     use std::vec;
 
     /// Pages of the naive set.
     const PAGES: u64 = 4000;
-
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, most: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (self.0 >> 33) % most
-        }
-    }
 
     /// Random ranges against a set of pages: nothing is missing; and as long as there was room, nothing is too much.
     fn compare(seed: u64, longest: u64, rounds: u32) -> usize {

@@ -21,7 +21,7 @@ mod persistent;
 mod preemption;
 mod processor;
 mod protocol;
-mod random;
+pub mod random;
 mod shootdown;
 mod timers;
 mod upcalls;
