@@ -1834,6 +1834,20 @@ const BUGS: &[Bug] = &[
         changes: &[("servers/unixd/src/effects.rs", "crate::swap::stays_on(tid)", "()")],
         found_by: Test::Machine { test: "linux/swapon" },
     },
+    Bug {
+        name: "what_cannot_be_read_takes_its_neighbours_along",
+        changes: &[(
+            "servers/unixd/src/swap.rs",
+            "Err(Errno::EIO) if most > 1 =>",
+            "Err(Errno::EIO) if most > 8 =>",
+        )],
+        found_by: Test::Machine { test: "linux/swap_read_error" },
+    },
+    Bug {
+        name: "what_the_disk_refuses_is_lost",
+        changes: &[("servers/unixd/src/swap.rs", "if !self.take_back(place) {", "if false {")],
+        found_by: Test::Machine { test: "linux/swap_write_error" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
