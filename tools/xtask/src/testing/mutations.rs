@@ -1824,6 +1824,36 @@ const BUGS: &[Bug] = &[
             test: "a_part_that_goes_leaves_what_the_whole_lent_beyond_it",
         },
     },
+    Bug {
+        name: "a_group_is_left_when_the_first_leaves",
+        changes: &[(
+            "crates/server/inet/src/groups.rs",
+            "        self.members.remove(&(group, device, number));\n        if self.members_of(group, device).next().is_none() {",
+            "        self.members.remove(&(group, device, number));\n        if self.members_of(group, device).nth(1).is_none() {",
+        )],
+        found_by: Test::Host { package: "inet", test: "groups_are_a_map" },
+    },
+    Bug {
+        name: "a_sender_that_is_blocked_is_heard",
+        changes: &[(
+            "crates/server/inet/src/groups.rs",
+            "            Some(membership) => membership.admits(sender),",
+            "            Some(_) => true,",
+        )],
+        found_by: Test::Host { package: "inet", test: "groups_are_a_map" },
+    },
+    Bug {
+        name: "all_groups_are_heard",
+        changes: &[(
+            "crates/server/netstack/src/stack.rs",
+            "            _ if is_strange => &mut self.nothing,\n",
+            "",
+        )],
+        found_by: Test::Host {
+            package: "netstack",
+            test: "groups_are_joined_and_left_and_others_are_not_heard",
+        },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
