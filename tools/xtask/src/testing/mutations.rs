@@ -1854,6 +1854,16 @@ const BUGS: &[Bug] = &[
             test: "groups_are_joined_and_left_and_others_are_not_heard",
         },
     },
+    Bug {
+        name: "swapoff_goes_round_once",
+        changes: &[("servers/unixd/src/swap.rs", "if !found && self.is_empty() {", "if true {")],
+        found_by: Test::Machine { test: "linux/swapon" },
+    },
+    Bug {
+        name: "who_is_killed_in_swapoff_leaves_it_half_done",
+        changes: &[("servers/unixd/src/effects.rs", "crate::swap::stays_on(tid)", "()")],
+        found_by: Test::Machine { test: "linux/swapon" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
