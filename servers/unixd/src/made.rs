@@ -126,6 +126,8 @@ impl Made {
             ("kernel/ostype", String::from("Linux\n")),
             ("kernel/osrelease", format!("{RELEASE}\n")),
             ("kernel/version", format!("{VERSION}\n")),
+            ("net/ipv4/igmp_max_memberships", number(inet::MEMBERSHIPS_MOST)),
+            ("net/ipv4/igmp_max_msf", number(inet::SENDERS_MOST)),
             ("kernel/pid_max", number(PID_MAX as usize + 1)),
             ("kernel/threads-max", number(PROCESSES_MAX)),
             ("kernel/tainted", number(0)),

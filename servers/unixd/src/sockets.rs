@@ -566,6 +566,14 @@ impl Opening<'_> {
     }
 }
 
+impl Opening<'_> {
+    /// `setsockopt`, of an option whose value is a structure: of those there is none here.
+    pub fn set_socket_bytes(&mut self, op: op::SetSocketBytes) -> Tried {
+        self.socket(op.desc)?;
+        Err(unknown(op.option))
+    }
+}
+
 /// The error of an option that there is not, here or at any other level.
 fn unknown(option: u32) -> Errno {
     match option < 1 << 16 {

@@ -109,6 +109,8 @@ impl<'a> Command<'a> {
                 head.byte(hops).byte(class).all(bytes)
             }
             Command::Finish => kind(12),
+            Command::Join { group } => kind(13).all(&group),
+            Command::Leave { group } => kind(14).all(&group),
         };
         bytes.0
     }
@@ -156,6 +158,8 @@ impl<'a> Command<'a> {
                 bytes: from.rest(),
             },
             12 => Command::Finish,
+            13 => Command::Join { group: from.take()? },
+            14 => Command::Leave { group: from.take()? },
             _ => return None,
         };
         from.end(command)

@@ -27,6 +27,9 @@ pub const LONGEST: usize = 66_000;
 /// Most bytes of a stream in a message.
 pub const PIECE: usize = 16 * 1024;
 
+/// Groups that the machine can be in at once.
+pub const GROUPS: usize = 256;
+
 /// Bytes of a ring: of commands first, of events behind it.
 pub const EACH: usize = 512 * 1024;
 /// Of both.
@@ -76,6 +79,10 @@ pub enum Command<'a> {
         class: u8,
         bytes: &'a [u8],
     },
+    /// Datagrams to a group are wanted.
+    Join { group: [u8; 4] },
+    /// They are not any more.
+    Leave { group: [u8; 4] },
     /// Say [`Event::Idle`] when everything was sent, and forget all connections.
     Finish,
 }

@@ -1412,6 +1412,13 @@ requests! {
         /// Its value; of a time, nanoseconds; of `SO_LINGER`, the seconds in the upper half.
         value: u64
     ) -> ();
+    /// Sets one whose value is a structure: `a`, of which there may be more.
+    282 SetSocketBytes(
+        /// Description.
+        desc: u32,
+        /// As above.
+        option: u32
+    ) -> ();
 
     // System V shared memory.
 

@@ -59,7 +59,14 @@ impl Inet {
         if family == Family::V6 && ip.is_ipv4() && socket.options.v6_only {
             return Err(Errno::ENETUNREACH);
         }
-        let own = sending.source.unwrap_or(socket.local.ip());
+        if ip.is_ipv4() && ip.is_multicast() {
+            let (_, source) = self.way_to_group(number, sending)?;
+            return Ok((SocketAddr::new(ip, to.port()), source));
+        }
+        // The address of a group is nobody's own.
+        let local = socket.local.ip();
+        let local = if local.to_canonical().is_multicast() { any(family) } else { local };
+        let own = sending.source.unwrap_or(local);
         let source = match (own.is_unspecified(), ip) {
             (false, _) => own.to_canonical(),
             (true, IpAddr::V4(ip)) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),

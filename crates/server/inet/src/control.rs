@@ -4,6 +4,7 @@
 
 use crate::address::encode;
 use crate::errors::Report;
+use crate::groups::own_of;
 use crate::options::Options;
 use crate::socket::{Family, Packet};
 use alloc::vec::Vec;
@@ -196,7 +197,7 @@ impl Messages {
     }
 
     /// What the own level of a socket's family tells of the way of a packet.
-    fn way(&mut self, options: &Options, family: Family, way: &Passage) {
+    fn way(&mut self, options: &Options, family: Family, way: &Passage, outside: Option<Ipv4Addr>) {
         let (to, interface) = (way.to.ip(), if way.is_outside { AWAY } else { LO });
         if family == Family::V6 && options.is_set(of_level(SOL_IPV6, IPV6_RECVPKTINFO)) {
             let IpAddr::V6(own) = mapped(to) else { return };
@@ -209,8 +210,8 @@ impl Messages {
         match to {
             IpAddr::V4(own) => {
                 if options.is_set(of_level(SOL_IP, IP_PKTINFO)) {
-                    // An address of many is nobody's own.
-                    let special = if own.is_multicast() { Ipv4Addr::UNSPECIFIED } else { own };
+                    // The address of a group is nobody's own.
+                    let special = own_of(way, outside);
                     let info = [interface.to_le_bytes(), special.octets(), own.octets()];
                     self.put(SOL_IP, IP_PKTINFO, info.as_flattened());
                 }
@@ -243,15 +244,20 @@ fn mapped(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// What is told of a packet that is received, `now`.
-pub(crate) fn of_packet(packet: &Packet, options: &Options, family: Family, now: i64) -> Vec<u8> {
+/// What is told of a packet that is received, now, where the machine has an address outside.
+pub(crate) fn of_packet(
+    packet: &Packet,
+    options: &Options,
+    family: Family,
+    (now, outside): (i64, Option<Ipv4Addr>),
+) -> Vec<u8> {
     let mut all = Messages::default();
     // When nobody wanted to know it when it came, it counts from now on.
     all.time(options, if packet.came == 0 { now } else { packet.came });
     if packet.lost > 0 && options.is_set(SO_RXQ_OVFL) {
         all.put(SOL_SOCKET, SO_RXQ_OVFL, &packet.lost.to_le_bytes());
     }
-    all.way(options, family, &packet.way);
+    all.way(options, family, &packet.way, outside);
     all.0
 }
 
@@ -259,7 +265,7 @@ pub(crate) fn of_packet(packet: &Packet, options: &Options, family: Family, now:
 pub(crate) fn of_report(report: &Report, options: &Options, family: Family, now: i64) -> Vec<u8> {
     let mut all = Messages::default();
     all.time(options, if report.came == 0 { now } else { report.came });
-    all.way(options, family, &report.way);
+    all.way(options, family, &report.way, None);
     // `struct sock_extended_err`, and who says so.
     let mut data = Vec::new();
     data.extend_from_slice(&u32::from(report.error.0).to_le_bytes());

@@ -160,6 +160,11 @@ impl Inet {
         if kind == Kind::Echo {
             self.prepare_echo(&mut all, local)?;
         }
+        if kind == Kind::Datagram && to.is_ipv4() && to.ip().is_multicast() {
+            let (device, _) = self.way_to_group(number, sending)?;
+            self.send_to_group(number, (way, device), all, changes)?;
+            return Ok(count);
+        }
         match (self.is_local(to.ip()), protocol(kind)) {
             (true, _) if kind == Kind::Echo => self.echo(number, all, way, changes),
             (true, _) => {
@@ -193,7 +198,11 @@ impl Inet {
         (from, to): (SocketAddr, SocketAddr),
         sending: Sending,
     ) -> Result<Passage, Errno> {
-        let hops = sending.hops.map_or_else(|| self.hops(number), Ok)?;
+        let hops = match sending.hops {
+            Some(hops) => hops,
+            None if to.is_ipv4() && to.ip().is_multicast() => self.group_hops(number)?,
+            None => self.hops(number)?,
+        };
         let class = sending.class.map_or_else(|| self.class(number, to.is_ipv6()), Ok)?;
         Ok(Passage { from, to, hops, class, is_outside: false })
     }
@@ -267,7 +276,7 @@ impl Inet {
         changes: &mut Changes,
     ) -> Result<Received, Errno> {
         self.forget_rest(number)?;
-        let now = self.now;
+        let (now, outside) = (self.now, self.interface.map(|interface| interface.address));
         let socket = self.get_mut(number)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
@@ -280,7 +289,7 @@ impl Inet {
         };
         let count = most.min(first.bytes.len());
         let (full, from) = (first.bytes.len(), Some(first.way.from));
-        let control = of_packet(first, &socket.options, socket.family, now);
+        let control = of_packet(first, &socket.options, socket.family, (now, outside));
         if looks && goes_on.is_none() {
             let bytes = first.bytes[..count].to_vec();
             changes.push((number, false));

@@ -1,6 +1,13 @@
 //! Options of sockets, and what is told of a connection.
 
 use alloc::collections::BTreeMap;
+use unixproto::sockets::of_level;
+
+/// `IP_MULTICAST_IF`, with the number of the interface in the upper half; the others say what their names say.
+pub(crate) const MULTICAST_IF: u32 = of_level(0, 32);
+pub(crate) const MULTICAST_TTL: u32 = of_level(0, 33);
+pub(crate) const MULTICAST_LOOP: u32 = of_level(0, 34);
+pub(crate) const MULTICAST_ALL: u32 = of_level(0, 49);
 
 /// Options that a program can set.
 #[derive(Clone, PartialEq, Eq, Debug)]

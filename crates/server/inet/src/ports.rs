@@ -76,7 +76,7 @@ impl Ports {
 
 impl Socket {
     /// Does something for its address arrive here?
-    fn covers(&self, ip: IpAddr) -> bool {
+    pub(crate) fn covers(&self, ip: IpAddr) -> bool {
         let own = self.local.ip();
         match (self.family, own.is_unspecified(), ip) {
             (Family::V4, true, IpAddr::V4(_)) => true,
@@ -130,7 +130,7 @@ impl Inet {
         let socket = self.get(number)?;
         let (family, kind) = (socket.family, socket.kind);
         let is_ours = address.ip().is_unspecified() || self.is_local(address.ip().to_canonical());
-        let is_many = kind == Kind::Datagram && is_for_many(address.ip(), self.interface.as_ref());
+        let is_many = kind != Kind::Echo && is_for_many(address.ip(), self.interface.as_ref());
         if !is_ours && !is_many {
             return Err(Errno::EADDRNOTAVAIL);
         }

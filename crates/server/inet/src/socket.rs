@@ -3,12 +3,13 @@
 use crate::address::any;
 use crate::control::Passage;
 use crate::errors::{cost_of, Report, RECVERR};
+use crate::groups::Membership;
 use crate::options::{Options, TcpState};
 use crate::pieces::Pieces;
 use crate::ports::Ports;
 use crate::urgent::Urgent;
 use crate::{DATAGRAM_BYTES, OVERHEAD, STREAM_BYTES};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use netproto::{Command, Protocol};
@@ -156,6 +157,8 @@ pub(crate) struct Socket {
     pub untold: u32,
     /// A raw one: the identifier of echo requests whose answers it waits for.
     pub expects: Option<u16>,
+    /// Groups that it is in.
+    pub groups: Vec<Membership>,
     pub options: Options,
 }
 
@@ -202,6 +205,10 @@ pub struct Inet {
     pub(crate) routes: BTreeMap<u32, Number>,
     /// Sockets that hear all messages of ICMP.
     pub(crate) raws: Vec<Number>,
+    /// Who is in which group, over which interface.
+    pub(crate) members: BTreeSet<(IpAddr, u32, Number)>,
+    /// Memberships over the wire, by user.
+    pub(crate) away: Shares,
     /// Those that something urgent has come to, which nobody was told yet.
     pub(crate) urged: Vec<Number>,
     /// Nanoseconds of the clock on the wall.
@@ -223,6 +230,8 @@ impl Default for Inet {
             turn: 0,
             routes: BTreeMap::new(),
             raws: Vec::new(),
+            members: BTreeSet::new(),
+            away: Shares::new(crate::groups::OUTSIDE),
             urged: Vec::new(),
             now: 0,
         }
@@ -276,6 +285,7 @@ impl Inet {
             rest: None,
             untold: 0,
             expects: None,
+            groups: Vec::new(),
             options: Options::default(),
         };
         let number = self.table.insert(socket).map_err(|_| Errno::ENFILE)?;
@@ -299,6 +309,7 @@ impl Inet {
             self.release_port(number);
             self.forget_route(number);
             self.forget_raw(number);
+            self.forget_groups(number);
             let Some(mut socket) = self.table.remove(number as usize) else { continue };
             self.users.give_back(socket.uid, 1);
             let is_reset = was_waiting

@@ -504,3 +504,198 @@ fn a_raw_socket_waits_for_the_answers_that_it_asked_for() {
     assert!(commands(&mut inet)[0].starts_with("Shun") && inet.raws.is_empty());
     assert_eq!(inet.shares.taken(), 0);
 }
+
+const HOME: [u8; 4] = [10, 0, 2, 15];
+
+fn with_network() -> Inet {
+    let mut inet = Inet::default();
+    let (address, gateway) = (HOME, [10, 0, 2, 2]);
+    let up = Event::Up { mac: [2; 6], address, prefix: 24, gateway, mtu: 1500 };
+    assert!(inet.happened(up, &mut Changes::new()));
+    inet
+}
+
+/// What the network server is told of groups: `true`, that they are joined.
+fn told_of_groups(inet: &mut Inet) -> Vec<(bool, [u8; 4])> {
+    let mut all = Vec::new();
+    while let Some(command) = inet.next_command() {
+        match Command::decode(&command.concat()) {
+            Some(Command::Join { group }) => all.push((true, group)),
+            Some(Command::Leave { group }) => all.push((false, group)),
+            _ => {}
+        }
+        inet.command_sent();
+    }
+    all
+}
+
+const ADD: u32 = 35;
+const DROP: u32 = 36;
+const BLOCK: u32 = 38;
+const UNBLOCK: u32 = 37;
+const ADD_SENDER: u32 = 39;
+const DROP_SENDER: u32 = 40;
+
+fn group(n: u8) -> [u8; 4] {
+    [239, 0, 0, n]
+}
+
+/// `struct ip_mreqn`, or `struct ip_mreq_source` where there is a sender.
+fn mreq(n: u8, device: u8, sender: Option<u8>) -> Vec<u8> {
+    let own = if device == 1 { [127, 0, 0, 1] } else { HOME };
+    let last = sender.map_or([device, 0, 0, 0], |sender| [10, 0, 2, sender]);
+    [group(n), own, last].concat()
+}
+
+#[derive(Default, Clone)]
+struct Mode {
+    only: bool,
+    senders: Option<Vec<u8>>,
+}
+
+proptest! {
+    /// Who is in which group, over which interface and from whom, beside a map that knows only that: which sockets get what comes, what the network
+    /// server is told, and that a user is charged for nothing when all have gone.
+    #[test]
+    fn groups_are_a_map(steps in prop::collection::vec((0usize..9, 0usize..4, 0u8..3, 1u8..3, 20u8..23), 1..120)) {
+        let mut inet = with_network();
+        let mut changes = Changes::new();
+        let make = |inet: &mut Inet, which: usize| {
+            let number = inet.make(Family::V4, Kind::Datagram, 1000 + which as u32 % 2).unwrap();
+            inet.set_options(number, |options| {
+                options.reuse_address = true;
+                if which != 0 {
+                    options.others.insert(unixproto::sockets::of_level(0, 49), 0);
+                }
+            }).unwrap();
+            inet.bind(number, SocketAddr::from(([0, 0, 0, 0], 5000)), false).unwrap();
+            number
+        };
+        let mut sockets: Vec<Number> = (0..4).map(|which| make(&mut inet, which)).collect();
+        let mut model: Vec<alloc::collections::BTreeMap<(u8, u8), Mode>> = vec![Default::default(); 4];
+        let mut told = alloc::collections::BTreeSet::new();
+        told_of_groups(&mut inet);
+        for (what, which, n, device, sender) in steps {
+            let (number, place) = (sockets[which], (n, device));
+            let is = model[which].get_mut(&place);
+            match what {
+                0 | 1 => {
+                    let name = if what == 0 { ADD } else { DROP };
+                    let expected = match (what, is.is_some()) {
+                        (0, true) => Err(Errno::EADDRINUSE),
+                        (1, false) => Err(Errno::EADDRNOTAVAIL),
+                        _ => Ok(()),
+                    };
+                    prop_assert_eq!(inet.set_group_option(number, (false, name), &mreq(n, device, None)), expected);
+                    match what {
+                        0 => drop(model[which].entry(place).or_default()),
+                        _ => drop(model[which].remove(&place)),
+                    }
+                }
+                2..=5 => {
+                    let (name, adds, only) = [(BLOCK, true, false), (UNBLOCK, false, false), (ADD_SENDER, true, true), (DROP_SENDER, false, true)][what - 2];
+                    let mut mode = match is {
+                        Some(mode) => Some(mode.clone()),
+                        None if adds && only => Some(Mode { only, senders: None }),
+                        None => None,
+                    };
+                    let expected = match &mut mode {
+                        None => Err(Errno::EINVAL),
+                        Some(mode) if mode.only != only && mode.senders.is_some() => Err(Errno::EINVAL),
+                        Some(mode) => {
+                            mode.only = only;
+                            let all = mode.senders.clone().unwrap_or_default();
+                            if all.contains(&sender) == adds {
+                                Err(Errno::EADDRNOTAVAIL)
+                            } else {
+                                let rest: Vec<u8> = all.into_iter().filter(|one| *one != sender).collect();
+                                mode.senders = Some(if adds { [rest, vec![sender]].concat() } else { rest });
+                                Ok(())
+                            }
+                        }
+                    };
+                    prop_assert_eq!(inet.set_group_option(number, (false, name), &mreq(n, device, Some(sender))), expected);
+                    // Whoever has had the last one forgotten has left.
+                    let has_left = |mode: &Mode| mode.only && mode.senders.as_ref().is_some_and(Vec::is_empty);
+                    match mode.filter(|mode| !has_left(mode)) {
+                        Some(mode) => drop(model[which].insert(place, mode)),
+                        None => drop(model[which].remove(&place)),
+                    }
+                }
+                6 => {
+                    inet.remove(number, &mut changes);
+                    model[which].clear();
+                    sockets[which] = make(&mut inet, which);
+                }
+                7 => {
+                    // Another network server: it is told all.
+                    inet.wire_lost(&mut changes);
+                    let up = Event::Up { mac: [2; 6], address: HOME, prefix: 24, gateway: [10, 0, 2, 2], mtu: 1500 };
+                    prop_assert!(inet.happened(up, &mut changes));
+                    told.clear();
+                }
+                _ => {
+                    let (local, remote) = (SocketAddr::from((group(n), 5000)), SocketAddr::from(([10, 0, 2, sender], 9)));
+                    let protocol = netproto::Protocol::Udp;
+                    let came = Event::Datagram { protocol, local, remote, hops: 1, class: 0, bytes: b"x" };
+                    prop_assert!(inet.happened(came, &mut changes));
+                    let admits = |mode: &Mode| mode.senders.as_ref().is_some_and(|all| all.contains(&sender)) == mode.only;
+                    let comes = model.iter().any(|of| of.get(&(n, 2)).is_some_and(admits));
+                    for (which, &number) in sockets.iter().enumerate() {
+                        let hears = comes && model[which].get(&(n, 2)).map_or(which == 0, admits);
+                        let got = inet.receive_datagram(number, 9, (false, None), &mut changes);
+                        prop_assert_eq!(got.is_ok(), hears, "socket {} of group {}", which, n);
+                    }
+                }
+            }
+            for (joined, group) in told_of_groups(&mut inet) {
+                let is_new = if joined { told.insert(group) } else { told.remove(&group) };
+                prop_assert!(is_new);
+            }
+            let expected: alloc::collections::BTreeSet<[u8; 4]> =
+                model.iter().flat_map(|of| of.keys()).filter(|(_, device)| *device == 2).map(|(n, _)| group(*n)).collect();
+            prop_assert_eq!(&told, &expected);
+        }
+        sockets.into_iter().for_each(|number| inet.remove(number, &mut changes));
+        prop_assert!(inet.members.is_empty());
+        prop_assert_eq!((inet.shares.taken(), inet.away.taken()), (0, 0));
+    }
+
+    #[test]
+    fn options_of_groups_may_be_anything(
+        is_v6: bool,
+        name in prop_oneof![20u32..22, 30u32..50],
+        bytes in prop::collection::vec(prop_oneof![0u8..3, Just(224u8), any::<u8>()], 0..300),
+    ) {
+        let mut inet = with_network();
+        let number = inet.make(if is_v6 { Family::V6 } else { Family::V4 }, Kind::Datagram, 1000).unwrap();
+        // An error, or not: both may be.
+        let _ = inet.set_group_option(number, (is_v6, name), &bytes);
+        inet.remove(number, &mut Changes::new());
+        prop_assert_eq!((inet.shares.taken(), inet.away.taken(), inet.members.len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_user_with_all_groups_leaves_some_for_others() {
+    let mut inet = with_network();
+    let mut changes = Changes::new();
+    let mut join_all = |inet: &mut Inet, uid: u32| {
+        let mut count = 0;
+        for n in 0..=u8::MAX {
+            let number = inet.make(Family::V4, Kind::Datagram, uid).unwrap();
+            match inet.set_group_option(number, (false, ADD), &mreq(n, 2, None)) {
+                Ok(()) => count += 1,
+                Err(error) => {
+                    assert_eq!(error, Errno::ENOBUFS);
+                    inet.remove(number, &mut changes);
+                }
+            }
+        }
+        count
+    };
+    let most = netproto::GROUPS;
+    assert_eq!(join_all(&mut inet, 1000), most / 2);
+    assert_eq!(join_all(&mut inet, 1001), most / 2 - most / 8);
+    assert_eq!(join_all(&mut inet, ROOT), most / 8);
+}

@@ -6,6 +6,7 @@
 
 use crate::control::Passage;
 use crate::errors::{meaning, Report};
+use crate::ports::is_for_many;
 use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, State};
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -246,6 +247,7 @@ impl Inet {
     /// There is a network: what is open is told to its server.
     fn came_up(&mut self, interface: Interface) {
         self.interface = Some(interface);
+        self.tell_groups();
         let all: Vec<(Number, Kind, u16)> = self
             .table
             .iter()
@@ -274,6 +276,10 @@ impl Inet {
         }
         if kind == Kind::Echo {
             self.hear_outside(way, bytes, changes);
+        }
+        if kind == Kind::Datagram && is_for_many(local.ip(), self.interface.as_ref()) {
+            self.deliver_to_all(way, bytes.to_vec(), None, changes);
+            return;
         }
         let found = match kind {
             Kind::Echo => self.ports.at(kind, local.port()).first().copied(),

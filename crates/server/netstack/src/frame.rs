@@ -11,6 +11,7 @@ pub type Key = (Ipv4Addr, u16, u16);
 const IPV4: [u8; 2] = [8, 0];
 const ARP: [u8; 2] = [8, 6];
 const ICMP: u8 = 1;
+const IGMP: u8 = 2;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Types of ICMP messages.
@@ -35,6 +36,8 @@ pub enum What {
     Undelivered { protocol: Protocol, port: u16 },
     /// Where somebody is, or who wants to know that.
     Address,
+    /// Somebody wants to know which groups there are, or says it.
+    Groups,
     /// A part of a packet.
     Part,
     /// Something else.
@@ -53,6 +56,12 @@ fn address(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
 fn payload(packet: &[u8]) -> Option<&[u8]> {
     let head = usize::from(packet.first()? & 0xf) * 4;
     packet.get(head..).filter(|_| head >= 20)
+}
+
+/// The group that a packet of IPv4 is for, if it is for one.
+pub fn group_of(frame: &[u8]) -> Option<Ipv4Addr> {
+    let packet = frame.get(14..).filter(|_| frame[12..14] == IPV4)?;
+    address(packet, 16).filter(Ipv4Addr::is_multicast)
 }
 
 /// Looks at a frame.
@@ -82,6 +91,7 @@ fn what(frame: &[u8]) -> Option<What> {
                 resets: flags & 4 != 0,
             }
         }
+        IGMP => What::Groups,
         UDP => What::Datagram { port: short(inner, 2)? },
         ICMP if inner.first()? == &ECHO_ANSWER => What::Echo { ident: short(inner, 4)? },
         ICMP if matches!(*inner.first()?, UNREACHABLE | LATE | WRONG) => {

@@ -2,7 +2,7 @@
 
 use crate::conn::{Conn, Next, Origin};
 use crate::datagram::Datagrams;
-use crate::frame::{answer_of, look, told_by, Key, What};
+use crate::frame::{answer_of, group_of, look, told_by, Key, What};
 use crate::port::Port;
 use crate::{Broken, Command, Event, Events, Home, Wire};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,6 +40,9 @@ const BELIEVE: i64 = 60_000_000;
 const SEARCH: i64 = 1_100_000;
 /// Microseconds after which one is looked at again which cannot say when.
 const SOON: i64 = 1_000;
+/// Microseconds within which a question for groups is answered, and between two looks at whether it is time.
+const ANSWER: i64 = 12_000_000;
+const LOOK: i64 = 250_000;
 
 const ENETUNREACH: u16 = 101;
 const EHOSTUNREACH: u16 = 113;
@@ -58,6 +61,20 @@ struct Gateway {
     mac: [u8; 6],
     seen: i64,
     told: i64,
+}
+
+/// When something is to be told of groups: `smoltcp` does not say. Whoever is asked which groups there are here answers some time within seconds.
+#[derive(Default)]
+struct Groups {
+    due: Option<i64>,
+    until: i64,
+}
+
+impl Groups {
+    /// Groups have changed, or somebody asks for them.
+    fn changed(&mut self, now: i64) {
+        (self.due, self.until) = (Some(now), now + ANSWER);
+    }
 }
 
 /// See the crate.
@@ -89,6 +106,7 @@ pub struct Stack {
     ports: BTreeSet<(Protocol, u16)>,
     /// What did not come to be: told when there is room.
     failed: VecDeque<(u32, u16)>,
+    groups: Groups,
     nothing: SocketSet<'static>,
     /// Whoever asks is told when all is sent.
     is_finishing: bool,
@@ -142,6 +160,7 @@ impl Stack {
             datagrams: Datagrams::default(),
             ports: BTreeSet::new(),
             failed: VecDeque::new(),
+            groups: Groups::default(),
             nothing: SocketSet::new(Vec::new()),
             is_finishing: false,
         }
@@ -249,6 +268,16 @@ impl Stack {
                 let local = SocketAddr::new(self.home.address.into(), local.port());
                 self.datagrams.send(protocol, (local, remote), (hops, class), bytes, now);
             }
+            Command::Join { group } => {
+                // There is no room for it only as long as many others wait to be told that they were left: it is not heard.
+                let _ = self.iface.join_multicast_group(Ipv4Addr::from(group));
+                self.groups.changed(now);
+            }
+            Command::Leave { group } => {
+                // As above.
+                let _ = self.iface.leave_multicast_group(Ipv4Addr::from(group));
+                self.groups.changed(now);
+            }
             Command::Finish => self.is_finishing = true,
         }
         Ok(())
@@ -318,7 +347,11 @@ impl Stack {
         };
         let wants = |protocol, port| self.ports.contains(&(protocol, port));
         let mut port = Port { frame: Some(frame), wire, mtu: self.home.mtu, class: 0 };
+        // Sockets for packets are given them whoever they are for.
+        let is_strange =
+            group_of(frame).is_some_and(|group| !self.iface.has_multicast_group(group));
         let set = match (what, id.and_then(|id| self.conns.get_mut(&id))) {
+            _ if is_strange => &mut self.nothing,
             (_, Some(conn)) => &mut conn.set,
             (What::Datagram { port }, _) if wants(Protocol::Udp, port) => self.datagrams.came(),
             (What::Echo { ident }, _) if wants(Protocol::Echo, ident) => self.datagrams.came(),
@@ -341,6 +374,7 @@ impl Stack {
                 self.datagrams.has_come(frame);
             }
             (What::Address, _) => self.look_at_all_that_search(now),
+            (What::Groups, _) => self.groups.changed(now),
             _ => {}
         }
     }
@@ -485,11 +519,15 @@ impl Stack {
         }
         let outgoing = self.datagrams.outgoing.front().map(|_| now + SOON);
         let due = self.timers.first().map(|&(due, _)| due);
-        [outgoing, due].into_iter().flatten().min()
+        [outgoing, due, self.groups.due].into_iter().flatten().min()
     }
 
     fn send_datagrams(&mut self, now: i64, wire: &mut impl Wire) {
         let mut port = Port { frame: None, wire, mtu: self.home.mtu, class: 0 };
+        if self.groups.due.is_some_and(|due| due <= now) {
+            self.iface.poll_egress(instant(now), &mut port, &mut self.nothing);
+            self.groups.due = (now < self.groups.until).then_some(now + LOOK);
+        }
         // The rest of a packet in parts.
         while self.iface.poll_at(instant(now), &self.nothing).is_some() && port.wire.has_room() {
             self.iface.poll_egress(instant(now), &mut port, &mut self.nothing);

@@ -665,3 +665,86 @@ fn what_cannot_be_wanted_is_an_error() {
         assert!(stack.command(command, 0).is_err(), "{command:?}");
     }
 }
+
+/// Frames that say something of groups: who they go to, their kind, and the group.
+fn told_of_groups(frames: &VecDeque<Vec<u8>>) -> Vec<([u8; 6], u8, Ipv4Addr)> {
+    const IGMP: u8 = 2;
+    let of = frames.iter().filter(|frame| frame[12..14] == [8, 0] && frame[23] == IGMP);
+    of.map(|frame| {
+        let message = &frame[14 + usize::from(frame[14] & 0xf) * 4..];
+        let group = Ipv4Addr::from(*message[4..].first_chunk::<4>().unwrap());
+        (*frame.first_chunk().unwrap(), message[0], group)
+    })
+    .collect()
+}
+
+#[test]
+fn groups_are_joined_and_left_and_others_are_not_heard() {
+    const GROUP: [u8; 4] = [239, 129, 2, 3];
+    let mut world = World::new(8, FAIR);
+    world.command(1, Command::Open { protocol: Protocol::Udp, port: 53 });
+    let send = |world: &mut World, group: [u8; 4], bytes: &[u8]| {
+        let (local, remote) = (end(0, 7000), SocketAddr::from((group, 53)));
+        let protocol = Protocol::Udp;
+        world.command(0, Command::Datagram { protocol, local, remote, hops: 1, class: 0, bytes });
+        world.steps(100);
+    };
+    send(&mut world, GROUP, b"before");
+    world.command(1, Command::Join { group: GROUP });
+    world.steps(10);
+    send(&mut world, GROUP, b"joined");
+    send(&mut world, [239, 1, 2, 3], b"another with the same address below");
+    world.command(1, Command::Leave { group: GROUP });
+    world.steps(10);
+    send(&mut world, GROUP, b"after");
+    let got = &world.sides[1].heard.datagrams;
+    assert_eq!(*got, [(Protocol::Udp, end(0, 7000), b"joined".to_vec())]);
+}
+
+#[test]
+fn groups_are_told_when_they_are_joined_left_and_asked_for() {
+    const GROUP: [u8; 4] = [239, 129, 2, 3];
+    const REPORT: u8 = 0x16;
+    const LEFT: u8 = 0x17;
+    // What is joined and left with a wire that is full is forgotten, however often.
+    let mut side = Side::new(0, MIB);
+    side.sent.is_full = true;
+    for n in 0..2000u32 {
+        let group = [239, 0, (n >> 8) as u8, n as u8];
+        side.command(Command::Join { group }, 0);
+        side.command(Command::Leave { group }, 0);
+    }
+    side.sent.is_full = false;
+    side.command(Command::Join { group: GROUP }, 0);
+    side.stack.run(0, &mut side.sent, &mut side.heard);
+    let below = [1, 0, 0x5e, 1, 2, 3];
+    assert_eq!(told_of_groups(&side.sent.frames), [(below, REPORT, GROUP.into())]);
+    side.sent.frames.clear();
+    // A question to all: as a router asks.
+    let mut frame = vec![1, 0, 0x5e, 0, 0, 1, 2, 0, 0, 0, 0, 1, 8, 0];
+    let mut head = [0x45, 0, 0, 28, 0, 0, 0, 0, 1, 2, 0, 0, 10, 0, 2, 2, 224, 0, 0, 1];
+    let sum = |bytes: &[u8]| {
+        let sum: u32 = bytes.chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1])).sum();
+        (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
+    };
+    let head_sum = sum(&head);
+    head[10..12].copy_from_slice(&head_sum);
+    let mut question = [0x11, 100, 0, 0, 0, 0, 0, 0];
+    let question_sum = sum(&question);
+    question[2..4].copy_from_slice(&question_sum);
+    frame.extend(head);
+    frame.extend(question);
+    let mut now = 20_000_000;
+    side.stack.frame(&frame, now, &mut side.sent);
+    while let Some(due) = side.stack.run(now, &mut side.sent, &mut side.heard) {
+        now = due.max(now + 1);
+        assert!(now < 60_000_000, "there is an end to it");
+    }
+    let answer = told_of_groups(&side.sent.frames);
+    assert!(answer.contains(&(below, REPORT, GROUP.into())), "{answer:?}");
+    side.sent.frames.clear();
+    side.command(Command::Leave { group: GROUP }, now);
+    side.stack.run(now, &mut side.sent, &mut side.heard);
+    let left = told_of_groups(&side.sent.frames);
+    assert!(matches!(left[..], [(_, LEFT, group)] if group == Ipv4Addr::from(GROUP)), "{left:?}");
+}

@@ -643,6 +643,23 @@ fn level_and(level: u32, option: u32) -> Result<u32> {
     }
 }
 
+/// Is the value of an option one of the structures that are about groups?
+fn is_structure(level: u32, option: u32) -> bool {
+    const SOL_IP: u32 = 0;
+    const SOL_IPV6: u32 = 41;
+    matches!((level, option), (SOL_IP, 32 | 35..=48) | (SOL_IPV6, 20 | 21 | 42..=48))
+}
+
+/// Such a structure.
+fn structure_in(mm: &mut Mm, at: u64, len: u32) -> Result<Vec<u8>> {
+    // More than any of them has; what is behind it does not count.
+    const MOST: usize = 2048;
+    let len = usize::try_from(len as i32).map_err(|_| Errno::EINVAL)?;
+    let mut bytes = alloc::vec![0; len.min(MOST)];
+    user::bytes_in(mm, at, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// An option, and its bytes.
 fn option_of(desc: u32, option: u32) -> Result<(u64, Vec<u8>)> {
     let count = server::call(op::GetSocketOption { desc, option })?.count;
@@ -681,6 +698,11 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
 pub fn setsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u32) -> Result<u64> {
     let desc = find(io, fd)?;
     let is_own = level == SOL_SOCKET;
+    if is_structure(level, option) {
+        let bytes = structure_in(&mut io.mm, at, len)?;
+        server::call_a(op::SetSocketBytes { desc, option: level_and(level, option)? }, &bytes)?;
+        return Ok(0);
+    }
     let option = level_and(level, option)?;
     let least = match option {
         // A byte does for those of IPv4.

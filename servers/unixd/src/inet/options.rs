@@ -2,7 +2,7 @@
 
 use super::{IPPROTO_ICMP, IPPROTO_ICMPV6, IPPROTO_TCP, IPPROTO_UDP};
 use crate::open::Opening;
-use crate::wait::{count, done, Tried};
+use crate::wait::{count, done, Call, Tried};
 use alloc::vec::Vec;
 use inet::{Changes, Family, Inet, Kind, Number, SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW};
 use unixproto::sockets::*;
@@ -30,6 +30,12 @@ const TCP_CONGESTION: u32 = 13;
 const IP_TOS: u32 = 1;
 const IP_TTL: u32 = 2;
 const IP_MTU: u32 = 14;
+const IP_MULTICAST_IF: u32 = 32;
+const IP_MULTICAST_TTL: u32 = 33;
+const IP_MULTICAST_ALL: u32 = 49;
+const IPV6_MULTICAST_IF: u32 = 17;
+const IPV6_MULTICAST_HOPS: u32 = 18;
+const IPV6_MULTICAST_LOOP: u32 = 19;
 const IPV6_V6ONLY: u32 = 26;
 const IPV6_UNICAST_HOPS: u32 = 16;
 const IPV6_TCLASS: u32 = 67;
@@ -49,6 +55,9 @@ const KEPT: &[(u32, u32, u64)] = &[
     (IP, 24, 0),
     (IP, 33, 1),
     (IP, 34, 1),
+    (IP, IP_MULTICAST_ALL, 1),
+    (IPV6, IPV6_MULTICAST_IF, 0),
+    (IPV6, 29, 1),
     (TCP, 3, 0),
     (TCP, 4, 7200),
     (TCP, 5, 75),
@@ -104,8 +113,8 @@ fn is_number(option: u32) -> bool {
 /// Is an option of another level on or off, and not a number?
 fn is_switch(level: u32, name: u32) -> bool {
     match level {
-        IP => matches!(name, 6..=8 | 11..=13 | 15 | 20),
-        IPV6 => matches!(name, 25 | 49 | 51 | 66 | 70),
+        IP => matches!(name, 6..=8 | 11..=13 | 15 | 20 | 34),
+        IPV6 => matches!(name, 25 | 29 | 49 | 51 | 66 | 70),
         _ => false,
     }
 }
@@ -148,7 +157,18 @@ impl Opening<'_> {
         if is_late {
             return Err(Errno::EINVAL);
         }
+        if kind == Kind::Stream {
+            match (level, name) {
+                (IP, IP_MULTICAST_TTL) => return Err(Errno::EINVAL),
+                (IPV6, IPV6_MULTICAST_HOPS | IPV6_MULTICAST_IF) => return Err(Errno::ENOPROTOOPT),
+                _ => {}
+            }
+        }
         check(op.option, value)?;
+        let device = value as u32;
+        if (level, name) == (IPV6, IPV6_MULTICAST_IF) && device != 0 && !all.has_device(device) {
+            return Err(Errno::ENODEV);
+        }
         let mut known = Ok(());
         all.set_options(number, |options| match (level, name) {
             (0, SO_SNDBUF | SO_SNDBUFFORCE) => options.send_bytes = buffer,
@@ -178,6 +198,10 @@ impl Opening<'_> {
                     hops => drop(options.others.insert(ttl, hops as u64)),
                 }
             }
+            (IP, IP_MULTICAST_TTL) | (IPV6, IPV6_MULTICAST_HOPS) => {
+                let hops = if value as i32 == -1 { 1 } else { value };
+                options.others.insert(op.option, hops);
+            }
             (IP, IP_TOS) | (IPV6, IPV6_TCLASS) => {
                 // -1 is as before anybody had said.
                 let class = if level == IPV6 && value as i32 == -1 { 0 } else { value & 0xff };
@@ -195,6 +219,22 @@ impl Opening<'_> {
             _ => known = Err(Errno::ENOPROTOOPT),
         })?;
         known?;
+        self.inet_told(Changes::new());
+        done(())
+    }
+}
+
+impl Opening<'_> {
+    /// `setsockopt`, of an option whose value is a structure.
+    pub fn set_inet_bytes(&mut self, call: &Call, op: op::SetSocketBytes) -> Tried {
+        let (number, _) = self.inet_socket(op.desc)?;
+        let bytes = self.procs.a(self.caller, call)?;
+        let all = self.inet();
+        let level = op.option >> 16;
+        if !has_level(level, all.kind(number)?) {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        all.set_group_option(number, (level == IPV6, op.option & 0xffff), &bytes)?;
         self.inet_told(Changes::new());
         done(())
     }
@@ -219,7 +259,11 @@ fn check(option: u32, value: u64) -> Result<(), Errno> {
     let value = value as i32;
     let is_right = match (option >> 16, option & 0xffff) {
         (IP, IP_TTL) => value == -1 || (1..=255).contains(&value),
-        (IPV6, IPV6_UNICAST_HOPS | IPV6_TCLASS) => (-1..=255).contains(&value),
+        (IP, IP_MULTICAST_TTL) => (-1..=255).contains(&value),
+        (IP, IP_MULTICAST_ALL) | (IPV6, IPV6_MULTICAST_LOOP) => matches!(value, 0 | 1),
+        (IPV6, IPV6_UNICAST_HOPS | IPV6_TCLASS | IPV6_MULTICAST_HOPS) => {
+            (-1..=255).contains(&value)
+        }
         // Seconds before the first sign of life, between two, and how many.
         (TCP, 4 | 5) => (1..=32_767).contains(&value),
         (TCP, 6 | 7) => (1..=127).contains(&value),
@@ -303,6 +347,10 @@ fn of_protocol(
             Ok(_) => all.interface().map_or(1500, |interface| interface.mtu.into()),
             Err(error) => return Err(error),
         },
+        (IP, IP_MULTICAST_IF) => return Ok(all.multicast_interface(number)?.1.octets().to_vec()),
+        (IP, IP_MULTICAST_ALL) if family == Family::V6 => {
+            options.others.get(&option).copied().unwrap_or(0)
+        }
         _ => {
             let first = kept(option).ok_or(Errno::ENOPROTOOPT)?;
             options.others.get(&option).copied().unwrap_or(first)

@@ -384,6 +384,7 @@ impl Unixd {
             Any::ShutDown(op) => opening.shut_down_inet(op),
             Any::GetSocketOption(op) => opening.inet_option(op),
             Any::SetSocketOption(op) => opening.set_inet_option(op),
+            Any::SetSocketBytes(op) => opening.set_inet_bytes(call, op),
             _ => Err(Errno::ENOTSOCK),
         }
     }
@@ -422,6 +423,7 @@ impl Unixd {
             Any::ShutDown(op) => self.opening().shut_down(op),
             Any::GetSocketOption(op) => self.opening().socket_option(op),
             Any::SetSocketOption(op) => self.opening().set_socket_option(op),
+            Any::SetSocketBytes(op) => self.opening().set_socket_bytes(op),
             Any::Unshare(op) => self.spaces().unshare(op.flags),
             Any::EnterSpace(op) => self.spaces().enter(op),
             Any::SetHostName(op) => self.spaces().set_host_name(call, op),

@@ -1825,6 +1825,36 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "a_group_is_left_when_the_first_leaves",
+        changes: &[(
+            "crates/server/inet/src/groups.rs",
+            "        self.members.remove(&(group, device, number));\n        if self.members_of(group, device).next().is_none() {",
+            "        self.members.remove(&(group, device, number));\n        if self.members_of(group, device).nth(1).is_none() {",
+        )],
+        found_by: Test::Host { package: "inet", test: "groups_are_a_map" },
+    },
+    Bug {
+        name: "a_sender_that_is_blocked_is_heard",
+        changes: &[(
+            "crates/server/inet/src/groups.rs",
+            "            Some(membership) => membership.admits(sender),",
+            "            Some(_) => true,",
+        )],
+        found_by: Test::Host { package: "inet", test: "groups_are_a_map" },
+    },
+    Bug {
+        name: "all_groups_are_heard",
+        changes: &[(
+            "crates/server/netstack/src/stack.rs",
+            "            _ if is_strange => &mut self.nothing,\n",
+            "",
+        )],
+        found_by: Test::Host {
+            package: "netstack",
+            test: "groups_are_joined_and_left_and_others_are_not_heard",
+        },
+    },
+    Bug {
         name: "swapoff_goes_round_once",
         changes: &[("servers/unixd/src/swap.rs", "if !found && self.is_empty() {", "if true {")],
         found_by: Test::Machine { test: "linux/swapon" },

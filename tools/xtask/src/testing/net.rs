@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 type Body = fn(&Context, &Path) -> Result<()>;
 
-const CASES: [(&str, Body); 7] = [
+const CASES: [(&str, Body); 8] = [
     ("outward", outward),
     ("datagrams", datagrams),
+    ("groups", groups),
     ("published", published),
     ("many", many),
     ("end", end),
@@ -97,6 +98,22 @@ fn outward(context: &Context, folder: &Path) -> Result<()> {
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(printed == expected, "{printed}\n{errors}");
     ensure!(received.join().expect("no panic")? == noise, "other bytes came here");
+    Ok(())
+}
+
+/// A group over the interface to the outside: as far as the emulator's network, which has no groups, lets it be seen.
+fn groups(context: &Context, folder: &Path) -> Result<()> {
+    compile(&context.project.path("guest/tests/net/group.c"), &folder.join("group"), "gcc")?;
+    let output = feed(&mut x_run(context, folder, &["--net=user"], &["./group"])?, b"")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let expected = "before: errno 11\n\
+                    joined: [joined] from 10.0.2.15, interface 2, own 10.0.2.15\n\
+                    not to the own machine: errno 11\n\
+                    over lo: errno 11\n\
+                    joined there: [inside] from 127.0.0.1, interface 1, own 127.0.0.1\n\
+                    left: errno 11\n";
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(printed == expected, "{printed}\n{errors}");
     Ok(())
 }
 
