@@ -1,5 +1,6 @@
 //! Opening and creating files.
 
+use crate::clock::SECOND;
 use crate::content::{refused, writer};
 use crate::counters::Origin;
 use crate::descs::{Handles, Heirs, Object, Place};
@@ -10,7 +11,7 @@ use crate::messages::Messages;
 use crate::names::{Found, View};
 use crate::nodes::Node;
 use crate::notify::FileEvent;
-use crate::procs::{Procs, State};
+use crate::procs::{NextHome, Procs, State};
 use crate::semaphores::Semaphores;
 use crate::server::setid::set_ids;
 use crate::share::OpenFile;
@@ -54,6 +55,9 @@ pub mod device {
     pub const VIRTIO_DISKS: u64 = 254;
 }
 
+/// So long a choice of a home holds, if no program takes over: one that could not be executed leaves it behind.
+const CHOICE_NS: u64 = 10 * SECOND;
+
 /// What requests to open something work on.
 pub struct Opening<'a> {
     pub handles: Handles<'a>,
@@ -74,10 +78,15 @@ impl Opening<'_> {
         if proc.native || self.procs.tracees.has_thread_of(self.caller.pid) {
             return false;
         }
-        let home = self.procs.unit_of(self.caller.pid).map_or(0, |unit| unit.core);
-        let next = proc.next_home.get().or_else(homes::choose);
+        let home = self.procs.core_of(self.caller.pid);
+        let now = self.handles.clock.now();
+        let is_new = |next: &NextHome| now.saturating_sub(next.chosen) < CHOICE_NS;
+        let next = proc.next_home.get().filter(is_new).or_else(|| {
+            let core = homes::choose(self.procs, self.caller.tid, home, now)?;
+            Some(NextHome { core, chosen: now })
+        });
         proc.next_home.set(next);
-        next.is_some_and(|next| next != home)
+        next.is_some_and(|next| next.core != home)
     }
 
     /// The tree as the process sees it.

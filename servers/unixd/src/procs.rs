@@ -168,11 +168,19 @@ pub struct Proc {
     /// The first thread has ended, while others go on.
     pub first_ended: bool,
     /// The core at which its next program is to have its home, once that is known.
-    pub next_home: Cell<Option<u32>>,
+    pub next_home: Cell<Option<NextHome>>,
     /// What that program is to go on with, while it is being made there.
     pub coming: Option<Box<Coming>>,
     /// How it says that it is to be scheduled.
     pub scheduling: Scheduling,
+}
+
+/// Where a program is to begin.
+#[derive(Clone, Copy)]
+pub struct NextHome {
+    pub core: u32,
+    /// When that was chosen.
+    pub chosen: u64,
 }
 
 /// What a process is to go on with that is being made on another core.
