@@ -56,11 +56,19 @@ static void run_on(unsigned long cores) {
     if (failed && access("/proc/tessera", F_OK) == 0) _exit(97);
 }
 
-// A worker computes until it is killed; it has begun when this returns.
-static pid_t start(int spawns, unsigned long cores) {
-    int ends[2];
-    char number[16], byte;
-    pipe(ends);
+// Whoever is executed and computes says so there.
+static int ends[2];
+
+static void hear(int count) {
+    char byte;
+    close(ends[1]);
+    while (count--) must(read(ends[0], &byte, 1) == 1 && byte == 'r');
+    close(ends[0]);
+}
+
+// A worker computes until it is killed.
+static pid_t begin(int spawns, unsigned long cores) {
+    char number[16];
     sprintf(number, "%d", ends[1]);
     char *arguments[] = {(char *)self, "compute", number, NULL};
     pid_t pid = 0;
@@ -71,9 +79,14 @@ static pid_t start(int spawns, unsigned long cores) {
         execv(self, arguments);
         _exit(99);
     }
-    close(ends[1]);
-    must(read(ends[0], &byte, 1) == 1 && byte == 'r');
-    close(ends[0]);
+    return pid;
+}
+
+// It has begun when this returns.
+static pid_t start(int spawns, unsigned long cores) {
+    must(pipe(ends) == 0);
+    pid_t pid = begin(spawns, cores);
+    hear(1);
     return pid;
 }
 
@@ -90,10 +103,12 @@ static void stop_all(void) {
 }
 
 // How many workers have each of the cores as their home.
-static void spread(const char *how, int spawns, int count) {
+static void spread(const char *how, int spawns, int at_once, int count) {
     int on[CORES] = {0}, uneven = 0;
+    if (at_once) must(pipe(ends) == 0);
+    for (int i = 0; i < count; i++) workers[i] = at_once ? begin(spawns, 0) : start(spawns, 0);
+    if (at_once) hear(count);
     for (int i = 0; i < count; i++) {
-        workers[i] = start(spawns, 0);
         int home = home_of(workers[i], i % CORES);
         if (home >= 0 && home < CORES) on[home]++;
     }
@@ -159,11 +174,13 @@ int main(int count, char **arguments) {
     }
     if (!strcmp(what, "same")) return home_of(getpid(), number) != number;
     stays();
-    spread("executed", 0, CORES);
+    spread("executed", 0, 0, CORES);
     stop_all();
-    spread("executed", 0, MOST);
+    spread("executed", 0, 0, MOST);
     stop_all();
-    spread("spawned", 1, CORES);
+    spread("executed at once", 0, 1, CORES);
+    stop_all();
+    spread("spawned", 1, 0, CORES);
     stop_all();
     obeys();
     stop_all();

@@ -362,7 +362,7 @@ pub fn choose(procs: &Procs, tid: Tid, home: u32, now_ns: u64) -> Option<u32> {
             Choice::Load(loads) => {
                 if loads.are_old(procs.len(), now_ns) {
                     loads.begin(now_ns);
-                    procs.count_homes(|core, threads| loads.add(core, threads));
+                    procs.count_homes(now_ns, |core, threads| loads.add(core, threads));
                 }
                 let allowed = procs.session_of(tid).map_or(0, |session| {
                     session.header().affinity.load(core::sync::atomic::Ordering::Relaxed)

@@ -1,6 +1,5 @@
 //! Opening and creating files.
 
-use crate::clock::SECOND;
 use crate::content::{refused, writer};
 use crate::counters::Origin;
 use crate::descs::{Handles, Heirs, Object, Place};
@@ -55,9 +54,6 @@ pub mod device {
     pub const VIRTIO_DISKS: u64 = 254;
 }
 
-/// So long a choice of a home holds, if no program takes over: one that could not be executed leaves it behind.
-const CHOICE_NS: u64 = 10 * SECOND;
-
 /// What requests to open something work on.
 pub struct Opening<'a> {
     pub handles: Handles<'a>,
@@ -80,8 +76,7 @@ impl Opening<'_> {
         }
         let home = self.procs.core_of(self.caller.pid);
         let now = self.handles.clock.now();
-        let is_new = |next: &NextHome| now.saturating_sub(next.chosen) < CHOICE_NS;
-        let next = proc.next_home.get().filter(is_new).or_else(|| {
+        let next = proc.next_home.get().filter(|next| next.holds(now)).or_else(|| {
             let core = homes::choose(self.procs, self.caller.tid, home, now)?;
             Some(NextHome { core, chosen: now })
         });

@@ -227,11 +227,11 @@ impl Procs {
         (running, all)
     }
 
-    /// How many threads of processes run or could, by the core that is their home.
-    pub fn count_homes(&self, mut add: impl FnMut(u32, u32)) {
+    /// How many threads of processes run or could, by the core that is their home, or is to be that of the program that they are executing.
+    pub fn count_homes(&self, now_ns: u64, mut add: impl FnMut(u32, u32)) {
         for proc in self.iter().filter(|proc| proc.is_live()) {
-            // What is being made elsewhere runs there soon.
-            if let (Some(next), true) = (proc.next_home.get(), proc.coming.is_some()) {
+            // It runs there soon.
+            if let Some(next) = proc.next_home.get().filter(|next| next.holds(now_ns)) {
                 add(next.core, 1);
                 continue;
             }
