@@ -17,11 +17,14 @@ const FEW: usize = 32;
 pub struct Loads {
     threads: [u32; CORES],
     counted: Option<u64>,
+    /// Which choice was the last one of each core.
+    chosen: [u64; CORES],
+    choices: u64,
 }
 
 impl Default for Loads {
     fn default() -> Loads {
-        Loads { threads: [0; CORES], counted: None }
+        Loads { threads: [0; CORES], counted: None, chosen: [0; CORES], choices: 0 }
     }
 }
 
@@ -35,7 +38,7 @@ impl Loads {
 
     /// Begins to count.
     pub fn begin(&mut self, now_ns: u64) {
-        *self = Loads { threads: [0; CORES], counted: Some(now_ns) };
+        (self.threads, self.counted) = ([0; CORES], Some(now_ns));
     }
 
     /// So many threads more have their home there.
@@ -61,9 +64,15 @@ impl Loads {
         };
         let load = |core: u32| if core == home { own } else { self.of(core) };
         let cores = (0..CORES as u32).filter(|&core| candidates & bit(core) != 0);
-        // The lowest of several.
-        let chosen = cores.min_by_key(|&core| (load(core), core != home, core == SERVERS));
+        // Of several the one that was not chosen for longest: what has begun there may wait for what begins now.
+        let last = |core: u32| self.chosen.get(core as usize).copied().unwrap_or(0);
+        let chosen =
+            cores.min_by_key(|&core| (load(core), core != home, core == SERVERS, last(core)));
         let chosen = chosen.unwrap_or(home);
+        self.choices += 1;
+        if let Some(last) = self.chosen.get_mut(chosen as usize) {
+            *last = self.choices;
+        }
         if chosen != home {
             if let Some(count) = self.threads.get_mut(home as usize) {
                 *count = own;
@@ -111,6 +120,18 @@ mod tests {
         assert_eq!(loads(&[1, 1]).choose(1, u64::MAX, 0b111), 2);
         assert_eq!(loads(&[1, 1, 2]).choose(1, u64::MAX, 0b111), 0);
         assert_eq!(loads(&[1, 1, 2, 0]).choose(1, u64::MAX, 0b111), 1);
+    }
+
+    #[test]
+    fn all_idle_cores_have_their_turn() {
+        let mut loads = Loads::default();
+        let homes = (0..7).map(|time| {
+            // What has begun waits by now.
+            loads.begin(time);
+            loads.add(0, 2);
+            loads.choose(0, u64::MAX, 0b1111)
+        });
+        assert_eq!(homes.collect::<Vec<_>>(), [1, 2, 3, 1, 2, 3, 1]);
     }
 
     #[test]

@@ -1841,7 +1841,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_program_goes_where_as_much_is_to_be_done",
-        changes: &[("crates/server/balance/src/lib.rs", "(load(core), core != home, core == SERVERS)", "(load(core), core == home, core == SERVERS)")],
+        changes: &[("crates/server/balance/src/lib.rs", "(load(core), core != home, core == SERVERS,", "(load(core), core == home, core == SERVERS,")],
         found_by: Test::Host { package: "balance", test: "as_a_list_says" },
     },
     Bug {
