@@ -40,7 +40,7 @@ const APART: [(&str, f64); 10] = [
     ("mmap_munmap", 3.5),
 ];
 /// What executed processes do at homes that were chosen by load, and do not at one home.
-const APART_AT_HOMES: [(&str, f64); 2] = [("faults_of_arenas", 1.8), ("mprotect", 1.7)];
+const APART_AT_HOMES: [(&str, f64); 2] = [("faults_of_arenas", 3.0), ("mprotect", 3.0)];
 const PROGRAM: &str = "guest/bench/cores/threads.c";
 
 pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
