@@ -1825,6 +1825,16 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "swapoff_goes_round_once",
+        changes: &[("servers/unixd/src/swap.rs", "if !found && self.is_empty() {", "if true {")],
+        found_by: Test::Machine { test: "linux/swapon" },
+    },
+    Bug {
+        name: "who_is_killed_in_swapoff_leaves_it_half_done",
+        changes: &[("servers/unixd/src/effects.rs", "crate::swap::stays_on(tid)", "()")],
+        found_by: Test::Machine { test: "linux/swapon" },
+    },
+    Bug {
         name: "a_program_goes_where_it_may_not_run",
         changes: &[("servers/unixd/src/homes.rs", "let allowed = if allowed == 0 { u64::MAX } else { allowed };", "let allowed = allowed | u64::MAX;")],
         found_by: Test::Machine { test: "linux/homes_load.gcc" },
