@@ -77,6 +77,17 @@ pub fn refused(refusal: Refusal, caller: Speaker, fx: &mut Effects) -> Errno {
     }
 }
 
+/// The object of a file, if pages can leave memory and it has one.
+pub fn leaving(files: &Files, ino: Ino, page: u64) -> Option<CapAddr> {
+    if !swap::is_there() || files.survives(ino) {
+        return None;
+    }
+    match files.present(ino, page.saturating_mul(PAGE), false) {
+        Ok(Some(Piece { backing: Backing::Object(object), .. })) => Some(object.cap()),
+        _ => None,
+    }
+}
+
 impl Contents<'_> {
     /// What may be read. Whoever comes again need not ask, until something is changed.
     pub fn read_begin(&mut self, op: op::ReadBegin) -> Tried {
@@ -305,13 +316,7 @@ impl Contents<'_> {
 
     /// The object of a file, if pages can leave memory and it has one.
     fn leaving(&self, ino: Ino, page: u64) -> Option<CapAddr> {
-        if !swap::is_there() || self.files.survives(ino) {
-            return None;
-        }
-        match self.files.present(ino, page.saturating_mul(PAGE), false) {
-            Ok(Some(Piece { backing: Backing::Object(object), .. })) => Some(object.cap()),
-            _ => None,
-        }
+        leaving(self.files, ino, page)
     }
 
     fn bring_in_of(

@@ -666,7 +666,11 @@ impl Store {
 
     fn bring_in(&mut self, record: u32, page: u64, alone: bool) -> Result<bool, Errno> {
         let most = if alone { 1 } else { self.look_ahead(record, page) };
-        let count = self.bring_some_in(record, page, most)?;
+        let count = match self.bring_some_in(record, page, most) {
+            // It may be one of the others that cannot be read.
+            Err(Errno::EIO) if most > 1 => self.bring_some_in(record, page, 1)?,
+            brought => brought?,
+        };
         if count > 0 && !alone {
             self.ahead.came(record, page, count);
         }

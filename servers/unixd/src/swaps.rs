@@ -6,9 +6,11 @@
 //!
 //! Other disks and files are not swapped to (`EINVAL`).
 
+use crate::content::leaving;
 use crate::nodes::{Node, Tree};
 use crate::open::device;
 use crate::pathops::PathOps;
+use crate::procs::Pid;
 use crate::swap::{self, Swept};
 use crate::wait::{done, Call, Outcome, Tried};
 use alloc::vec;
@@ -20,6 +22,8 @@ use unixproto::files::CWD;
 use unixproto::{op, Errno};
 
 const NAME: &[u8] = b"swap";
+/// Who says that its header stays in memory.
+const NOBODY: Pid = 0;
 const PAGE: usize = 4096;
 const SWAP_FLAG_PREFER: u32 = 0x8000;
 const SWAP_FLAG_PRIO_MASK: u32 = 0x7fff;
@@ -71,6 +75,10 @@ impl Tree {
         let room = files.begin_write(content, 0, header.len() as u64, writer);
         if room.is_ok_and(|room| room.bytes == header.len() as u64) {
             files.store(content, 0, &header)?;
+            if let Some(object) = leaving(files, content, 0) {
+                // Else the disk would have something of it, and be emptied for that.
+                swap::wire(object, NOBODY, (0, 1), true)?;
+            }
         }
         Ok(())
     }

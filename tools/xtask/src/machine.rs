@@ -85,6 +85,9 @@ pub struct MachineOptions {
     /// Errors of the disks: a file with rules for the emulator's `blkdebug`, for tests
     #[arg(long, hide = true, value_name = "FILE")]
     pub disk_errors: Option<PathBuf>,
+    /// The same of the disk for pages
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub swap_errors: Option<PathBuf>,
     /// A root image
     #[arg(skip)]
     pub root_image: Option<PathBuf>,
@@ -172,6 +175,7 @@ impl Default for MachineOptions {
             net: net::Wish::default(),
             disks: Vec::new(),
             disk_errors: None,
+            swap_errors: None,
             root_image: None,
             icount: false,
             turns: false,
@@ -380,7 +384,7 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     }
     arguments.extend(disk::arguments(&boot.disks, options.iommu, options.disk_errors.as_deref()));
     if let Some(disk) = &boot.swap {
-        arguments.extend(disk.arguments(options.iommu));
+        arguments.extend(disk.arguments(options.iommu, options.swap_errors.as_deref()));
     }
     arguments.extend(boot.net.arguments(options.iommu));
     if let Some(socket) = &options.qmp {

@@ -35,6 +35,32 @@ pub enum Wish {
     File(PathBuf),
 }
 
+/// Rules for the emulator's `blkdebug`, from words: `write after 100` (requests), or `read of 2048` (a sector).
+pub fn rules(words: &str) -> Result<String> {
+    use std::fmt::Write;
+    let inject = |what: String| {
+        format!("[inject-error]\n{what}errno = \"5\"\nonce = \"off\"\nimmediately = \"off\"\n")
+    };
+    if let Some(count) = words.strip_prefix("write after ") {
+        let count: u32 = count.parse()?;
+        let mut rules = String::new();
+        for state in 1..=count {
+            let next = state + 1;
+            write!(
+                rules,
+                "[set-state]\nevent = \"write_aio\"\nstate = \"{state}\"\nnew_state = \"{next}\"\n"
+            )?;
+        }
+        let state = count + 1;
+        return Ok(rules
+            + &inject(format!(
+                "event = \"write_aio\"\niotype = \"write\"\nstate = \"{state}\"\n"
+            )));
+    }
+    let sector: u64 = words.strip_prefix("read of ").context("what fails?")?.parse()?;
+    Ok(inject(format!("event = \"none\"\niotype = \"read\"\nsector = \"{sector}\"\n")))
+}
+
 /// Takes an option apart: a size, such as 512M, or the name of a file that is there.
 pub fn parse(text: &str) -> Result<Wish> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -101,11 +127,18 @@ impl Disk {
         " swap=1"
     }
 
-    /// The emulator's options. `iommu`: there is one. Of several disks this is the last on the bus.
-    pub fn arguments(&self, iommu: bool) -> Vec<OsString> {
-        let mut backend = OsString::from(
-            "if=none,id=swap,format=raw,cache=unsafe,werror=report,rerror=report,file=",
-        );
+    /// The emulator's options. `iommu`: there is one. `rules`: of errors, for `blkdebug`. Of several disks this is the last on the bus.
+    pub fn arguments(&self, iommu: bool, rules: Option<&Path>) -> Vec<OsString> {
+        let mut backend =
+            OsString::from("if=none,id=swap,format=raw,cache=unsafe,werror=report,rerror=report,");
+        match rules {
+            None => backend.push("file="),
+            Some(rules) => {
+                backend.push("file.driver=blkdebug,file.config=");
+                backend.push(with_commas(rules));
+                backend.push(",file.image.driver=file,file.image.filename=");
+            }
+        }
         backend.push(with_commas(&self.path));
         // Else a device of this kind goes round the IOMMU.
         let platform = if iommu { ",iommu_platform=on" } else { "" };

@@ -302,6 +302,10 @@ pub trait Backend {
     fn object_make(&mut self, _object: ObjectId, _page: u64) -> bool {
         false
     }
+    /// Has a page left memory that the store does not give back?
+    fn object_is_lost(&mut self, _object: ObjectId, _page: u64) -> bool {
+        false
+    }
     /// What is missing of an object is to be made in pages of 2 MiB, or not any more. It is advice.
     fn object_advise(&mut self, _object: ObjectId, _large: bool) {}
     /// Takes pages of an object away, from everybody, so that there are zeros. `false`: that is not done with such an object.

@@ -143,8 +143,13 @@ impl Space {
             false => self.map_object(b, entry, object, page, entry.prot),
         };
         match mapped {
-            // The process's own object has all pages: there is no memory for this one.
-            Err(FaultError::NoPage) if entry.flags.has(Flags::OWN) => Err(FaultError::NoMemory),
+            // The process's own object has all pages: there is no memory for this one, unless the store has lost it.
+            Err(FaultError::NoPage) if entry.flags.has(Flags::OWN) => {
+                match b.object_is_lost(object, entry.object_page(page)) {
+                    true => mapped,
+                    false => Err(FaultError::NoMemory),
+                }
+            }
             mapped => mapped,
         }
     }

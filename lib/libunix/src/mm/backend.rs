@@ -594,6 +594,9 @@ impl Backend for Caps {
     fn object_make(&mut self, object: ObjectId, page: u64) -> bool {
         self.objects.make_room(object, page)
     }
+    fn object_is_lost(&mut self, object: ObjectId, page: u64) -> bool {
+        self.objects.is_lost(object, page)
+    }
     fn object_advise(&mut self, object: ObjectId, large: bool) {
         self.objects.advise(object, large);
     }

@@ -727,6 +727,14 @@ impl Objects {
         self.get(id).is_some_and(|object| ask(object).is_ok())
     }
 
+    /// Has a page left memory, and the disk does not give it back?
+    #[cold]
+    pub fn is_lost(&self, id: ObjectId, page: u64) -> bool {
+        let ask =
+            |object: &Object| server::call(op::BringIn { desc: object.desc, page, alone: true });
+        self.get(id).is_some_and(|object| ask(object) == Err(Errno::EIO))
+    }
+
     /// Pages of an object stay in memory, or may leave it again.
     pub fn wire(&self, id: ObjectId, first: u64, pages: u64, stays: bool) -> Result<(), Errno> {
         let Some(object) = self.get(id) else { return Ok(()) };

@@ -19,6 +19,7 @@
 //! | `nvdimm` | bytes of persistent memory, which was never used |
 //! | `boots` | how often the machine is started, with the same persistent memory: a script sees what it has left there (default 1) |
 //! | `swap` | bytes of a disk for pages that leave memory |
+//! | `swap-errors` | what of that fails: `write after 100` (requests), `read of 2048` (a sector) |
 //! | `timeout` | seconds after which it counts as hung, however slow the machine is (default 120) |
 //! | `runs` | `when its suite is asked for`: a run of all tests leaves it out |
 //! | `kernel` | further words of the kernel's command line; `check=1` checks its invariants at the end |
@@ -66,13 +67,15 @@ pub struct Directives {
     pub when_asked: bool,
     /// A disk for pages that leave memory, as on the command line.
     pub swap: Option<String>,
+    /// What it fails to do.
+    pub swap_errors: Option<String>,
     /// Features that the processor lacks.
     pub without: Vec<String>,
     pub command_line: String,
     pub kept: u64,
 }
 
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "deb",
     "build",
     "args",
@@ -88,6 +91,7 @@ const KEYS: [&str; 22] = [
     "nvdimm",
     "boots",
     "swap",
+    "swap-errors",
     "timeout",
     "runs",
     "shell",
@@ -141,6 +145,7 @@ impl Directives {
             "nodes" => self.nodes = Some(value.parse()?),
             "nvdimm" => self.nvdimm = Some(value.to_owned()),
             "swap" => self.swap = Some(value.to_owned()),
+            "swap-errors" => self.swap_errors = Some(value.to_owned()),
             "timeout" => self.timeout = Some(Duration::from_secs(value.parse()?)),
             "why" => {}
             _ => bail!("{key} cannot be {value:?}"),

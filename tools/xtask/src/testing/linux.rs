@@ -223,6 +223,11 @@ fn guest_run(
     if let Some(size) = &directives.swap {
         machine.swap = Some(crate::swap::parse(size)?);
     }
+    if let Some(words) = &directives.swap_errors {
+        let rules = folder.join(format!("{}.rules", test.replace('/', "-")));
+        fs::write(&rules, crate::swap::rules(words)?)?;
+        machine.swap_errors = Some(rules);
+    }
     if let Some(size) = &directives.nvdimm {
         // By the test: the same build also runs with homes, at the same time.
         let memory = folder.join(format!("{}.nvdimm", test.replace('/', "-")));

@@ -1835,6 +1835,20 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/swapon" },
     },
     Bug {
+        name: "what_cannot_be_read_takes_its_neighbours_along",
+        changes: &[(
+            "servers/unixd/src/swap.rs",
+            "Err(Errno::EIO) if most > 1 =>",
+            "Err(Errno::EIO) if most > 8 =>",
+        )],
+        found_by: Test::Machine { test: "linux/swap_read_error" },
+    },
+    Bug {
+        name: "what_the_disk_refuses_is_lost",
+        changes: &[("servers/unixd/src/swap.rs", "if !self.take_back(place) {", "if false {")],
+        found_by: Test::Machine { test: "linux/swap_write_error" },
+    },
+    Bug {
         name: "a_program_goes_where_it_may_not_run",
         changes: &[("servers/unixd/src/homes.rs", "let allowed = if allowed == 0 { u64::MAX } else { allowed };", "let allowed = allowed | u64::MAX;")],
         found_by: Test::Machine { test: "linux/homes_load.gcc" },
