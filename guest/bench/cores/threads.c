@@ -1,5 +1,5 @@
 // What threads of one process do at once: each does the same number of operations, so on as many cores as there are
-// threads all of it would take as long as with one thread on one core. Or processes of one thread each, which have been executed.
+// threads all of it would take as long as with one thread on one core. Or processes of one thread each, which have all been executed.
 //
 //   threads COUNT OPERATIONS [PART|all [processes]]      OPERATIONS: how often each thread does each, divided by what it costs
 //
@@ -242,7 +242,7 @@ static void share_barrier(int make) {
 
 static void run_processes(char **argument) {
     share_barrier(1);
-    for (int i = 1; i < count; i++) {
+    for (int i = 0; i < count; i++) {
         char number[16];
         snprintf(number, sizeof number, "%d", i);
         pid_t worker = fork();
@@ -251,9 +251,7 @@ static void run_processes(char **argument) {
         execl(argument[0], argument[0], argument[1], argument[2], argument[3], argument[4], number, NULL);
         must(0, "exec");
     }
-    work(&threads[0]);
-    begin("end");
-    for (int i = 1; i < count; i++) {
+    for (int i = 0; i < count; i++) {
         int status;
         must(wait(&status) > 0 && status == 0, "a worker");
     }
@@ -271,7 +269,9 @@ int main(int arguments, char **argument) {
         // One of the processes that the first one has executed.
         file = open("/tmp/threads", O_RDWR);
         share_barrier(0);
-        work(&threads[atoi(argument[5]) % MOST]);
+        struct thread *self = &threads[atoi(argument[5]) % MOST];
+        work(self);
+        if (self->number == 0) begin("end");
         return 0;
     }
     file = open("/tmp/threads", O_RDWR | O_CREAT | O_TRUNC, 0600);

@@ -5,12 +5,15 @@
 //! lying, of which there are at most one of each kind for each dispatcher.
 
 use crate::caps::{errno, frame, Slots};
-use crate::procs::Pid;
+use crate::procs::{Pid, Procs};
+use crate::threads::Tid;
 use abi::layout::PAGE;
 use abi::slots::{LIBUNIX_ELF, MEMD, MONITOR, SELF_EP};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
+use balance::Loads;
 use captypes::op;
 use libos::cores::monitor;
 use libos::ephemeral::Window;
@@ -104,8 +107,17 @@ struct Homes {
     sent: Vec<u32>,
     /// What stand-ins have sent, by core, purpose and unit, until it is used.
     come: BTreeMap<(u32, u64, u32), OwnedCap>,
-    /// Where a program is to run next, if that is chosen at random.
-    seed: Option<u64>,
+    choice: Choice,
+}
+
+/// How the home of a program is chosen that begins.
+pub enum Choice {
+    /// It is its predecessor's.
+    Keep,
+    /// At random, by this seed.
+    Random(u64),
+    /// By what the cores have to do.
+    Load(Box<Loads>),
 }
 
 static HOMES: Local<Option<Homes>> = Local::new(None);
@@ -114,12 +126,11 @@ fn with<R>(f: impl FnOnce(&mut Homes) -> R) -> Option<R> {
     HOMES.try_with(|homes| homes.as_mut().map(f)).flatten()
 }
 
-/// Starts stand-ins on all other cores that can run programs. `voice` gives the badge of that of a core. Programs are run at random
-/// homes if there is a seed.
+/// Starts stand-ins on all other cores that can run programs. `voice` gives the badge of that of a core.
 pub fn start(
     window: &mut Window,
     library_bytes: u64,
-    seed: Option<u64>,
+    choice: Choice,
     mut voice: impl FnMut(u32) -> Result<Slots, Errno>,
 ) -> Result<(), Errno> {
     let machine = libos::cores::machine();
@@ -138,7 +149,7 @@ pub fn start(
         stands: BTreeMap::new(),
         sent: Vec::new(),
         come: BTreeMap::new(),
-        seed,
+        choice,
     };
     for core in (1..machine.count).filter(|core| machine.usable >> core & 1 != 0) {
         let stand = homes.stand_in(window, core, library_bytes, voice(core)?)?;
@@ -334,16 +345,34 @@ pub fn has(core: u32) -> bool {
     with(|homes| homes.stands.contains_key(&core)).unwrap_or(false)
 }
 
-/// A core for a program that is about to begin, if homes are chosen at random: 0 is this one.
-pub fn choose() -> Option<u32> {
+/// A core for a program that a thread is about to execute: 0 is this one. `None`: its present home, whichever that is.
+pub fn choose(procs: &Procs, tid: Tid, home: u32, now_ns: u64) -> Option<u32> {
     with(|homes| {
-        let seed = homes.seed.as_mut()?;
-        *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let count = homes.stands.len() as u64 + 1;
-        let choice = (*seed >> 33) % count;
-        match choice.checked_sub(1) {
-            Some(index) => homes.stands.keys().nth(index as usize).copied(),
-            None => Some(0),
+        let Homes { stands, choice, .. } = homes;
+        match choice {
+            Choice::Keep => None,
+            Choice::Random(seed) => {
+                *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let choice = (*seed >> 33) % (stands.len() as u64 + 1);
+                match choice.checked_sub(1) {
+                    Some(index) => stands.keys().nth(index as usize).copied(),
+                    None => Some(0),
+                }
+            }
+            Choice::Load(loads) => {
+                if loads.are_old(procs.len(), now_ns) {
+                    loads.begin(now_ns);
+                    procs.count_homes(now_ns, |core, threads| loads.add(core, threads));
+                }
+                let allowed = procs.session_of(tid).map_or(0, |session| {
+                    session.header().affinity.load(core::sync::atomic::Ordering::Relaxed)
+                });
+                let allowed = if allowed == 0 { u64::MAX } else { allowed };
+                // One without a bell would not hear of it.
+                let usable = stands.iter().filter(|(_, stand)| stand.bell.is_some());
+                let usable = usable.fold(1, |set, (core, _)| set | 1 << core);
+                Some(loads.choose(home, allowed, usable))
+            }
         }
     })
     .flatten()

@@ -10,7 +10,7 @@ use crate::messages::Messages;
 use crate::names::{Found, View};
 use crate::nodes::Node;
 use crate::notify::FileEvent;
-use crate::procs::{Procs, State};
+use crate::procs::{NextHome, Procs, State};
 use crate::semaphores::Semaphores;
 use crate::server::setid::set_ids;
 use crate::share::OpenFile;
@@ -76,10 +76,14 @@ impl Opening<'_> {
         if proc.native || self.procs.tracees.has_thread_of(self.caller.pid) {
             return false;
         }
-        let home = self.procs.unit_of(self.caller.pid).map_or(0, |unit| unit.core);
-        let next = proc.next_home.get().or_else(homes::choose);
+        let home = self.procs.core_of(self.caller.pid);
+        let now = self.handles.clock.now();
+        let next = proc.next_home.get().filter(|next| next.holds(now)).or_else(|| {
+            let core = homes::choose(self.procs, self.caller.tid, home, now)?;
+            Some(NextHome { core, chosen: now })
+        });
         proc.next_home.set(next);
-        next.is_some_and(|next| next != home)
+        next.is_some_and(|next| next.core != home)
     }
 
     /// The tree as the process sees it.

@@ -2,6 +2,7 @@
 
 use crate::alarms::Alarms;
 use crate::bequests::Bequest;
+use crate::clock::SECOND;
 use crate::cputime::CpuTime;
 use crate::domains::Domain;
 use crate::kin::{Family, Ids};
@@ -168,11 +169,29 @@ pub struct Proc {
     /// The first thread has ended, while others go on.
     pub first_ended: bool,
     /// The core at which its next program is to have its home, once that is known.
-    pub next_home: Cell<Option<u32>>,
+    pub next_home: Cell<Option<NextHome>>,
     /// What that program is to go on with, while it is being made there.
     pub coming: Option<Box<Coming>>,
     /// How it says that it is to be scheduled.
     pub scheduling: Scheduling,
+}
+
+/// So long a choice of a home holds, if no program takes over: one that could not be executed leaves it behind.
+const CHOICE_NS: u64 = 10 * SECOND;
+
+/// Where a program is to begin.
+#[derive(Clone, Copy)]
+pub struct NextHome {
+    pub core: u32,
+    /// When that was chosen.
+    pub chosen: u64,
+}
+
+impl NextHome {
+    /// Does it still hold?
+    pub fn holds(&self, now: u64) -> bool {
+        now.saturating_sub(self.chosen) < CHOICE_NS
+    }
 }
 
 /// What a process is to go on with that is being made on another core.

@@ -226,6 +226,23 @@ impl Procs {
         }
         (running, all)
     }
+
+    /// How many threads of processes run or could, by the core that is their home, or is to be that of the program that they are executing.
+    pub fn count_homes(&self, now_ns: u64, mut add: impl FnMut(u32, u32)) {
+        for proc in self.iter().filter(|proc| proc.is_live()) {
+            // It runs there soon.
+            if let Some(next) = proc.next_home.get().filter(|next| next.holds(now_ns)) {
+                add(next.core, 1);
+                continue;
+            }
+            let runs = |tid: &Tid| self.letter(proc, *tid) == 'R';
+            let others = proc.threads.iter().filter(|tid| runs(tid)).count() as u32;
+            // Whoever acts as its child does nothing meanwhile.
+            let acts = proc.acts_as.and_then(|child| self.get(child).ok());
+            let acts = acts.is_some_and(|child| child.parent == proc.pid && child.is_acted());
+            add(self.core_of(proc.pid), others + u32::from(!acts && runs(&proc.pid)));
+        }
+    }
 }
 
 /// The text of `init`, to whom the processes belong whose parents have ended. It is a native program: it has a place among the

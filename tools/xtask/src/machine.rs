@@ -9,14 +9,44 @@ use crate::share::{self, Folder};
 use crate::swap;
 use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::{fmt, fs};
 
 pub const QEMU: &str = "qemu-system-x86_64";
 
 /// Values that the guest writes to the debug-exit port; QEMU ends with `2 * value + 1`.
 pub const EXIT_ORDERLY: i32 = 0x10 * 2 + 1;
 pub const EXIT_PANIC: i32 = 0x11 * 2 + 1;
+
+/// How the cores are chosen where Linux programs have their homes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Homes {
+    /// Where least is to be done.
+    Load,
+    /// At random, by this seed.
+    Seed(u64),
+}
+
+impl FromStr for Homes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Homes, String> {
+        match text {
+            "load" => Ok(Homes::Load),
+            _ => text.parse().map(Homes::Seed).map_err(|_| "neither load nor a number".into()),
+        }
+    }
+}
+
+impl fmt::Display for Homes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Homes::Load => f.write_str("load"),
+            Homes::Seed(seed) => seed.fmt(f),
+        }
+    }
+}
 
 /// Options of the machine, common to `run`, `test` and `bench`.
 #[derive(clap::Args, Clone, Debug)]
@@ -72,9 +102,9 @@ pub struct MachineOptions {
     /// The core at which the first program has its home
     #[arg(long, hide = true, value_name = "CORE")]
     pub home: Option<u32>,
-    /// Programs get homes at random, by this seed
-    #[arg(long, hide = true, value_name = "SEED")]
-    pub homes: Option<u64>,
+    /// Programs have homes on all cores: load, where least is to be done, or at random by a seed
+    #[arg(long, value_name = "load|SEED")]
+    pub homes: Option<Homes>,
     /// Programs and their parts are at random places
     #[arg(skip)]
     pub randmaps: bool,
@@ -365,7 +395,7 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);
     let la57 = if options.la57 { " la57" } else { "" };
     let home = options.home.map_or(String::new(), |core| format!(" home={core}"));
-    let homes = options.homes.map_or(String::new(), |seed| format!(" homes={seed}"));
+    let homes = options.homes.map_or(String::new(), |homes| format!(" homes={homes}"));
     let randmaps = if options.randmaps { " randmaps" } else { "" };
     let turns = if options.turns { " occupancy=turns" } else { "" };
     // So that a guest which cannot use the device says so, and does not write where nobody reads.

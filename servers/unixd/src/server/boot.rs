@@ -8,7 +8,7 @@ use crate::domains::Domain;
 use crate::export::export;
 use crate::fork::name_of;
 use crate::frames::{Files, Frames};
-use crate::homes;
+use crate::homes::{self, Choice};
 use crate::lines::LineId;
 use crate::load::Load;
 use crate::made::Made;
@@ -25,6 +25,7 @@ use crate::terminal::Terminal;
 use crate::voices::Speaker;
 use crate::volatile::VolatilePool;
 use crate::wire::Wire;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use captypes::invocations::options;
 use credentials::Credentials;
@@ -314,17 +315,21 @@ impl Unixd {
         self.handles().open(opener, object, O_RDWR, Some(place), Claim::None)
     }
 
-    /// Has stand-ins on other cores, if the command line wants processes there: `home=CORE` the first, `homes=SEED` programs at random.
+    /// Has stand-ins on other cores, if the command line wants processes there: `home=CORE` the first, `homes=SEED` programs at random,
+    /// `homes=load` where least is to be done.
     /// The home of the first process.
     fn find_homes(&mut self, line: &str, library_bytes: u64) -> Result<u32, &'static str> {
         let first = cmdline::number(line, "home").unwrap_or(0) as u32;
-        let seed = cmdline::number(line, "homes");
-        if first == 0 && seed.is_none() {
+        let choice = match cmdline::option(line, "homes") {
+            Some("load") => Choice::Load(Box::default()),
+            _ => cmdline::number(line, "homes").map_or(Choice::Keep, Choice::Random),
+        };
+        if first == 0 && matches!(choice, Choice::Keep) {
             return Ok(0);
         }
         let Unixd { voices, tree, .. } = self;
         let window = tree.files_mut().memory().window();
-        homes::start(window, library_bytes, seed, |core| voices.of_standin(core))
+        homes::start(window, library_bytes, choice, |core| voices.of_standin(core))
             .map_err(|_| "no processes on other cores")?;
         match first == 0 || homes::has(first) {
             true => Ok(first),

@@ -154,7 +154,13 @@ impl Unixd {
     fn begin_successor(&mut self, pid: Pid) -> Result<Option<(Voice, Domain)>, Errno> {
         let tid = self.caller.tid;
         let voice = self.births().equip(Speaker { pid, tid: pid })?;
-        let home = self.procs.get(pid)?.next_home.get().filter(|&core| homes::has(core));
+        let home = self
+            .procs
+            .get(pid)?
+            .next_home
+            .get()
+            .map(|next| next.core)
+            .filter(|&core| homes::has(core));
         let domain = match home {
             None => self.fresh_domain(&voice),
             Some(core) => homes::make(core, pid, (voice.endpoint(), voice.session.frame()))

@@ -8,7 +8,7 @@ use super::Lab;
 use crate::bench::counting;
 use crate::compare::table::Table;
 use crate::image::Addition;
-use crate::machine::MachineOptions;
+use crate::machine::{Homes, MachineOptions};
 use crate::program::Invocation;
 use crate::project::Project;
 use crate::results::line::{self, Defaults};
@@ -22,8 +22,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-/// Cores of the machines; the first is what the others are compared with.
-const MACHINES: [u32; 3] = [1, 2, 4];
+/// Machines, by their cores and how homes are chosen; the first is what the others are compared with.
+const MACHINES: [(u32, Option<Homes>); 5] =
+    [(1, None), (2, None), (4, None), (2, Some(Homes::Load)), (4, Some(Homes::Load))];
 /// The load, which begins each of its parts with a line `@cores NAME` and what was counted until then.
 const SCRIPT: &str = "guest/bench/cores/build.sh";
 /// A program that it runs.
@@ -44,6 +45,7 @@ pub struct Order<'a> {
     /// Names the log.
     pub test: String,
     pub cores: u32,
+    pub homes: Option<Homes>,
     /// Words before the command, such as `taskset 1`.
     pub words: &'a [&'a str],
     /// Objects to be made.
@@ -79,14 +81,14 @@ impl Load {
 
     /// Runs it.
     pub fn run(&self, context: &Context, order: Order) -> Result<Ran> {
-        let Order { test, cores, words, objects, timeout } = order;
+        let Order { test, cores, homes, words, objects, timeout } = order;
         let words = words.iter().chain(&["sh", "/root/build.sh"]).map(|word| (*word).to_owned());
         let run = GuestRun {
             test,
             invocation: Invocation::new(words.collect(), &[format!("OBJECTS={objects}")])?,
             additions: self.additions.clone(),
             stdin: Vec::new(),
-            machine: Load::machine(cores),
+            machine: MachineOptions { homes, ..Load::machine(cores) },
             timeout,
             command_line: String::new(),
         };
@@ -181,24 +183,33 @@ impl Counts {
 pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     const OBJECTS: u32 = 16;
     let load = Load::prepare(&lab.context.project)?;
-    let mut machines: Vec<(u32, Ran)> = Vec::new();
-    for cores in MACHINES {
-        let test = format!("bench/load-{cores}");
+    let mut machines: Vec<(Machine, Ran)> = Vec::new();
+    for (cores, homes) in MACHINES {
+        let test = format!("bench/load-{cores}{}", suffix(homes));
         let timeout = lab.timeout;
-        let order = Order { test, cores, words: &[], objects: OBJECTS, timeout };
+        let order = Order { test, cores, homes, words: &[], objects: OBJECTS, timeout };
         let ran = load.run(lab.context, order)?;
         let before = machines.first().map_or(&ran.said, |(_, first)| &first.said);
         ensure!(*before == ran.said, "{:?} on {cores} cores, before: {before:?}", ran.said);
-        machines.push((cores, ran));
+        machines.push(((cores, homes), ran));
     }
     print(&machines)?;
     results(&lab.context.project, &machines)
 }
 
-fn print(machines: &[(u32, Ran)]) -> Result<()> {
+/// Cores, and how homes are chosen.
+type Machine = (u32, Option<Homes>);
+
+/// What the names of measurements end with where homes are chosen.
+pub(super) fn suffix(homes: Option<Homes>) -> String {
+    homes.map_or(String::new(), |homes| format!(",_homes_by_{homes}"))
+}
+
+fn print(machines: &[(Machine, Ran)]) -> Result<()> {
     let words = [
         "a load like a build",
         "cores",
+        "homes",
         "time",
         "speed-up",
         "busy, % of each",
@@ -211,12 +222,13 @@ fn print(machines: &[(u32, Ran)]) -> Result<()> {
     ];
     let mut table = Table::new(words.map(String::from).to_vec());
     for (part, alone) in &machines[0].1.parts {
-        for (cores, ran) in machines {
+        for ((cores, homes), ran) in machines {
             let counts = ran.part(part)?;
             let busy: Vec<_> = counts.busy().iter().map(|share| format!("{share:.0}")).collect();
             table.row(vec![
                 part.clone(),
                 cores.to_string(),
+                homes.map_or(String::new(), |homes| homes.to_string()),
                 grouped(counts.span()),
                 format!("{:.2}", alone.span() / counts.span()),
                 busy.join(" "),
@@ -233,9 +245,9 @@ fn print(machines: &[(u32, Ran)]) -> Result<()> {
     Ok(())
 }
 
-fn results(project: &Project, machines: &[(u32, Ran)]) -> Result<Vec<Measurement>> {
+fn results(project: &Project, machines: &[(Machine, Ran)]) -> Result<Vec<Measurement>> {
     let mut all = Vec::new();
-    for (cores, ran) in machines {
+    for ((cores, homes), ran) in machines {
         let defaults = Defaults {
             benchmark: "load".into(),
             clock: Clock::Instructions,
@@ -243,10 +255,10 @@ fn results(project: &Project, machines: &[(u32, Ran)]) -> Result<Vec<Measurement
             provenance: Provenance::emulated(project, &Load::machine(*cores), false),
         };
         for (part, counts) in &ran.parts {
-            let (time, starved) = (counts.span(), counts.starved());
+            let (time, starved, end) = (counts.span(), counts.starved(), suffix(*homes));
             for text in [
-                format!("{part} {time:.0} at={cores}:cores"),
-                format!("{part}_waiting {starved:.2} at={cores}:cores unit=percent"),
+                format!("{part}{end} {time:.0} at={cores}:cores"),
+                format!("{part}_waiting{end} {starved:.2} at={cores}:cores unit=percent"),
             ] {
                 all.push(line::parse(&text.split(' ').collect::<Vec<_>>(), &defaults)?);
             }

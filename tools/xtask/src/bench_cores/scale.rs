@@ -1,12 +1,14 @@
-//! Threads of one process on 1, 4 and 8 cores, one on each, with the same work for each: how much more is done?
+//! Threads of one process on 1, 4 and 8 cores, one on each, with the same work for each: how much more is done? And executed processes, all
+//! at home on one core, and at homes that were chosen by load.
 //!
 //! As in [`load`](super::load) the cores take turns and the kernel counts what time passes. With as many threads as
 //! cores, a part that shares nothing takes as long as on one core, and its speed-up is the number of cores.
 
-use super::load::{Load, Ran, WHOLE};
+use super::load::{suffix, Load, Ran, WHOLE};
 use super::Lab;
 use crate::compare::table::Table;
 use crate::image::Addition;
+use crate::machine::{Homes, MachineOptions};
 use crate::program::Invocation;
 use crate::results::line::{self, Defaults};
 use crate::results::{grouped, Clock, Measurement, Provenance, System};
@@ -15,9 +17,12 @@ use crate::testing::guest::GuestRun;
 use crate::testing::linux::compile;
 use anyhow::{ensure, Result};
 use std::fs;
+use std::path::Path;
 
 /// Cores of the machines; the first is what the others are compared with.
 const MACHINES: [u32; 3] = [1, 4, 8];
+/// The same for processes that were executed.
+const EXECUTED: [u32; 2] = [1, 4];
 /// How often each thread does what costs least.
 const OPERATIONS: u32 = 4096;
 /// What threads do without waiting for each other, and how many times as much 4 of them do as one at least: who plants a lock that all take
@@ -34,6 +39,8 @@ const APART: [(&str, f64); 10] = [
     ("futex_mismatch", 3.3),
     ("mmap_munmap", 3.5),
 ];
+/// What executed processes do at homes that were chosen by load, and do not at one home.
+const APART_AT_HOMES: [(&str, f64); 2] = [("faults_of_arenas", 3.0), ("mprotect", 3.0)];
 const PROGRAM: &str = "guest/bench/cores/threads.c";
 
 pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
@@ -43,26 +50,92 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let program = folder.join("threads");
     setup::c_compiler()?;
     compile(&project.path(PROGRAM), &program, "gcc")?;
-    let mut machines: Vec<(u32, Ran)> = Vec::new();
-    for cores in MACHINES {
-        let words = ["/root/threads".into(), cores.to_string(), OPERATIONS.to_string()];
+    let mut all = Vec::new();
+    let threads = Kind { who: "threads", words: &[], homes: None };
+    let machines = run(lab, &program, &threads, &MACHINES)?;
+    report(lab, &threads, &machines, &mut all)?;
+    for (part, least) in APART {
+        ensure_speed_up(&machines[0].1, &machines[1].1, part, least)?;
+    }
+    let words = &["all", "processes"];
+    let mut kept = None;
+    for homes in [None, Some(Homes::Load)] {
+        let processes = Kind { who: "processes", words, homes };
+        // On one core there is nothing to choose.
+        let machines = match kept.take() {
+            None => run(lab, &program, &processes, &EXECUTED)?,
+            Some(alone) => {
+                let mut machines = vec![alone];
+                machines.extend(run(lab, &program, &processes, &EXECUTED[1..])?);
+                machines
+            }
+        };
+        report(lab, &processes, &machines, &mut all)?;
+        if homes.is_some() {
+            for (part, least) in APART_AT_HOMES {
+                ensure_speed_up(&machines[0].1, &machines[1].1, part, least)?;
+            }
+        }
+        kept = machines.into_iter().next();
+    }
+    Ok(all)
+}
+
+/// Who does the work.
+struct Kind {
+    who: &'static str,
+    /// Further words of the program.
+    words: &'static [&'static str],
+    homes: Option<Homes>,
+}
+
+fn run(lab: &Lab, program: &Path, kind: &Kind, machines: &[u32]) -> Result<Vec<(u32, Ran)>> {
+    let mut ran = Vec::new();
+    for &cores in machines {
+        let mut words = vec!["/root/threads".into(), cores.to_string(), OPERATIONS.to_string()];
+        words.extend(kind.words.iter().map(|word| word.to_string()));
         let run = GuestRun {
-            test: format!("bench/scale-{cores}"),
-            invocation: Invocation::new(words.to_vec(), &[])?,
-            additions: vec![Addition { host: program.clone(), guest: "/root/threads".into() }],
+            test: format!("bench/scale-{}-{cores}{}", kind.who, suffix(kind.homes)),
+            invocation: Invocation::new(words, &[])?,
+            additions: vec![Addition { host: program.to_owned(), guest: "/root/threads".into() }],
             stdin: Vec::new(),
-            machine: Load::machine(cores),
+            machine: MachineOptions { homes: kind.homes, ..Load::machine(cores) },
             timeout: lab.timeout,
             command_line: String::new(),
         };
         let observed = run.run(lab.context)?;
         let output = String::from_utf8_lossy(&observed.stdout);
         ensure!(observed.status(false)? == 0, "it failed on {cores} cores: {output}");
-        machines.push((cores, Ran::read(&output)?));
+        ran.push((cores, Ran::read(&output)?));
     }
+    Ok(ran)
+}
+
+/// How many times as much is done on four cores.
+fn ensure_speed_up(alone: &Ran, four: &Ran, part: &str, least: f64) -> Result<()> {
+    let speed_up = 4.0 * alone.part(part)?.span() / four.part(part)?.span();
+    ensure!(speed_up >= least, "{part}: {speed_up:.2} times as much on 4 cores, not {least}");
+    Ok(())
+}
+
+/// Prints a table, and adds to the measurements.
+fn report(
+    lab: &Lab,
+    kind: &Kind,
+    machines: &[(u32, Ran)],
+    all: &mut Vec<Measurement>,
+) -> Result<()> {
+    let project = &lab.context.project;
+    let Kind { who, homes, .. } = kind;
+    let end = suffix(*homes);
+    let title = match (*who, homes) {
+        ("threads", _) => "threads of a process".to_owned(),
+        (_, None) => "processes, one home".to_owned(),
+        (_, Some(homes)) => format!("processes, homes by {homes}"),
+    };
     let mut table = Table::new(
         [
-            "threads of a process",
+            &title,
             "cores",
             "time",
             "speed-up",
@@ -76,12 +149,11 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
         .map(String::from)
         .to_vec(),
     );
-    let mut all = Vec::new();
     for (part, alone) in &machines[0].1.parts {
         if part == WHOLE {
             continue;
         }
-        for (cores, ran) in &machines {
+        for (cores, ran) in machines {
             let counts = ran.part(part)?;
             let speed_up = f64::from(*cores) * alone.span() / counts.span();
             let executed = counts.sum("busy_time") / alone.sum("busy_time") / f64::from(*cores);
@@ -105,9 +177,9 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
                 provenance: Provenance::emulated(project, &Load::machine(*cores), false),
             };
             for text in [
-                format!("threads:_{part} {:.0} at={cores}:cores", counts.span()),
+                format!("{who}:_{part}{end} {:.0} at={cores}:cores", counts.span()),
                 format!(
-                    "threads:_{part},_waits {:.0} at={cores}:cores unit=waits",
+                    "{who}:_{part},_waits{end} {:.0} at={cores}:cores unit=waits",
                     counts.sum("lock_waits")
                 ),
             ] {
@@ -116,10 +188,5 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
         }
     }
     println!("{}", table.render());
-    for (part, least) in APART {
-        let [alone, four] = [&machines[0].1, &machines[1].1].map(|ran| ran.part(part));
-        let speed_up = 4.0 * alone?.span() / four?.span();
-        ensure!(speed_up >= least, "{part}: {speed_up:.2} times as much on 4 cores, not {least}");
-    }
-    Ok(all)
+    Ok(())
 }

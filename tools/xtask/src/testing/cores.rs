@@ -243,7 +243,10 @@ fn kept_busy(context: &Context) -> Result<()> {
     let load = Load::prepare(&context.project)?;
     let run = |name: &str, words: &[&str]| {
         let test = format!("cores/{name}");
-        load.run(context, Order { test, cores: 4, words, objects: 6, timeout: TIMEOUT })
+        load.run(
+            context,
+            Order { test, cores: 4, homes: None, words, objects: 6, timeout: TIMEOUT },
+        )
     };
     let together = run("kept-busy", &[])?;
     ensure_busy(&together)?;

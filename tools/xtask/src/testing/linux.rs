@@ -11,6 +11,7 @@ use super::model::number;
 use super::{feed, Case, Context};
 use crate::dynamic;
 use crate::image::Addition;
+use crate::machine::Homes;
 use crate::program::Invocation;
 use crate::project::Project;
 use anyhow::{bail, ensure, Context as _, Result};
@@ -59,7 +60,7 @@ const EAGER: [&str; 15] = [
     "wait",
 ];
 /// Whose homes are chosen by this seed: the first program's is not core 0.
-const HOMES_SEED: u64 = 1;
+const HOMES: Homes = Homes::Seed(1);
 /// So many cores then.
 const HOMES_CORES: u32 = 4;
 
@@ -122,7 +123,7 @@ fn run_at_homes(context: &Context, source: &Path, name: &str) -> Result<()> {
     directives.cores.get_or_insert(HOMES_CORES);
     let test = format!("linux/{name}.homes");
     let mut run = guest_run(context, test, (source, name, "gcc"), &directives)?;
-    run.machine.homes.get_or_insert(HOMES_SEED);
+    run.machine.homes.get_or_insert(HOMES);
     check(context, run, (source, "gcc"), &directives)
 }
 

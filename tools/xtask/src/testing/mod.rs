@@ -41,7 +41,7 @@ mod tracing;
 use crate::compile::{self, Built, Scope};
 use crate::image::Base;
 use crate::interrupt::OnInterrupt;
-use crate::machine::MachineOptions;
+use crate::machine::{Homes, MachineOptions};
 use crate::map::MapOption;
 use crate::progress::{self, Progress};
 use crate::project::Project;
@@ -78,9 +78,9 @@ pub struct TestOptions {
     /// Cores of the machine, where a test does not say itself
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     cores: u32,
-    /// With many cores, programs of C and of the shell get homes at random, by this seed
-    #[arg(long, hide = true, value_name = "SEED")]
-    homes: Option<u64>,
+    /// With many cores, programs of C and of the shell have homes on all: load, or at random by this seed
+    #[arg(long, hide = true, value_name = "load|SEED")]
+    homes: Option<Homes>,
     #[command(flatten)]
     map: MapOption,
     /// Only list the tests
@@ -104,8 +104,8 @@ pub struct Context {
     pub verbose: bool,
     /// Cores, where a test does not say.
     pub cores: u32,
-    /// The seed of their programs' homes.
-    pub homes: Option<u64>,
+    /// How homes of their programs are chosen.
+    pub homes: Option<Homes>,
     /// What the tests that were asked for have in their names.
     pub filter: String,
     /// What tests have to say though they passed.

@@ -1878,6 +1878,31 @@ const BUGS: &[Bug] = &[
         changes: &[("servers/unixd/src/swap.rs", "if !self.take_back(place) {", "if false {")],
         found_by: Test::Machine { test: "linux/swap_write_error" },
     },
+    Bug {
+        name: "a_program_goes_where_it_may_not_run",
+        changes: &[("servers/unixd/src/homes.rs", "let allowed = if allowed == 0 { u64::MAX } else { allowed };", "let allowed = allowed | u64::MAX;")],
+        found_by: Test::Machine { test: "linux/homes_load.gcc" },
+    },
+    Bug {
+        name: "who_runs_elsewhere_counts_here",
+        changes: &[("servers/unixd/src/procstatus.rs", "add(self.core_of(proc.pid), others", "add(0, others")],
+        found_by: Test::Machine { test: "linux/homes_load.gcc" },
+    },
+    Bug {
+        name: "who_acts_as_its_child_counts",
+        changes: &[("servers/unixd/src/procstatus.rs", "u32::from(!acts && runs(&proc.pid))", "u32::from((acts || true) && runs(&proc.pid))")],
+        found_by: Test::Machine { test: "linux/homes_load.gcc" },
+    },
+    Bug {
+        name: "a_program_goes_where_as_much_is_to_be_done",
+        changes: &[("crates/server/balance/src/lib.rs", "(load(core), core != home, core == SERVERS,", "(load(core), core == home, core == SERVERS,")],
+        found_by: Test::Host { package: "balance", test: "as_a_list_says" },
+    },
+    Bug {
+        name: "who_chooses_counts_itself",
+        changes: &[("crates/server/balance/src/lib.rs", "self.of(home).saturating_sub(1)", "self.of(home)")],
+        found_by: Test::Host { package: "balance", test: "as_a_list_says" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
