@@ -10,7 +10,7 @@ use crate::open::device;
 use crate::wait::{done, Tried};
 use alloc::string::String;
 use core::fmt::Write;
-use memfs::{Attr, Cred};
+use memfs::{Attr, Cred, Ino};
 use unixproto::files::{SEEK_CUR, SEEK_END, SEEK_SET};
 use unixproto::ops::Count;
 use unixproto::{op, Errno};
@@ -28,6 +28,21 @@ impl Tree {
     ///
     /// `EINVAL`: there is no disk of that size.
     pub fn add_disk(&mut self, bytes: u64, now: i64) -> Result<(), Errno> {
+        self.add_hidden(NAME, device::RAM_DISK, bytes, now)?;
+        Ok(())
+    }
+
+    /// Makes a block device of so many bytes, rounded up to whole pages, and its name in `/dev`. Answers the file of its bytes.
+    ///
+    /// # Errors
+    /// `EINVAL`: there is no disk of that size.
+    pub fn add_hidden(
+        &mut self,
+        name: &[u8],
+        number: u64,
+        bytes: u64,
+        now: i64,
+    ) -> Result<Ino, Errno> {
         let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Errno::EINVAL)?;
         if !(PAGE..=memfs::SIZE_MAX).contains(&bytes) {
             return Err(Errno::EINVAL);
@@ -37,10 +52,10 @@ impl Tree {
         let content = files.create_unnamed(bytes, attr.clone())?;
         let names = files.names_mut();
         let dev = names.lookup(names.root(), b"dev")?.ok_or(Errno::ENOENT)?;
-        let node = names.create(dev, NAME, memfs::Node::Block(device::RAM_DISK), attr)?;
+        let node = names.create(dev, name, memfs::Node::Block(number), attr)?;
         names.get_mut(node)?.gid = DISK_GROUP;
-        self.set_disk(content);
-        Ok(())
+        self.set_disk(number, content);
+        Ok(content)
     }
 
     /// The text of `/proc/partitions`.

@@ -206,6 +206,7 @@ impl Effects {
             Any::PipeRead(_) | Any::PipeWrite(_) if call.kept != 0 => {
                 self.list.push(Effect::LeavePipe(tid, call.kept - 1));
             }
+            Any::SwapOff(_) => crate::swap::stays_on(tid),
             Any::SemaphoreOps(op) => self.list.push(Effect::LeaveSemaphores(tid, op.id)),
             _ => {}
         }

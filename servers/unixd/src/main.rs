@@ -94,6 +94,7 @@ mod statfs;
 mod stock;
 mod streams;
 mod swap;
+mod swaps;
 mod system;
 mod terminal;
 mod threads;

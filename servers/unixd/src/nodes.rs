@@ -4,7 +4,6 @@ use crate::descs::Object;
 use crate::frames::Files;
 use crate::lower::LowerTree;
 use crate::made::{self, Made};
-use crate::open::device;
 use crate::procfs::ProcNode;
 use crate::share::{self, OpenFile, Share};
 use crate::volumes::{flag, Kind, Mounted, Spot, Volume};
@@ -49,8 +48,8 @@ pub struct Tree {
     mounted: Mounted,
     /// `/proc/sys` and `/sys`.
     made: Made,
-    /// What holds the bytes of the memory disk.
-    disk: Option<Ino>,
+    /// What holds the bytes of disks that are files without a name, by their numbers.
+    disks: Vec<(u64, Ino)>,
     /// The folder of the host, and disks.
     shares: Vec<Shown>,
     /// The root image, of which directories are read when somebody looks.
@@ -71,7 +70,7 @@ impl Tree {
             files,
             mounted,
             made: Made::default(),
-            disk: None,
+            disks: Vec::new(),
             shares: Vec::new(),
             lower: None,
             called: BTreeMap::new(),
@@ -137,13 +136,13 @@ impl Tree {
     pub fn with_lower(&mut self) -> (&mut Files, Option<&mut LowerTree>) {
         (&mut self.files, self.lower.as_mut())
     }
-    /// This holds the bytes of the memory disk.
-    pub fn set_disk(&mut self, content: Ino) {
-        self.disk = Some(content);
+    /// This holds the bytes of a block device.
+    pub fn set_disk(&mut self, number: u64, content: Ino) {
+        self.disks.push((number, content));
     }
     /// What holds the bytes of the block device with this number, if there is one.
     pub fn disk(&self, number: u64) -> Option<Ino> {
-        self.disk.filter(|_| number == device::RAM_DISK)
+        self.disks.iter().find_map(|&(disk, content)| (disk == number).then_some(content))
     }
     /// Has `/proc` be in a directory.
     ///

@@ -50,6 +50,8 @@ pub mod device {
     pub const PTS_MAJOR: u64 = 136;
     /// The memory disk, which is a block device.
     pub const RAM_DISK: u64 = number(1, 0);
+    /// The disk for pages.
+    pub const SWAP: u64 = number(254, 240);
     /// Major number of disks with a server, as Debian has it mostly.
     pub const VIRTIO_DISKS: u64 = 254;
 }

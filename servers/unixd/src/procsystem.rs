@@ -210,12 +210,11 @@ pub struct Usage {
 /// `/proc/swaps`.
 fn swaps() -> String {
     let mut text = String::from("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n");
-    if swap::is_there() {
-        let swap::Facts { total, free, .. } = swap::facts();
-        let (size, used) = (total >> 10, (total - free) >> 10);
+    if let Some((size, used, priority)) = swap::facts().listed {
+        let (size, used) = (size >> 10, used >> 10);
         put_line!(
             text,
-            "/dev/swap                               partition\t{size}\t\t{used}\t\t-2"
+            "/dev/swap                               partition\t{size}\t\t{used}\t\t{priority}"
         );
     }
     text

@@ -19,6 +19,7 @@
 use crate::morsels::Morsel;
 use crate::procs::Pid;
 use crate::server::note;
+use crate::threads::Tid;
 use abi::layout::PAGE;
 use abi::slots::DISPATCHER;
 use alloc::collections::BTreeMap;
@@ -52,12 +53,41 @@ const ROUNDS: u32 = 2;
 const ROWS: u32 = 1 << 16;
 /// Ranges of pages of an object that stay for a process, at most.
 const WIRED: usize = 4096;
+/// Pages that come in at a time while the disk is taken out of use.
+const SWEEP: u64 = 64;
+/// The priority of a disk that nobody has given one.
+pub const PRIORITY: i16 = -2;
+
+/// Is the disk in use?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Pages leave for it.
+    On,
+    /// All come back, for a thread that waits for that: object and page that are looked at next, and whether any was found on the
+    /// way round.
+    Leaving(Tid, (u32, u64), bool),
+    /// It has none.
+    Off,
+}
+
+/// How far the disk has been emptied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Swept {
+    /// There is more, or may be.
+    Partly,
+    /// What is left belongs to nobody any more, or comes back by itself: it will be less.
+    Waits,
+    All,
+}
 
 /// How much there is, in bytes, and what has happened, in pages.
 #[derive(Clone, Copy, Default)]
 pub struct Facts {
+    /// What pages can leave for.
     pub total: u64,
     pub free: u64,
+    /// Size, bytes used and priority, as long as there is anything on it.
+    pub listed: Option<(u64, u64, i16)>,
     pub ins: u64,
     pub outs: u64,
     /// Time-stamps that the server has waited for the disk.
@@ -84,6 +114,8 @@ struct Store {
     ballast: Option<Morsel>,
     /// Pages that stay, by object and by who says so.
     wired: BTreeMap<(u32, Pid), Vec<(u64, u64)>>,
+    usage: Use,
+    priority: i16,
     /// The disk has failed to take something: it gets nothing more.
     is_broken: bool,
     /// It was said that it is full.
@@ -168,6 +200,8 @@ impl Disk {
             waited: 0,
             ballast: None,
             wired: BTreeMap::new(),
+            usage: Use::On,
+            priority: PRIORITY,
             is_broken: false,
             is_told: false,
             ins: 0,
@@ -188,14 +222,62 @@ pub fn is_there() -> bool {
     IS_THERE.load(Relaxed)
 }
 
+/// Do pages leave for it?
+pub fn is_on() -> bool {
+    is_there() && with(|store| store.usage == Use::On) == Some(true)
+}
+
 /// How much there is.
 pub fn facts() -> Facts {
     let facts = with(|store| {
-        let free = store.pool.pool_info().map_or(0, |facts| facts.slots);
-        let &mut Store { ins, outs, waited, .. } = store;
-        Facts { total: store.slots * PAGE, free: free * PAGE, ins, outs, waited }
+        let free = store.pool.pool_info().map_or(0, |facts| facts.slots) * PAGE;
+        let &mut Store { ins, outs, waited, usage, priority, .. } = store;
+        let all = store.slots * PAGE;
+        let listed = (usage != Use::Off).then_some((all, all - free, priority));
+        let (total, free) = if usage == Use::On { (all, free) } else { (0, 0) };
+        Facts { total, free, listed, ins, outs, waited }
     });
     facts.unwrap_or_default()
+}
+
+/// Pages leave for it again. `EBUSY`: they do, or what left is coming back still.
+pub fn turn_on(priority: i16) -> Result<(), Errno> {
+    let turned = with(|store| {
+        if store.usage != Use::Off {
+            return Err(Errno::EBUSY);
+        }
+        (store.usage, store.priority) = (Use::On, priority);
+        // It has failed before; it may be another one now.
+        (store.is_broken, store.is_told) = (false, false);
+        Ok(())
+    });
+    turned.unwrap_or(Err(Errno::ENXIO))
+}
+
+/// No page leaves any more, and some of those that have come back; more do if it is asked again. `first`: by who begins.
+///
+/// # Errors
+/// `EINVAL`: it is out of use, or another thread is at it. `ENOSPC`: there is no memory for the next page in the pool. `EIO`: the
+/// disk does not give one back.
+pub fn turn_off(whose: Tid, first: bool) -> Result<Swept, Errno> {
+    let swept = with(|store| {
+        match store.usage {
+            Use::On if first => store.usage = Use::Leaving(whose, (0, 0), false),
+            Use::Leaving(other, ..) if other == whose && !first => {}
+            _ => return Err(Errno::EINVAL),
+        }
+        store.sweep(whose)
+    });
+    swept.unwrap_or(Err(Errno::EINVAL))
+}
+
+/// A thread that was about to take the disk out of use has given up.
+pub fn stays_on(whose: Tid) {
+    with(|store| {
+        if matches!(store.usage, Use::Leaving(by, ..) if by == whose) {
+            store.usage = Use::On;
+        }
+    });
 }
 
 /// Has about so many pages leave. How many did.
@@ -250,7 +332,7 @@ pub fn page_out(object: CapAddr, first: u64, pages: u64) {
             store.give_ballast();
         }
         let mut page = first;
-        while page < end && !store.is_broken {
+        while page < end && store.takes() {
             let Ok(seen) = store.pool.look_over(facts.record, page, true) else { break };
             let row = page & !(ROW - 1);
             let from = u64::MAX << (page - row);
@@ -371,7 +453,7 @@ impl Store {
     }
 
     fn reclaim(&mut self, wanted: u64) -> u64 {
-        if self.is_broken {
+        if !self.takes() {
             return 0;
         }
         let (mut left, mut rounds) = (0, 0);
@@ -556,15 +638,24 @@ impl Store {
     }
 
     fn bring_in(&mut self, record: u32, page: u64, alone: bool) -> Result<bool, Errno> {
+        let most = if alone { 1 } else { self.look_ahead(record, page) };
+        let count = self.bring_some_in(record, page, most)?;
+        if count > 0 && !alone {
+            self.ahead.came(record, page, count);
+        }
+        Ok(count > 0)
+    }
+
+    /// Brings in a page, if it has left, and those behind it that are behind it on the disk. How many that was to be, at most so many.
+    fn bring_some_in(&mut self, record: u32, page: u64, most: u32) -> Result<u32, Errno> {
         let slot = match self.pool.slot_of(record, page) {
             Ok(slot) => slot,
-            Err(_) => return Ok(false),
+            Err(_) => return Ok(0),
         };
         if self.pool.pool_info().map_or(0, |facts| facts.free) < RUN as u64 {
             return Err(Errno::ENOSPC);
         }
         self.collect();
-        let most = if alone { 1 } else { self.look_ahead(record, page) };
         let in_row = |n: u64| self.pool.slot_of(record, page + n) == Ok(slot + n);
         let flight = |slot| {
             let mut flights = (0..).zip(&self.flights);
@@ -585,14 +676,76 @@ impl Store {
             true => near as usize,
             false => (1..near.saturating_sub(1)).take_while(|&n| in_row(n)).count() + 1,
         };
-        let done = match found {
+        match found {
             Some((place, at)) => self.give(record, (page, slot), count, self.buffer_of(place, at)),
             None => self.read(record, (page, slot), count),
+        }?;
+        Ok(count as u32)
+    }
+
+    /// Brings in some of the pages that have left.
+    fn sweep(&mut self, whose: Tid) -> Result<Swept, Errno> {
+        let Use::Leaving(_, mut at, mut found) = self.usage else { return Ok(Swept::All) };
+        let (mut came, mut rows) = (0, 0);
+        let done = loop {
+            if came >= SWEEP || rows >= SWEEP {
+                break Ok(Swept::Partly);
+            }
+            rows += 1;
+            let (record, page) = at;
+            let Ok(Some(object)) = self.pool.next_morsel(record) else {
+                // Those that others have copied meanwhile may be behind the hand.
+                if !found && self.is_empty() {
+                    break Ok(Swept::All);
+                }
+                let rest = if found { Swept::Partly } else { Swept::Waits };
+                (at, found) = ((0, 0), false);
+                break Ok(rest);
+            };
+            if object.record != record {
+                at = (object.record, 0);
+                continue;
+            }
+            // The first has all others.
+            if record == 0 || page * PAGE >= object.limit {
+                at = (record + 1, 0);
+                continue;
+            }
+            let Ok(seen) = self.pool.look_over(record, page, false) else {
+                at = (record + 1, 0);
+                continue;
+            };
+            let mut out = seen.out & u64::MAX << (page & (ROW - 1));
+            if out == 0 {
+                at.1 = seen.next;
+                continue;
+            }
+            found = true;
+            let first = (page & !(ROW - 1)) + u64::from(out.trailing_zeros());
+            out >>= out.trailing_zeros();
+            at.1 = first;
+            match self.bring_some_in(record, first, (out.trailing_ones()).min(RUN as u32)) {
+                // It is looked at once more, whether it came or not.
+                Ok(count) => came += u64::from(count.max(1)),
+                Err(errno) => break Err(errno),
+            }
         };
-        if !alone {
-            self.ahead.came(record, page, count as u32);
-        }
+        self.usage = match done {
+            Ok(Swept::All) => Use::Off,
+            _ => Use::Leaving(whose, at, found),
+        };
         done
+    }
+
+    /// Is nothing on the disk, nor on its way there?
+    fn is_empty(&mut self) -> bool {
+        self.collect();
+        self.pool.pool_info().is_ok_and(|facts| facts.slots >= self.slots)
+    }
+
+    /// Can pages leave?
+    fn takes(&self) -> bool {
+        !self.is_broken && self.usage == Use::On
     }
 
     /// Reads a run of pages, and waits for it.

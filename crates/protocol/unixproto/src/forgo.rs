@@ -61,7 +61,9 @@ pub const fn kind(request: &Any) -> u32 {
         | Any::PivotRoot(_)
         | Any::Unshare(_)
         | Any::EnterSpace(_)
-        | Any::SetHostName(_) => MOUNT,
+        | Any::SetHostName(_)
+        | Any::SwapOn(_)
+        | Any::SwapOff(_) => MOUNT,
         Any::Fork(_) | Any::ForkCommit(_) => FORK,
         Any::Kill(_) | Any::KillThread(_) | Any::KillOpened(_) => SIGNAL,
         Any::TraceMe(_)

@@ -1689,6 +1689,15 @@ requests! {
     ) -> ();
     /// The names of host and domain. data: both, each with a NUL behind.
     226 HostNames() -> Count;
+    /// Pages leave memory for the disk of pages at `a` from now on. `EINVAL`: it is no such disk, or has no header of one; `EBUSY`: they do
+    /// already.
+    290 SwapOn(
+        /// `SWAP_FLAG_*`.
+        flags: u32
+    ) -> ();
+    /// The disk of pages at `a` is not used any more; what is on it comes back first. `EINVAL`: it is not used; `ENOMEM`: there is no
+    /// memory for all that.
+    291 SwapOff() -> ();
     /// Memory is short for what cannot leave it. Answers of how many pages of its own the caller is to make such as can; 0: others have done
     /// so, or need not. `ENOSYS`: there is no disk. `ENOMEM`: nobody can make room.
     256 Relieve(

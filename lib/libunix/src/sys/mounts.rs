@@ -68,3 +68,25 @@ pub fn pivot_root(mut files: Files, new: u64, old: u64) -> Result<u64> {
     let a = server::put_a(&new.text);
     paths::call_second(op::PivotRoot {}, a, &old).map(|()| 0)
 }
+
+pub fn swapon(mut files: Files, name: u64, flags: u32) -> Result<u64> {
+    let op = op::SwapOn { flags };
+    match path(&mut files, AT_FDCWD, name) {
+        Ok(path) => paths::call(op, &path).map(|()| 0),
+        Err(wrong) => Err(match server::call_a(op, b"") {
+            // Flags and rights are looked at first.
+            Err(first @ (Errno::EPERM | Errno::EINVAL)) => first,
+            _ => wrong,
+        }),
+    }
+}
+
+pub fn swapoff(mut files: Files, name: u64) -> Result<u64> {
+    match path(&mut files, AT_FDCWD, name) {
+        Ok(path) => paths::call(op::SwapOff {}, &path).map(|()| 0),
+        Err(wrong) => Err(match server::call_a(op::SwapOff {}, b"") {
+            Err(Errno::EPERM) => Errno::EPERM,
+            _ => wrong,
+        }),
+    }
+}

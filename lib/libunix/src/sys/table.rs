@@ -438,8 +438,8 @@ calls! {
     163 acct info::not_permitted, ();
     165 mount mounts::mount, (u64, u64, u64, u64, u64);
     166 umount2 mounts::umount, (u64, u32);
-    167 swapon info::not_permitted, ();
-    168 swapoff info::not_permitted, ();
+    167 swapon mounts::swapon, (u64, u32);
+    168 swapoff mounts::swapoff, (u64);
     169 reboot privilege::reboot, (u32, u32);
     170 sethostname info::sethostname, (u64, i32);
     171 setdomainname info::setdomainname, (u64, i32);

@@ -82,6 +82,7 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     if let Some(bytes) = cmdline::number(boot.cmdline(), "md") {
         unixd.tree.add_disk(bytes, now).map_err(|_| "the memory disk cannot be made")?;
     }
+    unixd.tree.add_swap(now).map_err(|_| "no name for the disk of pages")?;
     let hz = start.frame.tsc_hz;
     let share = Share::open(boot.cmdline(), 0, boot.info.share, hz);
     if let Some(share) = share.map_err(|()| "the folder of --share cannot be had")? {

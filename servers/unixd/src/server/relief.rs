@@ -43,7 +43,7 @@ const ENDED: u32 = 1;
 impl Unixd {
     /// See the head of this file.
     pub(super) fn relieve(&mut self, pid: Pid, call: &mut Call, op: op::Relieve) -> Tried {
-        if !swap::is_there() {
+        if !swap::is_on() {
             return Err(Errno::ENOSYS);
         }
         if call.kept == ENDED {

@@ -213,6 +213,8 @@ impl Unixd {
             Any::Rename(op) => self.path_ops().rename(call, op),
             Any::Mount(op) => self.path_ops().mount(call, op),
             Any::Unmount(op) => self.path_ops().unmount(call, op),
+            Any::SwapOn(op) => self.path_ops().swap_on(call, op),
+            Any::SwapOff(_) => self.path_ops().swap_off(call),
             Any::Chroot(_) => self.path_ops().chroot(call),
             Any::PivotRoot(_) => self.path_ops().pivot_root(call),
             Any::SyncDisks(_) => self.path_ops().sync_disks(),

@@ -1825,6 +1825,16 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "swapoff_goes_round_once",
+        changes: &[("servers/unixd/src/swap.rs", "if !found && self.is_empty() {", "if true {")],
+        found_by: Test::Machine { test: "linux/swapon" },
+    },
+    Bug {
+        name: "who_is_killed_in_swapoff_leaves_it_half_done",
+        changes: &[("servers/unixd/src/effects.rs", "crate::swap::stays_on(tid)", "()")],
+        found_by: Test::Machine { test: "linux/swapon" },
+    },
+    Bug {
         name: "of_a_row_that_leaves_only_the_first_page_is_forgotten",
         changes: &[(
             "crates/storage/morsel/src/memory.rs",
