@@ -112,7 +112,9 @@ fn check_chunks(local: &CpuDriver) -> Result<(), Broken> {
         let mut pages = 0;
         let bases = (0..shared.frames() * paging::PAGE).step_by(POOL_BYTES as usize);
         for base in bases.map(|offset| shared.base() + offset) {
-            if morsels::around(pools, base).is_none_or(|(around, _)| around != number) {
+            let is_pool = morsels::around(pools, base).is_some_and(|(around, _)| around == number);
+            // Slots are no memory, so no Chunk.
+            if !is_pool || !crate::arch::is_memory(base) {
                 continue;
             }
             pages += POOL_BYTES / paging::PAGE;

@@ -131,12 +131,11 @@ handlers! {
     };
     page_out(PageOut) = |local, d, target, a| {
         let (pool, root) = (of::<op::PageOut>(d, target)?, d.root.get());
-        let slot = store::page_out(local, &pool, root, (a.record, a.page), (a.tree, a.to))?;
-        Ok(Value { value: slot })
+        store::page_out(local, &pool, root, (a.record, a.page, a.pages), (a.tree, a.to))
     };
     page_in(PageIn) = |local, d, target, a| {
         let (pool, root) = (of::<op::PageIn>(d, target)?, d.root.get());
-        store::page_in(local, &pool, root, (a.record, a.page), (a.slot, a.from))
+        store::page_in(local, &pool, root, (a.record, a.page, a.count), (a.slot, a.from))
     };
     slot_of(SlotOf) = |local, d, target, a| {
         store::slot_of(local, &of::<op::SlotOf>(d, target)?, a.record, a.page)

@@ -437,12 +437,32 @@ impl<W: Waiting> Cores for Machine<'_, W> {
     }
 
     fn invalidate(&self, object: u32, pages: Range<u64>) {
+        self.forget(object, core::iter::once(pages));
+    }
+
+    fn invalidate_some(&self, object: u32, row: u64, pages: u64) {
+        self.forget(object, ::morsel::runs(row, pages));
+    }
+
+    fn grace(&self) {
+        for (id, shared) in self.view.core.cores.iter() {
+            let walk = shared.pool_use.walk();
+            if id != self.view.core.id && walk.is_some() {
+                self.wait_until(|| shared.pool_use.walk() != walk);
+            }
+        }
+    }
+}
+
+impl<W: Waiting> Machine<'_, W> {
+    /// No core and no device uses translations of these pages of an object when this returns.
+    fn forget(&self, object: u32, pages: impl Iterator<Item = Range<u64>>) {
         let object = name::object(self.view.number, object);
         if !self.view.core.cores.pools().may_show(object) {
             return;
         }
         if let Some(unmap) = self.unmap.borrow_mut().as_mut() {
-            unmap(object, pages);
+            pages.for_each(|pages| unmap(object, pages));
         }
         // Where an object is mapped only who mapped it knows.
         arch::flush_tlb();
@@ -462,14 +482,5 @@ impl<W: Waiting> Cores for Machine<'_, W> {
             sleepers &= sleepers - 1;
         }
         self.wait_until(|| port(me).is_answered());
-    }
-
-    fn grace(&self) {
-        for (id, shared) in self.view.core.cores.iter() {
-            let walk = shared.pool_use.walk();
-            if id != self.view.core.id && walk.is_some() {
-                self.wait_until(|| shared.pool_use.walk() != walk);
-            }
-        }
     }
 }

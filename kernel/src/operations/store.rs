@@ -10,8 +10,8 @@ use crate::driver::CpuDriver;
 use crate::morsels::{self, Objects};
 use crate::object::{mem, Walk};
 use crate::operations::morsels::{number_of, with_pool};
-use ::morsel::{Frame, Record, Refused};
-use captypes::invocations::{LookedOver, Value};
+use ::morsel::{Frame, Record, Refused, TOGETHER};
+use captypes::invocations::{LookedOver, PagedOut, Value};
 use captypes::Status;
 use mdb::RawCap;
 use paging::PAGE;
@@ -48,49 +48,83 @@ pub fn add(cpu: &mut CpuDriver, pool: &RawCap, tree: u64) -> Result<u64> {
     }
 }
 
-/// Has a page leave; see [`captypes::op::PageOut`].
+/// Has pages leave; see [`captypes::op::PageOut`].
 pub fn page_out(
     cpu: &mut CpuDriver,
     pool: &RawCap,
     root: u64,
-    (record, page): (u32, u64),
+    (record, page, wanted): (u32, u64, u64),
     (tree, to): (u64, u64),
-) -> Result<u64> {
-    let to = page_of(root, to, true)?;
+) -> Result<PagedOut> {
+    let wanted = first_of(wanted);
+    let to = pages_of(root, to, wanted.count_ones() as usize, true)?;
     let (number, shared) = number_of(cpu, pool)?;
     if !shared.is_apart() {
         return Err(Status::Unsupported);
     }
     let object = morsels::object(number, record);
-    taking(cpu, object, page..page.saturating_add(1), |cpu| {
+    let row = page & !63;
+    let behind = u64::from(64 - wanted.leading_zeros());
+    let all = row + u64::from(wanted.trailing_zeros() & 63)..row.saturating_add(behind);
+    taking(cpu, object, all, |cpu| {
         with_pool(cpu, number, |objects| {
             let record = objects.open(record)?;
-            let allocator = objects.pages.pool();
-            let Some(slot) = allocator.take_slot(tree as usize) else { return Ok(None) };
-            let frame = Frame((shared.base() >> 12) + slot as u64);
-            let copied = |from: Frame| {
-                objects.memory.with_vectors(|| mem::copy_page(to, from.0 * PAGE));
-            };
-            let left = page_out_once(objects, record, page, frame, copied);
-            if left != Ok(true) {
-                objects.give_page(frame);
+            let (slot, count) = take_slots(objects, tree, wanted.count_ones() as usize);
+            if count == 0 {
+                return Ok(Err(Status::Occupied));
             }
-            left.map(|left| left.then_some(slot as u64).ok_or(Status::Empty)).map(Some)
+            let frame = |n| Frame((shared.base() >> 12) + slot + n);
+            let copied = |from: &[Frame]| {
+                objects.memory.with_vectors(|| {
+                    from.iter().zip(to).for_each(|(from, to)| mem::copy_page(to, from.0 * PAGE));
+                });
+            };
+            let slots = (frame(0), count as usize);
+            let left = page_out_once(objects, record, (row, wanted), slots, copied);
+            let used = left.map_or(0, |left| u64::from(left.count_ones()));
+            (used..count).for_each(|n| objects.give_page(frame(n)));
+            let pages = left?;
+            Ok(if pages == 0 { Err(Status::Empty) } else { Ok(PagedOut { slot, pages }) })
         })
     })?
-    .unwrap_or(Err(Status::Occupied))
+}
+
+/// The lowest bits, as many as pages leave together.
+fn first_of(pages: u64) -> u64 {
+    let (mut first, mut rest) = (0, pages);
+    for _ in 0..TOGETHER {
+        first |= rest & rest.wrapping_neg();
+        rest &= rest.wrapping_sub(1);
+    }
+    first
+}
+
+/// Slots that follow each other, as many as there are up to `most`: the first, and how many.
+fn take_slots(
+    objects: &Objects<'_, '_, crate::dispatch::Scheduler>,
+    tree: u64,
+    most: usize,
+) -> (u64, u64) {
+    let allocator = objects.pages.pool();
+    let Some(first) = allocator.take_slot(tree as usize) else { return (0, 0) };
+    let (mut count, last) = (1, first as u64 | (TREE_FRAMES - 1));
+    while count < most && ((first + count) as u64) <= last && allocator.take_slot_at(first + count)
+    {
+        count += 1;
+    }
+    (first as u64, count as u64)
 }
 
 /// A page of 2 MiB is divided first.
 fn page_out_once(
     objects: &Objects<'_, '_, crate::dispatch::Scheduler>,
     record: Record,
-    page: u64,
-    slot: Frame,
-    mut keep: impl FnMut(Frame),
-) -> core::result::Result<bool, Refused> {
-    match objects.page_out(record, page, slot, &mut keep) {
-        Err(Refused::Again) => objects.page_out(record, page, slot, keep),
+    pages: (u64, u64),
+    slots: (Frame, usize),
+    mut keep: impl FnMut(&[Frame]),
+) -> core::result::Result<u64, Refused> {
+    match objects.page_out(record, pages, slots, &mut keep) {
+        Err(Refused::Again) => objects.page_out(record, pages, slots, keep),
         done => done,
     }
 }
@@ -103,26 +137,31 @@ pub fn slot_of(cpu: &mut CpuDriver, pool: &RawCap, record: u32, page: u64) -> Re
     slot.map(|slot| Value { value: slot.0 - base }).ok_or(Status::Empty)
 }
 
-/// Brings a page back; see [`captypes::op::PageIn`].
+/// Brings pages back; see [`captypes::op::PageIn`].
 pub fn page_in(
     cpu: &mut CpuDriver,
     pool: &RawCap,
     root: u64,
-    (record, page): (u32, u64),
+    (record, page, count): (u32, u64, u64),
     (slot, from): (u64, u64),
-) -> Result<()> {
-    let from = page_of(root, from, false)?;
+) -> Result<Value> {
+    let count = count.min(TOGETHER as u64);
+    let from = pages_of(root, from, count as usize, false)?;
     let (number, shared) = number_of(cpu, pool)?;
-    if slot >= shared.frames() {
+    if slot >= shared.frames() || count > shared.frames() - slot {
         return Err(Status::OutOfRange);
     }
     let slot = Frame((shared.base() >> 12) + slot);
     let come = with_pool(cpu, number, |objects| {
-        objects.page_in(objects.open(record)?, page, slot, |frame| {
+        objects.page_in(objects.open(record)?, (page, count), slot, |n, frame| {
+            let from = from[n as usize];
             objects.memory.with_vectors(|| mem::copy_page(frame.0 * PAGE, from));
         })
     })?;
-    come.then_some(()).ok_or(Status::Empty)
+    if come == 0 {
+        return Err(Status::Empty);
+    }
+    Ok(Value { value: come })
 }
 
 /// Which pages were used; see [`captypes::op::LookOver`].
@@ -139,10 +178,15 @@ pub fn look_over(
     Ok(LookedOver { next, there, used, out })
 }
 
-/// The page of the invoker at an address.
-fn page_of(root: u64, va: u64, writes: bool) -> Result<u64> {
+/// Pages of the invoker from an address on.
+fn pages_of(root: u64, va: u64, count: usize, writes: bool) -> Result<[u64; TOGETHER]> {
     if va & (PAGE - 1) != 0 {
         return Err(Status::OutOfRange);
     }
-    Walk::new(root, writes).page(va).map(|(page, _)| page).ok_or(Status::NoRights)
+    let (mut walk, mut pages) = (Walk::new(root, writes), [0; TOGETHER]);
+    for (n, page) in pages.iter_mut().enumerate().take(count) {
+        let va = va.checked_add(n as u64 * PAGE).ok_or(Status::NoRights)?;
+        *page = walk.page(va).ok_or(Status::NoRights)?.0;
+    }
+    Ok(pages)
 }

@@ -23,6 +23,7 @@ mod processor;
 mod protocol;
 pub mod random;
 mod shootdown;
+mod store;
 mod timers;
 mod upcalls;
 mod visiting;

@@ -2,6 +2,7 @@
 
 use crate::cap::until_done;
 use crate::{invoke, Cap, PAGE};
+pub use captypes::invocations::PagedOut;
 use captypes::invocations::{Copied, LookedOver, Made, MorselFacts, PoolFacts, Surveyed, Value};
 use captypes::{op, Place, Rights, Status};
 
@@ -87,14 +88,27 @@ pub trait PoolCap: Cap {
         until_done(|| invoke(self, op::AddSlots { tree })).map(|value| value.value)
     }
 
-    /// [`op::PageOut`]: the number of its slot.
-    fn page_out(self, record: u32, page: u64, tree: u64, to: u64) -> Result<u64, Status> {
-        until_done(|| invoke(self, op::PageOut { record, page, tree, to })).map(|value| value.value)
+    /// [`op::PageOut`]
+    fn page_out(
+        self,
+        record: u32,
+        (page, pages): (u64, u64),
+        tree: u64,
+        to: u64,
+    ) -> Result<PagedOut, Status> {
+        until_done(|| invoke(self, op::PageOut { record, page, pages, tree, to }))
     }
 
-    /// [`op::PageIn`]
-    fn page_in(self, record: u32, page: u64, slot: u64, from: u64) -> Result<(), Status> {
-        until_done(|| invoke(self, op::PageIn { record, page, slot, from }))
+    /// [`op::PageIn`]: how many have come.
+    fn page_in(
+        self,
+        record: u32,
+        (page, count): (u64, u64),
+        slot: u64,
+        from: u64,
+    ) -> Result<u64, Status> {
+        until_done(|| invoke(self, op::PageIn { record, page, count, slot, from }))
+            .map(|value| value.value)
     }
 
     /// [`op::SlotOf`]

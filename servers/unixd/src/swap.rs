@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use drivers::block::{Block, Error, PLACES, SECTOR};
 use drivers::Slots;
 use libos::local::Local;
-use libos::morsel::{MorselCap, PoolCap};
+use libos::morsel::{MorselCap, PagedOut, PoolCap};
 use libos::{invoke, op, Cap, CapAddr, Status};
 use readahead::ReadAhead;
 use unixproto::Errno;
@@ -41,7 +41,7 @@ const SECTORS: usize = PAGE as usize / SECTOR;
 const BALLAST: u64 = 16;
 /// Pages that leave before it is asked again whether there is memory.
 const BATCH: usize = 32;
-/// Pages that a request of the disk's is of, at most.
+/// Pages that a request of the disk's is of, at most, as many as leave together.
 const RUN: usize = 8;
 /// Requests that are left to those who want pages.
 const FOR_READING: usize = 2;
@@ -136,6 +136,15 @@ struct Flight {
 }
 
 impl Flight {
+    fn new(record: u32, row: u64, out: PagedOut) -> Flight {
+        let (mut pages, mut count, mut rest) = ([0; RUN], 0, out.pages);
+        while rest != 0 && count < RUN {
+            pages[count] = row + u64::from(rest.trailing_zeros());
+            (rest, count) = (rest & (rest - 1), count + 1);
+        }
+        Flight { record, slot: out.slot, pages, count, is_stuck: false }
+    }
+
     fn has(&self, slot: u64) -> bool {
         slot.checked_sub(self.slot).is_some_and(|n| n < self.count as u64)
     }
@@ -483,69 +492,33 @@ impl Store {
 
     /// Has pages of a row leave. How many did; `None`: no more can.
     fn evict(&mut self, record: u32, page: u64, pages: u64) -> Option<u64> {
-        let first = page & !(ROW - 1);
-        let (mut pages, mut left) = (pages & self.may_leave(record, first), 0);
+        let row = page & !(ROW - 1);
+        let (mut pages, mut left) = (pages & self.may_leave(record, row), 0);
         while pages != 0 && !self.is_broken {
             let Some(place) = self.place_to_write() else { break };
-            let flight = Flight { record, slot: 0, pages: [0; RUN], count: 0, is_stuck: false };
-            let mut run = (place, flight);
-            let mut goes_on = true;
-            while run.1.count < RUN && pages != 0 {
-                let page = first + u64::from(pages.trailing_zeros());
-                match self.page_out(record, page, self.buffer_of(run.0, run.1.count)) {
-                    Ok(slot) => {
-                        left += 1;
-                        self.add(&mut run, slot, page);
-                    }
-                    Err(Status::Occupied | Status::NoMemory) => {
-                        goes_on = false;
-                        break;
-                    }
-                    Err(_) => {}
+            let (out, looked_at) = match self.page_out(record, (row, pages), place) {
+                // Those before the last that has left and have not are not there.
+                Ok(out) => (out, u64::MAX >> out.pages.leading_zeros()),
+                Err(Status::Occupied | Status::NoMemory) => {
+                    self.device.release(place);
+                    return (left > 0).then_some(left);
                 }
-                pages &= pages - 1;
-            }
-            self.write(run);
-            if !goes_on {
-                return (left > 0).then_some(left);
-            }
+                // None of them.
+                Err(_) => (PagedOut { slot: 0, pages: 0 }, !without_lowest(pages, RUN)),
+            };
+            pages &= !looked_at;
+            left += u64::from(out.pages.count_ones());
+            self.write(place, Flight::new(record, row, out));
         }
         Some(left)
     }
 
-    /// One more page of a run, whose contents are in the buffer behind the others. If its slot is not behind theirs, it begins another.
-    fn add(&mut self, run: &mut (u16, Flight), slot: u64, page: u64) {
-        let flight = &mut run.1;
-        if flight.count > 0 && slot != flight.slot + flight.count as u64 {
-            let from = self.buffer_of(run.0, flight.count);
-            let record = flight.record;
-            let Some(place) = self.place_to_write() else {
-                // There is its own memory still.
-                let _ = self.pool.page_in(record, page, slot, from);
-                return;
-            };
-            let to = self.buffer_of(place, 0);
-            // SAFETY: buffers of two places that are held; the device has neither.
-            unsafe {
-                core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, PAGE as usize)
-            };
-            let flight = Flight { record, slot, pages: [page; RUN], count: 1, is_stuck: false };
-            let full = core::mem::replace(run, (place, flight));
-            self.write(full);
-            return;
-        }
-        if flight.count == 0 {
-            flight.slot = slot;
-        }
-        flight.pages[flight.count] = page;
-        flight.count += 1;
-    }
-
-    /// Has a page leave for a buffer. Its slot.
-    fn page_out(&mut self, record: u32, page: u64, to: u64) -> Result<u64, Status> {
+    /// Has pages of a row leave for a place's buffer.
+    fn page_out(&mut self, record: u32, pages: (u64, u64), place: u16) -> Result<PagedOut, Status> {
+        let to = self.device.buffer(place) as u64;
         let end = (self.first + self.slots).div_ceil(TREE);
         for _ in self.first / TREE..end {
-            match self.pool.page_out(record, page, self.tree, to) {
+            match self.pool.page_out(record, pages, self.tree, to) {
                 Err(Status::Occupied) => {
                     self.tree = if self.tree + 1 < end { self.tree + 1 } else { self.first / TREE };
                 }
@@ -577,7 +550,7 @@ impl Store {
     }
 
     /// Sends a run of pages to the disk.
-    fn write(&mut self, (place, flight): (u16, Flight)) {
+    fn write(&mut self, place: u16, flight: Flight) {
         if flight.count == 0 {
             self.device.release(place);
             return;
@@ -654,7 +627,7 @@ impl Store {
         let mut is_stuck = false;
         for (n, &page) in flight.pages[..flight.count].iter().enumerate() {
             let from = self.buffer_of(place, n);
-            let back = self.pool.page_in(flight.record, page, flight.slot + n as u64, from);
+            let back = self.pool.page_in(flight.record, (page, 1), flight.slot + n as u64, from);
             // Else it is there, or nobody wants it any more.
             is_stuck |= back == Err(Status::NoMemory);
         }
@@ -812,14 +785,17 @@ impl Store {
         count: usize,
         from: u64,
     ) -> Result<bool, Errno> {
-        for n in 0..count as u64 {
-            match self.pool.page_in(record, page + n, slot + n, from + n * PAGE) {
-                Ok(()) => self.ins += 1,
-                Err(Status::NoMemory) if n == 0 => return Err(Errno::ENOSPC),
-                // Somebody else has discarded it, or there is no memory for more.
+        let (mut come, count) = (0, count as u64);
+        while come < count {
+            let (page, slot, from) = (page + come, slot + come, from + come * PAGE);
+            match self.pool.page_in(record, (page, count - come), slot, from) {
+                // The others are in the next table, or there is no memory for them, or somebody else has discarded one.
+                Ok(more) => come += more,
+                Err(Status::NoMemory) if come == 0 => return Err(Errno::ENOSPC),
                 Err(_) => break,
             }
         }
+        self.ins += come;
         Ok(true)
     }
 
@@ -838,6 +814,11 @@ impl Store {
         }
         self.ahead.pages(record, page)
     }
+}
+
+/// A set without the first `count` that are in it.
+fn without_lowest(set: u64, count: usize) -> u64 {
+    (0..count).fold(set, |rest, _| rest & rest.saturating_sub(1))
 }
 
 fn ticks() -> u64 {

@@ -285,31 +285,37 @@ invocations! {
             /// Which 16 MiB from the beginning of the range.
             tree: u64
         ) -> Value, needs WRITE;
-        /// Has a page of an object leave: its contents are copied to a page of the invoker, and its entry leads to a slot, of which it
-        /// answers the number. Who uses it faults, until it comes in. `Empty` if it is not there; `Occupied` if there is no
-        /// slot; `NoMemory` if something had to be divided. `Again` asks to be repeated.
+        /// Has pages of a row of 64 leave, at most 8 of those that are there: their contents are copied to pages of the invoker, one behind
+        /// the other, and their entries lead to slots that follow each other. Answers the first of these, and which pages have
+        /// left: not all, if there is no further slot behind them. Who uses one faults, until it comes in. `Empty` if none
+        /// was there; `Occupied` if there is no slot; `NoMemory` if something had to be divided. `Again` asks to be repeated.
         191 PageOut(
             /// The number of its record.
             record: u32,
-            /// The page.
+            /// A page of the row.
             page: u64,
-            /// Where to take the slot.
+            /// Which of the row, one bit for each. Only the first 8 are looked at.
+            pages: u64,
+            /// Where to take slots.
             tree: u64,
-            /// Address of a page in the invoker's address space.
+            /// Address of as many pages in the invoker's address space.
             to: u64
-        ) -> Value, needs WRITE;
-        /// Brings a page back, with contents of a page of the invoker. Nothing else can be changed so: `Empty` if it is
-        /// not in this slot. `NoMemory` if the pool is empty.
+        ) -> PagedOut, needs WRITE;
+        /// Brings pages back, at most 8, with contents of pages of the invoker. Nothing else can be changed so: only those come that are in
+        /// these slots, up to one that is not, or to the end of a table. Answers how many. `Empty` if the first is not in its slot. `NoMemory` if
+        /// the pool is empty.
         192 PageIn(
             /// The number of its record.
             record: u32,
-            /// The page.
+            /// The first page.
             page: u64,
-            /// Where it is.
+            /// How many.
+            count: u64,
+            /// Where the first is; the others are behind it.
             slot: u64,
-            /// Address of a page in the invoker's address space.
+            /// Address of as many pages in the invoker's address space.
             from: u64
-        ) -> (), needs WRITE;
+        ) -> Value, needs WRITE;
         /// The slot of a page. `Empty` if it is in none.
         193 SlotOf(
             /// The number of its record.

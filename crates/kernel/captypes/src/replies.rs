@@ -136,6 +136,13 @@ replies! {
         /// Pages before it that are in a store, which are not counted among those that are there, but are no holes.
         out: u64,
     }
+    /// Pages of an object that have left.
+    PagedOut {
+        /// The slot of the first; each other is in the one behind.
+        slot: u64,
+        /// Which of their row they are.
+        pages: u64,
+    }
     /// Pages of an object that were looked over: one bit for each.
     LookedOver {
         /// The page behind them, or behind a hole.

@@ -139,6 +139,24 @@ pub trait Cores {
     /// before the call, nor an entry that leads to the page of an object of order 0. May be called between [`enter`](Self::enter) and [`leave`](Self::leave): who waits
     /// here answers others that do.
     fn invalidate(&self, object: u32, pages: Range<u64>);
+    /// The same of some pages of a row of 64, those whose bits are set.
+    fn invalidate_some(&self, object: u32, row: u64, pages: u64) {
+        runs(row, pages).for_each(|pages| self.invalidate(object, pages));
+    }
     /// Returns when all who had entered before the call have left. Never called by who has entered.
     fn grace(&self);
+}
+
+/// Pages of a row, by one bit for each, as ranges.
+pub fn runs(row: u64, pages: u64) -> impl Iterator<Item = Range<u64>> {
+    let mut left = pages;
+    core::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let first = left.trailing_zeros();
+        let count = (left >> first).trailing_ones();
+        left &= u64::MAX.checked_shl(first + count).unwrap_or(0);
+        Some(row + u64::from(first)..row + u64::from(first + count))
+    })
 }

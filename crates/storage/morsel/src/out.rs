@@ -18,6 +18,7 @@ use crate::link::{index, Child, Kind, Link};
 use crate::memory::{At, Cores, Frame, Memory, Pages};
 use crate::walk::{Found, Goal, Leftovers};
 use crate::{Morsels, Record, Refused};
+use paging::ENTRIES;
 
 /// Pages that are looked at together.
 const GROUP: u64 = 64;
@@ -34,43 +35,108 @@ pub struct Seen {
     pub out: u64,
 }
 
+/// Pages that leave, or come in, together at most.
+pub const TOGETHER: usize = 8;
+
+/// What leads to pages that leave, until nobody can use them.
+struct Leaving {
+    children: [Child; TOGETHER],
+    count: usize,
+    /// Which of the row they are.
+    pages: u64,
+}
+
 impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
-    /// Has a page leave: its entry leads to `slot` from now on, and `keep` gets its frame when nobody can change it any more.
-    /// `false`, and nothing is done, if it is not there.
+    /// Has pages of a row of 64 leave, those whose bits are set in `pages` and that are there, as many as there are slots: the entry of the first
+    /// leads to `slots.0` from now on, that of the next to the one behind it. `keep` gets their frames, in this order, when nobody can
+    /// change them any more. Answers which have left; nothing is done to the others.
     ///
     /// A page of 2 MiB becomes 512 of 4 KiB first, and a table that others have, too, is copied; both need a page.
+    ///
+    /// Bound: [`TOGETHER`] pages.
     ///
     /// # Errors
     /// [`Refused::Again`], and those of [`fault`](Self::fault). Nothing is kept then.
     pub fn page_out(
         &self,
         record: Record,
-        page: u64,
-        slot: Frame,
-        keep: impl FnOnce(Frame),
-    ) -> Result<bool, Refused> {
-        let taken = self.at_entry(record, page, |path, at, level, link, _| {
-            if level == 2 {
-                self.split_huge(path, at, link)?;
-                return Err(Refused::Again);
+        (row, pages): (u64, u64),
+        slots: (Frame, usize),
+        keep: impl FnOnce(&[Frame]),
+    ) -> Result<u64, Refused> {
+        let row = row & !(GROUP - 1);
+        let slots = (slots.0, slots.1.min(TOGETHER));
+        let mut wanted = pages;
+        // The first that is there; one that is not has perhaps no table.
+        for _ in 0..TOGETHER {
+            if wanted == 0 || slots.1 == 0 {
+                break;
             }
-            Ok(self.exchange_out(at, slot))
-        })?;
-        let Some(Some(child)) = taken else { return Ok(false) };
-        self.cores.invalidate(record.id, page..page + 1);
-        // Who was on the way to write to it has done so.
+            let page = row + u64::from(wanted.trailing_zeros());
+            let taken = self.at_entry(record, page, |path, at, level, link, _| {
+                if level == 2 {
+                    self.split_huge(path, at, link)?;
+                    return Err(Refused::Again);
+                }
+                let inside = path.end.saturating_sub(row);
+                let inside = if inside < GROUP { (1 << inside) - 1 } else { u64::MAX };
+                Ok(self.exchange_out(at, row, wanted & inside, slots))
+            })?;
+            match taken {
+                Some(leaving) if leaving.count > 0 => {
+                    return Ok(self.part_with(record, row, leaving, keep))
+                }
+                _ => wanted &= wanted - 1,
+            }
+        }
+        Ok(0)
+    }
+
+    /// Their entries lead to slots: nobody has them any more when this has waited.
+    fn part_with(
+        &self,
+        record: Record,
+        row: u64,
+        leaving: Leaving,
+        keep: impl FnOnce(&[Frame]),
+    ) -> u64 {
+        let Leaving { children, count, pages } = leaving;
+        self.cores.invalidate_some(record.id, row, pages);
+        // Who was on the way to write to them has done so.
         self.cores.grace();
-        keep(child.frame);
+        let frames = children.map(|child| child.frame);
+        keep(&frames[..count]);
         let mut left = Leftovers::new();
-        if self.unshare(child) {
-            left.push(child);
+        for &child in &children[..count] {
+            if self.unshare(child) {
+                left.push(child);
+            }
         }
         self.settle_limbo(left);
-        Ok(true)
+        pages
+    }
+
+    /// What entries of a table led to, from that of the first wanted page on, which lead to slots now.
+    fn exchange_out(&self, first: At, row: u64, wanted: u64, slots: (Frame, usize)) -> Leaving {
+        let none = Child { frame: Frame(0), kind: Kind::Page };
+        let mut leaving = Leaving { children: [none; TOGETHER], count: 0, pages: 0 };
+        let (start, mut wanted) = (index(row, 1), wanted);
+        while wanted != 0 && leaving.count < slots.1 {
+            let n = wanted.trailing_zeros();
+            wanted &= wanted - 1;
+            let at = At::new(first.frame, start + n as usize);
+            let slot = Frame(slots.0 .0 + leaving.count as u64);
+            if let Some(child) = self.exchange_for_slot(at, slot) {
+                leaving.children[leaving.count] = child;
+                leaving.count += 1;
+                leaving.pages |= 1 << n;
+            }
+        }
+        leaving
     }
 
     /// What an entry led to, which leads to `slot` now.
-    fn exchange_out(&self, at: At, slot: Frame) -> Option<Child> {
+    fn exchange_for_slot(&self, at: At, slot: Frame) -> Option<Child> {
         loop {
             let link = self.load(at);
             if link.is_hole() || link.is_claim() || link.is_out() {
@@ -94,36 +160,63 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         })
     }
 
-    /// Brings a page back from `slot`: `fill` gets the frame that it is to have. `false`, and nothing is done, if it is not there
-    /// (any more).
+    /// Brings pages back, the first from `slot`, each other from the slot behind, up to one that is not there (any more), or to the end of a table:
+    /// `fill` gets the number of each, from 0, and the frame that it is to have. Answers how many have come.
+    ///
+    /// Bound: [`TOGETHER`] pages.
     ///
     /// # Errors
-    /// [`Refused::NoMemory`], and those of [`fault`](Self::fault).
+    /// [`Refused::NoMemory`], and those of [`fault`](Self::fault), if none has.
     pub fn page_in(
         &self,
         record: Record,
-        page: u64,
+        (page, count): (u64, u64),
+        slot: Frame,
+        mut fill: impl FnMut(u64, Frame),
+    ) -> Result<u64, Refused> {
+        let count = count.min(TOGETHER as u64);
+        let come = self.at_entry(record, page, |path, at, level, _, left| {
+            let inside = path.end.saturating_sub(page).min((ENTRIES - at.index) as u64);
+            let mut come = 0;
+            while level == 1 && come < count.min(inside) && !left.is_full() {
+                let at = At::new(at.frame, at.index + come as usize);
+                let slot = Frame(slot.0 + come);
+                match self.exchange_in(at, slot, |frame| fill(come, frame), left) {
+                    Ok(true) => come += 1,
+                    Err(refused) if come == 0 => return Err(refused),
+                    // What has come has come.
+                    Ok(false) | Err(_) => break,
+                }
+            }
+            Ok(come)
+        })?;
+        Ok(come.unwrap_or(0))
+    }
+
+    /// An entry that leads to `slot` leads to a page that `fill` has filled. `false`: it leads to something else.
+    fn exchange_in(
+        &self,
+        at: At,
         slot: Frame,
         fill: impl FnOnce(Frame),
+        left: &mut Leftovers,
     ) -> Result<bool, Refused> {
-        let come = self.at_entry(record, page, |_, at, _, link, left| {
-            if link != Link::out(slot) {
-                return Ok(false);
-            }
-            let frame = self.pages.take(0)?;
-            fill(frame);
-            let child = Child { frame, kind: Kind::Page };
-            // Used once the processor says so: it may have come beside another.
-            if !self.exchange(at, link, Link::own(child, true).rested()) {
-                self.give(child);
-                return Ok(false);
-            }
-            if self.unshare(link.child(1)) {
-                left.push(link.child(1));
-            }
-            Ok(true)
-        })?;
-        Ok(come == Some(true))
+        let link = self.load(at);
+        if link != Link::out(slot) {
+            return Ok(false);
+        }
+        let frame = self.pages.take(0)?;
+        fill(frame);
+        let child = Child { frame, kind: Kind::Page };
+        // Used once the processor says so: it may have come beside another.
+        if !self.exchange(at, link, Link::own(child, true).rested()) {
+            self.give(child);
+            return Ok(false);
+        }
+        if self.unshare(link.child(1)) {
+            left.push(link.child(1));
+        }
+        Ok(true)
     }
 
     /// Does something with the entry that leads to a page, or to 2 MiB of pages, in tables that are the object's own. `None`: there is none.

@@ -168,15 +168,36 @@ fn with_all_in(op: Op, world: &World) -> Result<Option<[u64; 2]>, Refused> {
 fn out_and_in(world: &World, random: &mut fastrand::Rng, contents: &Contents) {
     let Some((&id, object)) = contents.iter().nth(random.usize(..IDS as usize)) else { return };
     let first = page(random, object.order);
-    for page in first..first + random.u64(1..30) {
+    let mut page = first;
+    while page < first + 30 {
+        let count = random.u64(1..12);
         let done = match random.u8(..4) {
-            0 => world.page_in(id, page),
-            _ => world.page_out(id, page),
+            0 => world.page_in(id, page, count),
+            _ => {
+                // In a row, some of a row, or one.
+                let some = [u64::MAX, random.u64(..), 1][random.usize(..3)] << (page & 63);
+                let left = world.page_out(id, page, some);
+                if let Ok(left) = left {
+                    leaves_in_order(world, id, page & !63, left);
+                }
+                left
+            }
         };
         match done {
             Ok(_) | Err(Refused::Beyond | Refused::Exists) => {}
             refused => panic!("{id}, page {page}: {refused:?}"),
         }
+        page += count;
+    }
+}
+
+/// Pages that have left are in slots one behind the other.
+fn leaves_in_order(world: &World, id: u32, row: u64, left: u64) {
+    let (morsels, record) = (world.morsels(), world.morsels().open(id).unwrap());
+    let slot = |n| morsels.slot_of(record, row + n).unwrap().map(|slot| slot.0);
+    let slots: Vec<_> = (0..64).filter(|n| left >> n & 1 != 0).map(slot).collect();
+    for (n, &slot) in slots.iter().enumerate() {
+        assert_eq!(slot, slots[0].map(|first| first + n as u64), "{id}, {left:#x} of row {row}");
     }
 }
 

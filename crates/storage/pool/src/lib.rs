@@ -399,7 +399,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         taken
     }
 
-    fn take_this_bit(&self, frame: usize) -> bool {
+    pub(crate) fn take_this_bit(&self, frame: usize) -> bool {
         let (word, mask) = self.bit(frame);
         let mut now = self.words.load(word);
         while now & mask == 0 {

@@ -36,6 +36,21 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         None
     }
 
+    /// Takes this slot, if it is free.
+    ///
+    /// Bound: a word.
+    pub fn take_slot_at(&self, slot: usize) -> bool {
+        let (child, tree) = (slot / crate::CHILD, slot / crate::CHILD / TREE);
+        if slot >= self.geometry.frames() || !self.is_free(slot) || !self.take_closed(tree) {
+            return false;
+        }
+        let taken = self.take_child(child, 1) && self.take_this_bit(slot);
+        if !taken {
+            self.give_tree(tree, 1);
+        }
+        taken
+    }
+
     /// Is a frame a slot?
     pub fn is_slot(&self, frame: usize) -> bool {
         frame < self.geometry.frames() && self.tree(frame / crate::CHILD / TREE).is_closed()

@@ -416,10 +416,19 @@ fn slots_are_taken_as_slots_only() {
     let slots = std::iter::from_fn(|| pool.take_slot(1)).collect::<BTreeSet<_>>();
     assert_eq!(slots, (TREE * CHILD..(TREE + 3) * CHILD).collect());
     assert_eq!((pool.free_slots(), pool.take_slot(0), pool.take_slot(2)), (0, None, None));
+    let last = (TREE + 3) * CHILD - 1;
+    assert!(!pool.take_slot_at(last), "it is taken");
     for &slot in &slots {
         assert_eq!(pool.give(slot, Size::Page, 0), Ok(()));
         assert_eq!(pool.give(slot, Size::Page, 1), Err(Refused::NotTaken));
     }
+    // One by its number, once.
+    assert!(pool.take_slot_at(last) && !pool.take_slot_at(last));
+    assert_eq!((pool.free_slots(), pool.is_free(last)), (3 * CHILD - 1, false));
+    assert!(!pool.take_slot_at(last + 1) && !pool.take_slot_at(0), "they are none");
+    assert_eq!(pool.give(last, Size::Page, 0), Ok(()));
+    assert!(pool.take_slot_at(last));
+    assert_eq!(pool.give(last, Size::Page, 0), Ok(()));
     assert_eq!((pool.free_slots(), pool.take(Size::Page, 0)), (3 * CHILD, Err(Refused::Empty)));
     // No chunk is found that could go.
     assert!(pool.find_free(0, 2).is_err() && !pool.remove(TREE));

@@ -261,7 +261,7 @@ const BUGS: &[Bug] = &[
         name: "a_page_leaves_while_a_core_still_shows_it",
         changes: &[(
             "crates/storage/morsel/src/out.rs",
-            "        self.cores.invalidate(record.id, page..page + 1);\n        // Who was on the way",
+            "        self.cores.invalidate_some(record.id, row, pages);\n        // Who was on the way",
             "        // Who was on the way",
         )],
         found_by: Test::Host { package: "morsel", test: "random_operations_while_pages_leave" },
@@ -279,8 +279,8 @@ const BUGS: &[Bug] = &[
         name: "a_slot_is_not_given_back_when_its_page_comes_in",
         changes: &[(
             "crates/storage/morsel/src/out.rs",
-            "            if self.unshare(link.child(1)) {\n                left.push(link.child(1));\n            }\n            Ok(true)",
-            "            Ok(true)",
+            "        if self.unshare(link.child(1)) {\n            left.push(link.child(1));\n        }\n        Ok(true)",
+            "        Ok(true)",
         )],
         found_by: Test::Host { package: "morsel", test: "random_operations_while_pages_leave" },
     },
@@ -288,8 +288,8 @@ const BUGS: &[Bug] = &[
         name: "a_page_that_others_share_leaves_for_all_of_them",
         changes: &[(
             "crates/storage/morsel/src/out.rs",
-            "        if self.unshare(child) {\n            left.push(child);\n        }\n        self.settle_limbo(left);\n        Ok(true)",
-            "        left.push(child);\n        self.settle_limbo(left);\n        Ok(true)",
+            "            if self.unshare(child) {\n                left.push(child);\n            }\n        }\n        self.settle_limbo(left);\n        pages",
+            "            left.push(child);\n        }\n        self.settle_limbo(left);\n        pages",
         )],
         found_by: Test::Host { package: "morsel", test: "random_operations_while_pages_leave" },
     },
@@ -1902,6 +1902,39 @@ const BUGS: &[Bug] = &[
         name: "who_chooses_counts_itself",
         changes: &[("crates/server/balance/src/lib.rs", "self.of(home).saturating_sub(1)", "self.of(home)")],
         found_by: Test::Host { package: "balance", test: "as_a_list_says" },
+    },
+    Bug {
+        name: "of_a_row_that_leaves_only_the_first_page_is_forgotten",
+        changes: &[(
+            "crates/storage/morsel/src/memory.rs",
+            "row + u64::from(first + count)",
+            "row + u64::from(first + 1)",
+        )],
+        found_by: Test::Host { package: "morsel", test: "random_operations_while_pages_leave" },
+    },
+    Bug {
+        name: "slots_of_a_row_need_not_follow_each_other",
+        changes: &[(
+            "kernel/src/operations/store.rs",
+            "allocator.take_slot_at(first + count)",
+            "allocator.take_slot(tree as usize).is_some()",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "slots_that_follow_each_other_say_how_many_leave",
+        },
+    },
+    Bug {
+        name: "pages_come_in_from_slots_of_others",
+        changes: &[(
+            "crates/storage/morsel/src/out.rs",
+            "if link != Link::out(slot) {",
+            "if !link.is_out() {",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "a_row_of_pages_leaves_with_one_invocation_and_comes_back",
+        },
     },
 ];
 

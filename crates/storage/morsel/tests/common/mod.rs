@@ -3,7 +3,7 @@
 
 use morsel::{
     Access, Anchor, At, Cores, Domain, Extent, Frame, Inspection, Link, Look, Memory, Morsels,
-    Pages, Record, Recovery, Refused, Reserved, Shown, State,
+    Pages, Record, Recovery, Refused, Reserved, Shown, State, TOGETHER,
 };
 use powerfail::{Image, Recorder, LINE, PAGE};
 use std::cell::{Cell, RefCell};
@@ -157,30 +157,46 @@ impl World {
         let memory = self.memory.borrow();
         Ok([memory.load(frame, 0), memory.load(frame, PAGE - 1)])
     }
-    /// Has a page leave for a free slot. `false`: it is not there.
-    pub fn page_out(&self, id: u32, page: u64) -> Result<bool, Refused> {
+    /// Has pages of a row leave for free slots, as many as there are in one piece. Which have.
+    pub fn page_out(&self, id: u32, page: u64, pages: u64) -> Result<u64, Refused> {
         let record = self.morsels().open(id)?;
-        let first = self.used.borrow().len() - self.slots;
-        let slot = (first..first + self.slots).find(|&slot| !self.used.borrow()[slot]);
-        let slot = slot.ok_or(Refused::Exists)?;
-        self.used.borrow_mut()[slot] = true;
-        let slot = Frame(slot as u64);
-        let keep = |frame| Memory::copy(self, frame, slot);
-        let left = match self.morsels().page_out(record, page, slot, keep) {
+        let frames = self.used.borrow().len();
+        let slots = frames - self.slots..frames;
+        let is_free = |slot: &usize| !self.used.borrow()[*slot];
+        let first = slots.clone().find(is_free).ok_or(Refused::Exists)?;
+        let count = (first..slots.end).take_while(is_free).take(TOGETHER).count();
+        self.used.borrow_mut()[first..first + count].fill(true);
+        let slot = Frame(first as u64);
+        let keep = |left: &[Frame]| {
+            for (n, &frame) in left.iter().enumerate() {
+                Memory::copy(self, frame, Frame((first + n) as u64));
+            }
+        };
+        let left = match self.morsels().page_out(record, (page, pages), (slot, count), keep) {
             // It was a part of a large one.
-            Err(Refused::Again) => self.morsels().page_out(record, page, slot, keep),
+            Err(Refused::Again) => {
+                self.morsels().page_out(record, (page, pages), (slot, count), keep)
+            }
             left => left,
         };
-        if left != Ok(true) {
-            self.used.borrow_mut()[slot.0 as usize] = false;
+        let taken = left.map_or(0, u64::count_ones) as usize;
+        if taken > count || left.is_ok_and(|left| left & !pages != 0) {
+            self.fail(format!("{id}: of {pages:#x}, {left:x?} leaves for {count} slots"));
         }
+        self.used.borrow_mut()[first + taken..first + count].fill(false);
         left
     }
-    /// Brings in a page. `false`: it was not out.
-    pub fn page_in(&self, id: u32, page: u64) -> Result<bool, Refused> {
+    /// Brings in pages that are behind one in memory and in the store, as many as are. How many have come: 0 if it was not out.
+    pub fn page_in(&self, id: u32, page: u64, count: u64) -> Result<u64, Refused> {
         let (morsels, record) = (self.morsels(), self.morsels().open(id)?);
-        let Some(slot) = morsels.slot_of(record, page)? else { return Ok(false) };
-        morsels.page_in(record, page, slot, |frame| Memory::copy(self, slot, frame))
+        let Some(slot) = morsels.slot_of(record, page)? else { return Ok(0) };
+        let come = morsels.page_in(record, (page, count), slot, |n, frame| {
+            Memory::copy(self, Frame(slot.0 + n), frame);
+        })?;
+        if come == 0 || come > count {
+            self.fail(format!("{id}, page {page}: {come} of {count} come in"));
+        }
+        Ok(come)
     }
     /// Brings in all pages of an object.
     pub fn all_in(&self, id: u32) -> Result<(), Refused> {
@@ -192,7 +208,7 @@ impl World {
                 seen => seen?,
             };
             for n in (0..64).filter(|n| seen.out >> n & 1 != 0) {
-                self.page_in(id, (page & !63) + n)?;
+                self.page_in(id, (page & !63) + n, 1)?;
             }
             page = seen.next;
         }
