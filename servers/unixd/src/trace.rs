@@ -394,6 +394,11 @@ impl Life<'_> {
     fn asked_enough(&mut self, tid: Tid) {
         self.procs.tracees.asked.remove(&tid);
         self.clear_serve(tid);
+        // It may have come in the moment in which whoever asked had waited long enough, and would wait for a command for ever.
+        let call = self.procs.blocked(tid).map(|blocked| blocked.call.any);
+        if matches!(call, Some(Any::TraceStop(op)) if op.kind == stop::SERVE) {
+            self.fx.wake(tid);
+        }
         let waiting = core::mem::take(&mut self.procs.tracees.waiting);
         waiting.into_iter().for_each(|tid| self.fx.wake(tid));
     }
