@@ -398,6 +398,13 @@ const PLACE: u64 = 5 << 39;
 const LOOK: u32 = 64;
 const LOOKED_AT: u64 = PLACE + LOOK as u64 * PAGE;
 const ROUNDS: u64 = 300;
+/// Rounds in all, if the machine is so busy that the other core has written nothing in those.
+const PATIENT: u64 = 40 * ROUNDS;
+
+/// Is there a further round?
+fn goes_on(round: u64, seen: u64) -> bool {
+    round < ROUNDS || seen == 0 && round < PATIENT
+}
 
 /// The tables for [`PLACE`], the last one first.
 struct Tables([OwnedCap; 3]);
@@ -436,7 +443,10 @@ fn unmapped(machine: &Machine) -> Outcome {
         let runs_on = if core % 2 == 1 { Some(0) } else { None };
         let lender = good!(Lender::new(&there, runs_on, (PLACE, BYTES)));
         let mut seen = 0;
-        for round in 0..ROUNDS {
+        let mut rounds = 0;
+        while goes_on(rounds, seen) {
+            let round = rounds;
+            rounds += 1;
             pages.bytes(0, BYTES).fill(0);
             good!(tables.map(0, pages.frame.cap(), BYTES, slot));
             seen += u64::from(is_written(pages.va, BYTES, 100_000));
@@ -445,7 +455,7 @@ fn unmapped(machine: &Machine) -> Outcome {
             check!(!is_written(pages.va, BYTES, 2_000 + 100 * (round % 50)));
         }
         let calls = good!(lender.end());
-        log!("unmapped on core {core}: written to in {seen} of {ROUNDS} rounds, {calls} calls");
+        log!("unmapped on core {core}: written to in {seen} of {rounds} rounds, {calls} calls");
         check!(seen > 0);
         there.end(calls)?;
     }
@@ -464,7 +474,9 @@ fn deleted(machine: &Machine) -> Outcome {
         let there = good!(There::new(core));
         let lender = good!(Lender::new(&there, Some(0), (PLACE, BYTES)));
         let mut seen = 0;
-        for _ in 0..ROUNDS {
+        let mut rounds = 0;
+        while goes_on(rounds, seen) {
+            rounds += 1;
             good!(ram.cap().retype(CapType::Frame, 0, BYTES, 1, frame));
             good!(tables.map(0, frame, BYTES, mapping));
             seen += u64::from(is_written(PLACE, BYTES, 100_000));
@@ -476,7 +488,7 @@ fn deleted(machine: &Machine) -> Outcome {
             good!(frame.delete());
         }
         let calls = good!(lender.end());
-        log!("deleted on core {core}: written to in {seen} of {ROUNDS} rounds, {calls} calls");
+        log!("deleted on core {core}: written to in {seen} of {rounds} rounds, {calls} calls");
         check!(seen > 0);
         there.end(calls)?;
     }
