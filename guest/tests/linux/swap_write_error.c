@@ -1,11 +1,11 @@
 // build: gcc
 // mem: 64M
 // swap: 64M
-// swap-errors: write after 300
+// swap-errors: write after 100
 // timeout: 300
 // expect-stdout: first: as it was\ntoo much: killed\nothers: as they were\noff: all is back\nagain: as it was\nend: as it was\n
 //
-// A disk that takes 300 requests and refuses all others: what was on its way goes back to memory, what had left is read as
+// A disk that takes 100 requests and refuses all others: what was on its way goes back to memory, what had left is read as
 // before, and whoever wants more memory than there is is ended. Nobody else notices. Taken out of use and into use it is tried again.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,7 +48,7 @@ int main(void)
 	int status, ok, pipes[2];
 	char byte;
 	setvbuf(stdout, 0, _IOLBF, 0);
-	// 4 MiB are about 128 requests.
+	// 4 MiB are 128 requests: some of them are refused.
 	uint64_t *p = some(8 * MIB);
 	fill(p, 8 * MIB, 1);
 	madvise(p, 4 * MIB, MADV_PAGEOUT);

@@ -1855,23 +1855,9 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
-        name: "swapoff_goes_round_once",
-        changes: &[("servers/unixd/src/swap.rs", "if !found && self.is_empty() {", "if true {")],
-        found_by: Test::Machine { test: "linux/swapon" },
-    },
-    Bug {
         name: "who_is_killed_in_swapoff_leaves_it_half_done",
         changes: &[("servers/unixd/src/effects.rs", "crate::swap::stays_on(tid)", "()")],
         found_by: Test::Machine { test: "linux/swapon" },
-    },
-    Bug {
-        name: "what_cannot_be_read_takes_its_neighbours_along",
-        changes: &[(
-            "servers/unixd/src/swap.rs",
-            "Err(Errno::EIO) if most > 1 =>",
-            "Err(Errno::EIO) if most > 8 =>",
-        )],
-        found_by: Test::Machine { test: "linux/swap_read_error" },
     },
     Bug {
         name: "what_the_disk_refuses_is_lost",
