@@ -15,42 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MIB (1ul << 20)
-
-static uint64_t *some(size_t bytes)
-{
-	void *p = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
-		exit(1);
-	return p;
-}
-
-static void fill(uint64_t *at, size_t bytes, uint64_t seed)
-{
-	for (size_t i = 0; i < bytes / 8; i++)
-		at[i] = seed += 0x9e3779b97f4a7c15;
-}
-
-static int same(const uint64_t *at, size_t bytes, uint64_t seed)
-{
-	for (size_t i = 0; i < bytes / 8; i++)
-		if (at[i] != (seed += 0x9e3779b97f4a7c15))
-			return 0;
-	return 1;
-}
-
-static unsigned long field(const char *name)
-{
-	char line[256];
-	unsigned long value = 0;
-	FILE *f = fopen("/proc/meminfo", "r");
-	while (f && fgets(line, sizeof line, f))
-		if (strncmp(line, name, strlen(name)) == 0)
-			sscanf(line + strlen(name), ": %lu", &value);
-	if (f)
-		fclose(f);
-	return value;
-}
+#include "filled.h"
+#include "meminfo.h"
 
 int main(void)
 {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "heap.h"
+#include "meminfo.h"
 
 static void adjust(const char *text)
 {
@@ -23,19 +24,6 @@ static void adjust(const char *text)
 	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
 		_exit(7);
 	close(fd);
-}
-
-static unsigned long field(const char *name)
-{
-	char line[256];
-	unsigned long value = 0;
-	FILE *f = fopen("/proc/meminfo", "r");
-	while (f && fgets(line, sizeof line, f))
-		if (!strncmp(line, name, strlen(name)))
-			sscanf(line + strlen(name), ": %lu", &value);
-	if (f)
-		fclose(f);
-	return value;
 }
 
 static int ready[2], go[2];

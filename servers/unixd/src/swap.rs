@@ -753,7 +753,7 @@ impl Store {
     }
 
     /// Reads a run of pages, and waits for it.
-    fn read(&mut self, record: u32, (page, slot): (u64, u64), count: usize) -> Result<bool, Errno> {
+    fn read(&mut self, record: u32, (page, slot): (u64, u64), count: usize) -> Result<(), Errno> {
         let place = self.device.hold().ok_or(Errno::EIO)?;
         let sector = (slot - self.first) * SECTORS as u64;
         let mut result =
@@ -784,7 +784,7 @@ impl Store {
         (page, slot): (u64, u64),
         count: usize,
         from: u64,
-    ) -> Result<bool, Errno> {
+    ) -> Result<(), Errno> {
         let (mut come, count) = (0, count as u64);
         while come < count {
             let (page, slot, from) = (page + come, slot + come, from + come * PAGE);
@@ -796,7 +796,7 @@ impl Store {
             }
         }
         self.ins += come;
-        Ok(true)
+        Ok(())
     }
 
     /// How many pages come in with one that is wanted.

@@ -719,20 +719,21 @@ impl Objects {
         }
     }
 
-    /// A page of an object, and no other, comes in. `false`: it has not left, or does not come.
+    /// A page of an object, and no other, comes in. `ENOENT`: it has not left. `EIO`: the disk does not give it back.
     #[cold]
+    fn bring_in(&self, id: ObjectId, page: u64) -> Result<(), Errno> {
+        let object = self.get(id).ok_or(Errno::ENOENT)?;
+        server::call(op::BringIn { desc: object.desc, page, alone: true }).map(drop)
+    }
+
+    /// A page of an object, and no other, comes in. `false`: it has not left, or does not come.
     pub fn page_in(&self, id: ObjectId, page: u64) -> bool {
-        let ask =
-            |object: &Object| server::call(op::BringIn { desc: object.desc, page, alone: true });
-        self.get(id).is_some_and(|object| ask(object).is_ok())
+        self.bring_in(id, page).is_ok()
     }
 
     /// Has a page left memory, and the disk does not give it back?
-    #[cold]
     pub fn is_lost(&self, id: ObjectId, page: u64) -> bool {
-        let ask =
-            |object: &Object| server::call(op::BringIn { desc: object.desc, page, alone: true });
-        self.get(id).is_some_and(|object| ask(object) == Err(Errno::EIO))
+        self.bring_in(id, page) == Err(Errno::EIO)
     }
 
     /// Pages of an object stay in memory, or may leave it again.

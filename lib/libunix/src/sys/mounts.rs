@@ -6,6 +6,7 @@ use crate::mm::user;
 use crate::process::Files;
 use crate::server::{self, op};
 use alloc::vec::Vec;
+use unixproto::Request;
 
 /// Bytes of a type's name, a source or options, with a NUL at the end.
 const TEXT_BYTES: usize = 4096;
@@ -69,23 +70,23 @@ pub fn pivot_root(mut files: Files, new: u64, old: u64) -> Result<u64> {
     paths::call_second(op::PivotRoot {}, a, &old).map(|()| 0)
 }
 
-pub fn swapon(mut files: Files, name: u64, flags: u32) -> Result<u64> {
-    let op = op::SwapOn { flags };
-    match path(&mut files, AT_FDCWD, name) {
-        Ok(path) => paths::call(op, &path).map(|()| 0),
-        Err(wrong) => Err(match server::call_a(op, b"") {
-            // Flags and rights are looked at first.
-            Err(first @ (Errno::EPERM | Errno::EINVAL)) => first,
-            _ => wrong,
-        }),
-    }
+pub fn swapon(files: Files, name: u64, flags: u32) -> Result<u64> {
+    about_swap(files, name, op::SwapOn { flags }, &[Errno::EPERM, Errno::EINVAL])
 }
 
-pub fn swapoff(mut files: Files, name: u64) -> Result<u64> {
+pub fn swapoff(files: Files, name: u64) -> Result<u64> {
+    about_swap(files, name, op::SwapOff {}, &[Errno::EPERM])
+}
+
+/// Asks for something about a disk for pages. `first`: errors that are said before the name is looked at.
+fn about_swap<R>(mut files: Files, name: u64, request: R, first: &[Errno]) -> Result<u64>
+where
+    R: Request<Reply = ()>,
+{
     match path(&mut files, AT_FDCWD, name) {
-        Ok(path) => paths::call(op::SwapOff {}, &path).map(|()| 0),
-        Err(wrong) => Err(match server::call_a(op::SwapOff {}, b"") {
-            Err(Errno::EPERM) => Errno::EPERM,
+        Ok(path) => paths::call(request, &path).map(|()| 0),
+        Err(wrong) => Err(match server::call_a(request, b"") {
+            Err(errno) if first.contains(&errno) => errno,
             _ => wrong,
         }),
     }
