@@ -545,7 +545,6 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
         upcall::die(SIGKILL, "memory cannot be what its parent's is without who serves it");
     }
     usage::begin_child(&mut p.mm);
-    p.limits.show();
     if child_tid != 0 {
         let pid = p.pid;
         // The page is the parent's still. Linux ignores a bad address here, too.

@@ -428,6 +428,10 @@ pub fn copy_header(from: &Header, to: &Header) {
     for (to, from) in to.fds.iter().zip(&from.fds).take(most as usize) {
         to.store(from.load(Relaxed), Relaxed);
     }
+    // Before anybody asks: a signal may come before the child has run, and counts against its limit.
+    for (to, from) in to.limits.as_flattened().iter().zip(from.limits.as_flattened()) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
 }
 
 /// The name of a process that executes a path: its last component, 15 bytes.

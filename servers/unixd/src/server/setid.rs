@@ -276,9 +276,6 @@ fn hand_on(procs: &Procs, tid: Pid, pid: Pid, to: &Header) {
     // It opens its files anew.
     to.most_fds.store(0, Relaxed);
     to.fds.iter().for_each(|fd| fd.store(0, Relaxed));
-    for (to, from) in to.limits.as_flattened().iter().zip(from.limits.as_flattened()) {
-        to.store(from.load(Relaxed), Relaxed);
-    }
     let own = procs.session_of(tid).map_or(from, |session| session.header());
     to.blocked.store(own.blocked.load(Relaxed), Relaxed);
     from.pending.hand_on(&to.pending);
