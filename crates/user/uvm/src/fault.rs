@@ -84,6 +84,22 @@ impl Space {
         if entry.is_direct() {
             return self.map_direct(b, entry, page, access);
         }
+        if !self.apart.is_empty() {
+            self.bring_back(b, entry, page)?;
+            let beside = self.beside_apart(entry, page);
+            return self.fault_private(b, &beside, page, access);
+        }
+        self.fault_private(b, entry, page, access)
+    }
+
+    #[inline]
+    fn fault_private(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+        access: Access,
+    ) -> Result<(), FaultError> {
         let (key, slot) = split(page);
         let has_anon = self.amap.chunk(key).is_some_and(|chunk| chunk.filled.get(slot));
         match (has_anon, access == Access::Write, entry.object) {
@@ -204,7 +220,7 @@ impl Space {
 
     /// Slots for the anons of up to `want` pages from `page` on, which has none.
     #[inline]
-    fn room(
+    pub(crate) fn room(
         &mut self,
         b: &mut impl Backend,
         page: u64,

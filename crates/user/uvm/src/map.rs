@@ -108,7 +108,11 @@ impl Entry {
             Some(_) => self.flags.has(Flags::OWN),
         }
     }
-    fn part(&self, start: u64, end: u64) -> Entry {
+    /// The same entry, if it were not locked.
+    pub(crate) fn without_locks(&self) -> Entry {
+        Entry { flags: self.flags.without(Flags::LOCKED), ..*self }
+    }
+    pub(crate) fn part(&self, start: u64, end: u64) -> Entry {
         Entry { start, end, offset: self.offset_at(start), ..*self }
     }
     fn offset_at(&self, page: u64) -> u64 {
@@ -468,6 +472,11 @@ impl Map {
                 return Some(object);
             }
         }
+    }
+
+    /// Will it still be told of an object that it is mapped no more?
+    pub fn will_tell(&self, object: ObjectId) -> bool {
+        self.users.get(object.index()).is_some_and(|users| users.is_listed)
     }
 
     /// Removes everything, and tells nobody.

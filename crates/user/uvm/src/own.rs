@@ -188,7 +188,7 @@ impl Space {
     #[inline]
     pub(crate) fn give_up(&mut self, b: &mut impl Backend, GivenUp(parts): GivenUp) {
         for (object, page, pages) in parts {
-            if self.map.uses(object) {
+            if self.map.uses(object) || self.aside.holds(object) {
                 // What is left takes memory as long as the object is there, but is never mapped again.
                 b.object_punch(object, page, pages);
             }
