@@ -3,8 +3,9 @@
 //! What comes from a file goes on to be a mapping of that file: what was not written to is shown from there, and what is given up is so
 //! again. What grows downward goes on to grow. So such an entry cannot become one with an object of the process's own, page by page of which
 //! something has left. Instead it is noted for each page that its contents are in that object, where the address says.
-//! It is a third state of a page, beside having an anon and having none: a fault makes an anon of it again, with those behind it that
-//! are in memory. What is there only while pages are apart costs nobody else more than a look at whether there are any.
+//! It is a third state of a page, beside having an anon and having none: a fault shows the page of the object, and others choose
+//! when it leaves memory. Only where it is to stay, or to move, an anon is made of it again. Whoever has no such pages looks whether there are any, and
+//! no more.
 
 use crate::amap::split;
 use crate::aside::{Aside, PIECE};
@@ -12,7 +13,7 @@ use crate::backend::{Backend, ObjectError, ObjectId};
 use crate::bits::Bits;
 use crate::map::{Entry, Flags};
 use crate::space::Space;
-use crate::types::{FaultError, NoMemory, CHUNK_PAGES};
+use crate::types::{Access, FaultError, NoMemory, CHUNK_PAGES};
 
 /// How often an object is asked again for what others have taken away meanwhile.
 const TRIES: u32 = 100;
@@ -149,14 +150,16 @@ impl Space {
 
     /// Pages of a range that are apart leave memory.
     pub(crate) fn send_apart_out(&self, b: &mut impl Backend, start: u64, end: u64) {
-        self.each_apart(start, end, |object, page, _, pages| b.object_page_out(object, page, pages));
+        self.each_apart(start, end, |object, page, _, pages| {
+            b.object_page_out(object, page, pages)
+        });
     }
 
     /// What of an entry may be shown together with a page that is not apart, or made beside it: nothing that is.
     pub(crate) fn beside_apart(&self, entry: &Entry, page: u64) -> Entry {
         let (key, slot) = split(page);
         let apart = self.apart_of(key);
-        if apart.is_empty() || !goes_apart(&entry.without_locks()) {
+        if apart.is_empty() {
             return *entry;
         }
         let base = key << 8;
@@ -165,10 +168,64 @@ impl Space {
         entry.part(entry.start.max(first), entry.end.min(behind))
     }
 
-    /// Makes an anon of a page that is apart, if it is; and of some behind it, which are in memory.
+    /// A fault where pages of the process are apart.
     #[cold]
     #[inline(never)]
-    pub(crate) fn bring_back(
+    pub(crate) fn fault_beside_apart(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+        access: Access,
+    ) -> Result<(), FaultError> {
+        if self.is_apart(page) {
+            if !entry.flags.has(Flags::LOCKED) {
+                return self.show_apart(b, entry, page);
+            }
+            self.bring_back(b, entry, page)?;
+        }
+        let beside = self.beside_apart(entry, page);
+        self.fault_private(b, &beside, page, access)
+    }
+
+    /// Shows a page that is apart, with those around it, where it is.
+    fn show_apart(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+    ) -> Result<(), FaultError> {
+        let (key, slot) = split(page);
+        let run = self.apart_of(key).runs().find(|&(lo, hi)| (lo..hi).contains(&slot));
+        let ((lo, hi), Some((object, at))) = (run.unwrap_or_default(), self.aside.known(page))
+        else {
+            return Err(FaultError::NoMemory);
+        };
+        let start = entry.start.max((key << 8) + u64::from(lo));
+        let end = entry.end.min((key << 8) + u64::from(hi));
+        let offset = at - (page - start);
+        let shown = Entry { start, end, offset, object: Some(object), ..*entry };
+        match self.map_object(b, &shown, object, page, entry.prot) {
+            // The object has all pages: there is no memory for this one, unless the store has lost it.
+            Err(FaultError::NoPage) if !b.object_is_lost(object, at) => Err(FaultError::NoMemory),
+            shown => shown,
+        }
+    }
+
+    /// A fork comes: the child inherits tables, in which nothing of this may be.
+    #[cold]
+    pub(crate) fn hide_apart(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        let mut at = 0;
+        while let Some(page) = self.next_apart(at, u64::MAX) {
+            let (key, slot) = split(page);
+            at = (key << 8) + u64::from(self.apart_of(key).next_clear(slot));
+            self.take_tables(b, page, at)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an anon of a page that is apart, which is to stay or to be elsewhere; and of some behind it, which are in memory.
+    fn bring_back(
         &mut self,
         b: &mut impl Backend,
         entry: &Entry,
@@ -176,12 +233,9 @@ impl Space {
     ) -> Result<(), FaultError> {
         let (key, slot) = split(page);
         let run = self.apart_of(key).next_clear(slot);
-        if run <= slot {
-            return Ok(());
-        }
         let (object, at) = self.aside.known(page).ok_or(FaultError::NoMemory)?;
         let most = (run - slot).min(TOGETHER).min((entry.end - page).min(256) as u32);
-        self.pmap.unshare(b, &mut self.amap, page >> 9)?;
+        self.discard_tables(b, page, page + u64::from(most))?;
         self.copy_back(b, object, at, page)?;
         let mut count = 1;
         // The others are there already, or are left where they are.
@@ -206,15 +260,7 @@ impl Space {
         page: u64,
     ) -> Result<(), FaultError> {
         for _ in 0..TRIES {
-            if b.object_there(object, at, 1).out > 0
-                && !b.object_make(object, at)
-                && !b.object_page_in(object, at)
-            {
-                return match b.object_is_lost(object, at) {
-                    true => Err(FaultError::NoPage),
-                    false => Err(FaultError::NoMemory),
-                };
-            }
+            Self::come_in(b, object, at)?;
             match self.copy_back_one(b, object, at, page) {
                 // Somebody has had it leave again.
                 Err(_) if b.object_there(object, at, 1).out > 0 => {}
@@ -238,6 +284,19 @@ impl Space {
         b.page_copy_object(&extent, at, place.node, place.slot)?;
         self.amap.fill(key, slot, slot + 1, &place);
         Ok(())
+    }
+
+    /// Pages of a range that are apart and [locked](Space::set_locked) have anons again, which stay. Where there is no memory for it they come back when they
+    /// are used.
+    pub fn keep_apart(&mut self, b: &mut impl Backend, start: u64, end: u64) {
+        let mut at = start;
+        while let Some(page) = self.next_apart(at, end) {
+            let Some(entry) = self.map.within(page, end).next() else { return };
+            at = entry.end;
+            if entry.flags.has(Flags::LOCKED) && self.bring_all_back(b, page, entry.end).is_err() {
+                return;
+            }
+        }
     }
 
     /// All pages of a range that are apart have anons again.

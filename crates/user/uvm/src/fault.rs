@@ -85,15 +85,13 @@ impl Space {
             return self.map_direct(b, entry, page, access);
         }
         if !self.apart.is_empty() {
-            self.bring_back(b, entry, page)?;
-            let beside = self.beside_apart(entry, page);
-            return self.fault_private(b, &beside, page, access);
+            return self.fault_beside_apart(b, entry, page, access);
         }
         self.fault_private(b, entry, page, access)
     }
 
     #[inline]
-    fn fault_private(
+    pub(crate) fn fault_private(
         &mut self,
         b: &mut impl Backend,
         entry: &Entry,
@@ -447,6 +445,9 @@ impl Space {
         loop {
             match b.page_copy_object(&extent, object_page, place.node, place.slot) {
                 Err(ObjectError::Gone) if tries > 0 => b.object_forget(object, object_page),
+                // What has left memory cannot be copied.
+                Err(ObjectError::NoMemory)
+                    if tries > 0 && Self::come_in(b, object, object_page)? => {}
                 result => break result?,
             }
             extent = b.object_extent(object, object_page)?;
@@ -455,6 +456,22 @@ impl Space {
         self.amap.fill(key, slot, slot + 1, &place);
         self.pmap.enter_anons(b, &mut self.amap, (page, 1), &place, entry.prot)?;
         Ok(())
+    }
+
+    /// Has a page of an object that has left memory come in. `false`: it has not left.
+    pub(crate) fn come_in(
+        b: &mut impl Backend,
+        object: ObjectId,
+        page: u64,
+    ) -> Result<bool, FaultError> {
+        if b.object_there(object, page, 1).out == 0 {
+            return Ok(false);
+        }
+        match b.object_make(object, page) || b.object_page_in(object, page) {
+            true => Ok(true),
+            false if b.object_is_lost(object, page) => Err(FaultError::NoPage),
+            false => Err(FaultError::NoMemory),
+        }
     }
 
     /// A page below an entry that grows downward: lowers the entry, if limits and the distance to

@@ -108,10 +108,6 @@ impl Entry {
             Some(_) => self.flags.has(Flags::OWN),
         }
     }
-    /// The same entry, if it were not locked.
-    pub(crate) fn without_locks(&self) -> Entry {
-        Entry { flags: self.flags.without(Flags::LOCKED), ..*self }
-    }
     pub(crate) fn part(&self, start: u64, end: u64) -> Entry {
         Entry { start, end, offset: self.offset_at(start), ..*self }
     }

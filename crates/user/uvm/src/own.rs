@@ -141,6 +141,9 @@ impl Space {
     /// A fork comes: the child inherits tables, in which nothing of these objects may be.
     #[inline]
     pub(crate) fn before_fork_of_own(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        if !self.apart.is_empty() {
+            self.hide_apart(b)?;
+        }
         match self.map.may_have(Flags::OWN) {
             true => self.hide_own(b),
             false => Ok(()),

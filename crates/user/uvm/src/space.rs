@@ -158,6 +158,8 @@ impl Space {
         if start >= end {
             return Ok(());
         }
+        // What is apart is shown as pages of an object are.
+        let pure = pure && self.apart.is_empty();
         if !self.apart.is_empty() {
             self.discard_apart(b, start, end);
         }

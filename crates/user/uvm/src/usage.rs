@@ -57,6 +57,7 @@ impl Space {
                 if let Some((_, chunk)) = chunks.next_if(|&(other, _)| other == number) {
                     shown = shown.minus(&chunk.filled);
                 }
+                shown = shown.minus(&self.apart_of(number));
                 if !shown.is_empty() {
                     usage.files += u64::from(shown.count());
                 }
@@ -198,6 +199,6 @@ impl Space {
             Some(chunk) => present.minus(&chunk.filled),
             None => present,
         };
-        shown.count() as u64
+        shown.minus(&self.apart_of(half)).count() as u64
     }
 }
