@@ -104,7 +104,7 @@ static int ends_well(pid_t child)
 // A call for each 64 KiB, each of which looks after itself.
 static int __attribute__((noinline)) deep(int depth, uint64_t seed)
 {
-	volatile uint64_t mine[8 * WORDS * 2];
+	volatile uint64_t mine[16 * WORDS];
 	for (size_t n = 0; n < 16 * WORDS; n++)
 		mine[n] = seed + n;
 	int ok = depth == 0 || deep(depth - 1, seed * 31 + 7);
