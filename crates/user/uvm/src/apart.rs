@@ -133,7 +133,7 @@ impl Space {
             b.page_aside((place.node, place.slot), object, to(slot))
         });
         let all = self.apart_of(key).or(&anons);
-        let noted = copied.and_then(|()| Ok(self.apart.insert(key, all)?));
+        let noted = copied.and_then(|()| self.apart.insert(key, all));
         if let Err(error) = noted {
             for (lo, hi) in anons.runs() {
                 // What is left of them is looked for the next time.
@@ -369,4 +369,4 @@ impl Space {
     }
 }
 
-const _: () = assert!(CHUNK_PAGES as u64 >= PIECE);
+const _: () = assert!(CHUNK_PAGES >= PIECE);
