@@ -1923,6 +1923,31 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "what_parts_cover_is_looked_at_from_the_start_again",
+        changes: &[("kernel/src/operations/morsels.rs", "        slot.set_aux(passed);\n", "")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
+        name: "who_is_being_deleted_may_still_map",
+        changes: &[("kernel/src/operations/morsels.rs", "        slot.set_rights(Rights::NONE.0, own.attrs);\n        slot.set_aux(passed)", "        slot.set_aux(passed)")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
+        name: "who_is_being_deleted_stands_behind_what_it_has_passed",
+        changes: &[("kernel/src/operations/morsels.rs", "above.is(CapType::Morsel) && not_passed(&above) <= cap.base", "above.is(CapType::Morsel)")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
+        name: "an_opened_copy_does_not_begin_a_deletion_anew",
+        changes: &[("kernel/src/cap/passed.rs", "        true => unpassed(own.aux),", "        true => own.aux,")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
+        name: "a_long_part_is_forgotten_where_a_deletion_goes_on",
+        changes: &[("kernel/src/operations/morsels.rs", "there.map(|part| part.base + part.word).max().unwrap_or(key)", "there.map(|_| key).max().unwrap_or(key)")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
         name: "what_is_made_beside_a_page_that_is_apart_covers_it",
         changes: &[("crates/user/uvm/src/apart.rs", "entry.part(entry.start.max(first), entry.end.min(behind))", "entry.part(entry.start.max(first.min(0)), entry.end.min(behind.max(entry.end)))")],
         found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
