@@ -21,7 +21,7 @@ use libos::runtime::Start;
 use libos::session::{Address, NOTIFY_NET};
 use libos::{heap, ipc, Place};
 use link::Link;
-use netstack::{Events, Home, Stack, Wire};
+use netstack::{Events, Home, News, Stack, Wire};
 
 libos::program!(main);
 
@@ -83,12 +83,17 @@ fn serve(mut net: Net, mut link: Link, address: Address, clock: &Clock) -> ! {
     let mut stack = Stack::new(home, clock::seed(), most, now, &mut Out(&mut net.sender));
     // The ring is empty.
     link.events.tell(&stack.up());
+    // Nobody waits for the answer.
+    stack.ask(now);
     loop {
         let now = clock.now();
         let (is_more, frames) = turn(&mut net, &mut link, &mut stack, now);
         if address.fails > 0 {
             life = life.saturating_sub(frames);
             assert!(life > 0, "it fails as the command line wants");
+        }
+        if let Some(news) = stack.news(now, &mut Out(&mut net.sender)) {
+            say(&news, &home);
         }
         let due = stack.run(now, &mut Out(&mut net.sender), &mut link.events);
         net.kick();
@@ -106,6 +111,22 @@ fn serve(mut net: Net, mut link: Link, address: Address, clock: &Clock) -> ! {
         }
         wait(!is_more && !is_late, clock);
         stack.resume();
+    }
+}
+
+/// Says where the machine's address is from.
+fn say(news: &News, settled: &Home) {
+    let Home { address, prefix, .. } = settled;
+    match news {
+        News::Given { home: Home { address, prefix, .. }, by, .. } => {
+            libos::log!("netd: {address}/{prefix}, given by {by}");
+        }
+        News::Nobody => {
+            libos::log!("netd: {address}/{prefix}, by the command line: nobody gives addresses");
+        }
+        News::Over => {
+            libos::log!("netd: {address}/{prefix}, by the command line: the given one is over");
+        }
     }
 }
 

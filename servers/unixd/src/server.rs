@@ -27,6 +27,7 @@ use crate::pipes::Pipes;
 use crate::pmem::Pool;
 use crate::procs::{Pid, Procs};
 use crate::readiness::Readiness;
+use crate::resolver::Resolver;
 use crate::seals::Seals;
 use crate::segments::Segments;
 use crate::semaphores::Semaphores;
@@ -106,6 +107,7 @@ pub struct Unixd {
     sockets: Sockets,
     /// The network server, if there is a network.
     wire: Option<Wire>,
+    resolver: Option<Resolver>,
     /// What watches files.
     notify: Instances,
     /// System V shared memory.
@@ -402,7 +404,18 @@ impl Unixd {
         if bits & note::NET_GONE != 0 {
             wire.gone(&mut self.sockets, &mut self.fx);
         }
+        self.renew_resolver();
         self.perform();
+    }
+
+    /// The network has perhaps said who knows names.
+    fn renew_resolver(&mut self) {
+        let Some(servers) = self.sockets.inet.all.take_names() else { return };
+        let now = self.clock.wall();
+        let Some(resolver) = &mut self.resolver else { return };
+        if let Err(error) = resolver.renew(&mut self.tree, &servers, now) {
+            libos::log!("unixd: /etc/resolv.conf cannot be written: {error:?}");
+        }
     }
 
     /// The kernel reports a fault that a process cannot handle itself.

@@ -201,6 +201,7 @@ impl<'a> Event<'a> {
                 let head = kind(9).protocol(protocol).address(local).address(remote).address(by);
                 head.byte(hops).byte(of).byte(code).word(info).all(bytes)
             }
+            Event::Names { servers } => kind(10).all(servers.as_flattened()),
         };
         bytes.0
     }
@@ -263,6 +264,7 @@ impl<'a> Event<'a> {
                 info: from.word()?,
                 bytes: from.rest(),
             },
+            10 => Event::Names { servers: [from.take()?, from.take()?, from.take()?] },
             _ => return None,
         };
         from.end(event)

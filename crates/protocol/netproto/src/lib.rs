@@ -131,6 +131,8 @@ pub enum Event<'a> {
         /// Of the datagram, as far as they came back.
         bytes: &'a [u8],
     },
+    /// Whoever gave the machine its address says that these know names; those that are unspecified are none.
+    Names { servers: [[u8; 4]; 3] },
     /// After [`Command::Finish`]: there is no connection, and nothing to be sent.
     Idle,
 }

@@ -197,6 +197,8 @@ pub struct Inet {
     /// What the network server is to be told: each the head of a message, and bytes that follow it.
     pub(crate) commands: VecDeque<(Vec<u8>, Vec<u8>)>,
     pub(crate) interface: Option<Interface>,
+    /// Who knows names, if the network has said so since somebody looked.
+    pub(crate) names: Option<[Ipv4Addr; 3]>,
     /// The network server has nothing left to do.
     pub(crate) is_idle: bool,
     /// Of which listener's sockets the next connection goes to which.
@@ -226,6 +228,7 @@ impl Default for Inet {
             next_wire: 1,
             commands: VecDeque::new(),
             interface: None,
+            names: None,
             is_idle: true,
             turn: 0,
             routes: BTreeMap::new(),

@@ -44,6 +44,11 @@ impl Inet {
         self.commands.len() < CALM
     }
 
+    /// Who knows names, as the network has said since this was last asked.
+    pub fn take_names(&mut self) -> Option<[Ipv4Addr; 3]> {
+        self.names.take()
+    }
+
     /// The session is over: the network server is to send what it has. When it has, [`Inet::is_idle`] says so.
     pub fn end_session(&mut self) {
         self.is_idle = self.interface.is_none();
@@ -126,6 +131,10 @@ impl Inet {
             Event::Up { mac, address, prefix, gateway, mtu } => {
                 let (address, gateway) = (Ipv4Addr::from(address), Ipv4Addr::from(gateway));
                 self.came_up(Interface { mac, address, prefix: prefix.min(32), gateway, mtu });
+                true
+            }
+            Event::Names { servers } => {
+                self.names = Some(servers.map(Ipv4Addr::from));
                 true
             }
             Event::Datagram { protocol, local, remote, hops, class, bytes } => {

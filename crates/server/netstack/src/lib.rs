@@ -16,12 +16,14 @@ extern crate alloc;
 mod conn;
 mod datagram;
 mod frame;
+mod lease;
 mod port;
 mod stack;
 
 #[cfg(test)]
 mod tests;
 
+pub use lease::News;
 pub use netproto::{Command, Event};
 pub use stack::Stack;
 

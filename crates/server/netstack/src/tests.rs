@@ -8,6 +8,8 @@ use core::net::{Ipv4Addr, SocketAddr};
 use fastrand::Rng;
 use netproto::Protocol;
 
+mod lease;
+
 /// What became of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
@@ -42,6 +44,9 @@ struct Heard {
     /// Hops that each could still take, and its type of service.
     ways: Vec<(u8, u8)>,
     undelivered: Vec<Lost>,
+    /// Places that the machine was told to have: address, bits of the network, gateway.
+    places: Vec<(Ipv4Addr, u8, Ipv4Addr)>,
+    names: Vec<[Ipv4Addr; 3]>,
     is_full: bool,
     is_idle: bool,
 }
@@ -91,7 +96,10 @@ impl Events for Heard {
                 let about = (protocol, local, remote);
                 self.undelivered.push((about, by, (kind, code), bytes.to_vec()));
             }
-            Event::Up { .. } => panic!("it is up"),
+            Event::Up { address, prefix, gateway, .. } => {
+                self.places.push((address.into(), prefix, gateway.into()));
+            }
+            Event::Names { servers } => self.names.push(servers.map(Ipv4Addr::from)),
             Event::Idle => self.is_idle = true,
         }
         true
