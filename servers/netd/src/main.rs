@@ -21,7 +21,7 @@ use libos::runtime::Start;
 use libos::session::{Address, NOTIFY_NET};
 use libos::{heap, ipc, Place};
 use link::Link;
-use netstack::{Events, Home, News, Stack, Wire};
+use netstack::{Events, Home, Stack, Wire};
 
 libos::program!(main);
 
@@ -92,9 +92,6 @@ fn serve(mut net: Net, mut link: Link, address: Address, clock: &Clock) -> ! {
             life = life.saturating_sub(frames);
             assert!(life > 0, "it fails as the command line wants");
         }
-        if let Some(news) = stack.news(now, &mut Out(&mut net.sender)) {
-            say(&news, &home);
-        }
         let due = stack.run(now, &mut Out(&mut net.sender), &mut link.events);
         net.kick();
         if stack.is_idle() {
@@ -111,22 +108,6 @@ fn serve(mut net: Net, mut link: Link, address: Address, clock: &Clock) -> ! {
         }
         wait(!is_more && !is_late, clock);
         stack.resume();
-    }
-}
-
-/// Says where the machine's address is from.
-fn say(news: &News, settled: &Home) {
-    let Home { address, prefix, .. } = settled;
-    match news {
-        News::Given { home: Home { address, prefix, .. }, by, .. } => {
-            libos::log!("netd: {address}/{prefix}, given by {by}");
-        }
-        News::Nobody => {
-            libos::log!("netd: {address}/{prefix}, by the command line: nobody gives addresses");
-        }
-        News::Over => {
-            libos::log!("netd: {address}/{prefix}, by the command line: the given one is over");
-        }
     }
 }
 

@@ -39,12 +39,7 @@ impl Resolver {
     ///
     /// # Errors
     /// There is no memory.
-    pub fn renew(
-        &mut self,
-        tree: &mut Tree,
-        servers: &[Ipv4Addr],
-        now: i64,
-    ) -> Result<(), Errno> {
+    pub fn renew(&mut self, tree: &mut Tree, servers: &[Ipv4Addr], now: i64) -> Result<(), Errno> {
         let known = servers.iter().filter(|server| !server.is_unspecified());
         let text: String = known.map(|server| format!("nameserver {server}\n")).collect();
         let is_ours = |tree: &Tree| {

@@ -44,6 +44,7 @@ use crate::wire::Wire;
 use abi::slots::SELF_EP;
 use alloc::vec::Vec;
 use captypes::invocations::NOTIFY_TIMER;
+use inet::{Interface, Origin};
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
 use libos::{CapAddr, Place};
@@ -404,16 +405,30 @@ impl Unixd {
         if bits & note::NET_GONE != 0 {
             wire.gone(&mut self.sockets, &mut self.fx);
         }
-        self.renew_resolver();
+        self.look_at_origin();
         self.perform();
     }
 
-    /// The network has perhaps said who knows names.
-    fn renew_resolver(&mut self) {
-        let Some(servers) = self.sockets.inet.all.take_names() else { return };
+    /// The network has perhaps said where the machine's address is from, and who knows names.
+    fn look_at_origin(&mut self) {
+        let Some(origin) = self.sockets.inet.all.take_origin() else { return };
+        let Some(&Interface { address, prefix, .. }) = self.sockets.inet.all.interface() else {
+            return;
+        };
+        let names = match origin {
+            Origin::Given { by, names } => {
+                libos::log!("unixd: {address}/{prefix}, given by {by}");
+                names
+            }
+            Origin::Settled { is_over } => {
+                let why = if is_over { "the given one is over" } else { "nobody gives one" };
+                libos::log!("unixd: {address}/{prefix}, the address of the command line: {why}");
+                return;
+            }
+        };
         let now = self.clock.wall();
         let Some(resolver) = &mut self.resolver else { return };
-        if let Err(error) = resolver.renew(&mut self.tree, &servers, now) {
+        if let Err(error) = resolver.renew(&mut self.tree, &names, now) {
             libos::log!("unixd: /etc/resolv.conf cannot be written: {error:?}");
         }
     }

@@ -7,7 +7,7 @@
 use crate::control::Passage;
 use crate::errors::{meaning, Report};
 use crate::ports::is_for_many;
-use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, State};
+use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, Origin, State};
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddr};
 use netproto::{Command, Event, Protocol, INCOMING, WINDOW};
@@ -44,9 +44,9 @@ impl Inet {
         self.commands.len() < CALM
     }
 
-    /// Who knows names, as the network has said since this was last asked.
-    pub fn take_names(&mut self) -> Option<[Ipv4Addr; 3]> {
-        self.names.take()
+    /// Where the machine's address is from, as the network has said since this was last asked.
+    pub fn take_origin(&mut self) -> Option<Origin> {
+        self.origin.take()
     }
 
     /// The session is over: the network server is to send what it has. When it has, [`Inet::is_idle`] says so.
@@ -133,8 +133,13 @@ impl Inet {
                 self.came_up(Interface { mac, address, prefix: prefix.min(32), gateway, mtu });
                 true
             }
-            Event::Names { servers } => {
-                self.names = Some(servers.map(Ipv4Addr::from));
+            Event::Given { by, names } => {
+                let (by, names) = (Ipv4Addr::from(by), names.map(Ipv4Addr::from));
+                self.origin = Some(Origin::Given { by, names });
+                true
+            }
+            Event::NotGiven { is_over } => {
+                self.origin = Some(Origin::Settled { is_over });
                 true
             }
             Event::Datagram { protocol, local, remote, hops, class, bytes } => {

@@ -21,8 +21,8 @@ const NOBODY: i64 = 10_000_000;
 /// What there is to say of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// The machine has this place, by that server.
-    Given { home: Home, by: Ipv4Addr, names: [Ipv4Addr; NAMES] },
+    /// The machine has its place by this server; these know names.
+    Given { by: Ipv4Addr, names: [Ipv4Addr; NAMES] },
     /// Nobody answers: asking goes on.
     Nobody,
     /// The time is over, or the server takes it back.
@@ -58,14 +58,14 @@ impl Lease {
         self.due
     }
 
-    /// Asks, and asks again. Answers what has happened.
+    /// Asks, and asks again. Answers what has happened, and the place that was given.
     pub fn run(
         &mut self,
         iface: &mut Interface,
         home: &Home,
         now: i64,
         wire: &mut impl Wire,
-    ) -> Option<News> {
+    ) -> Option<(News, Option<Home>)> {
         if self.due > now || !wire.has_room() {
             return None;
         }
@@ -75,10 +75,12 @@ impl Lease {
         let news = match self.set.get_mut::<Socket>(self.handle).poll() {
             Some(Event::Configured(config)) => given(&config, home),
             // That is how it begins, too.
-            Some(Event::Deconfigured) => core::mem::take(&mut self.is_given).then_some(News::Over),
+            Some(Event::Deconfigured) => {
+                core::mem::take(&mut self.is_given).then_some((News::Over, None))
+            }
             None => None,
         };
-        if let Some(News::Given { .. }) = news {
+        if let Some((News::Given { .. }, _)) = news {
             (self.is_given, self.asked) = (true, None);
         }
         let is_nobody = self.asked.is_some_and(|asked| now - asked >= NOBODY);
@@ -89,7 +91,7 @@ impl Lease {
         let due = iface.poll_at(time, &self.set).map_or(i64::MAX, |due| due.total_micros());
         // Whoever looks for the server's address looks again, but not all the time.
         self.due = due.max(now + 1000);
-        news.or(is_nobody.then_some(News::Nobody))
+        news.or(is_nobody.then_some((News::Nobody, None)))
     }
 }
 
@@ -100,7 +102,7 @@ fn asking(seconds: u64) -> RetryConfig {
 }
 
 /// The place that somebody has given; `None`: that is none.
-fn given(config: &Config, home: &Home) -> Option<News> {
+fn given(config: &Config, home: &Home) -> Option<(News, Option<Home>)> {
     let (address, prefix) = (config.address.address(), config.address.prefix_len());
     if address.is_loopback() || !(1..=30).contains(&prefix) {
         return None;
@@ -113,5 +115,5 @@ fn given(config: &Config, home: &Home) -> Option<News> {
         *name = *server;
     }
     let home = Home { address, prefix, gateway, ..*home };
-    Some(News::Given { home, by: config.server.identifier, names })
+    Some((News::Given { by: config.server.identifier, names }, Some(home)))
 }

@@ -23,7 +23,6 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-pub use lease::News;
 pub use netproto::{Command, Event};
 pub use stack::Stack;
 

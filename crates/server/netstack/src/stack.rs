@@ -111,9 +111,9 @@ pub struct Stack {
     lease: Option<Lease>,
     /// The place that the machine has when nobody gives it one.
     settled: Home,
-    /// What was not told yet: the place, who knows names.
+    /// What was not told yet: the place, and where it is from.
     has_moved: bool,
-    names: Option<[Ipv4Addr; lease::NAMES]>,
+    news: Option<News>,
     nothing: SocketSet<'static>,
     /// Whoever asks is told when all is sent.
     is_finishing: bool,
@@ -178,7 +178,7 @@ impl Stack {
             lease: None,
             settled: home,
             has_moved: false,
-            names: None,
+            news: None,
             nothing: SocketSet::new(Vec::new()),
             is_finishing: false,
         }
@@ -195,19 +195,28 @@ impl Stack {
         self.lease = Some(Lease::new(now));
     }
 
-    /// Looks after the address that was given. Answers what has happened to it since, if anything has.
-    pub fn news(&mut self, now: i64, wire: &mut impl Wire) -> Option<News> {
-        let lease = self.lease.as_mut()?;
-        let news = lease.run(&mut self.iface, &self.home, now, wire)?;
-        match news {
-            News::Given { home, names, .. } => {
-                self.names = Some(names);
-                self.move_to(home);
-            }
-            News::Nobody => {}
-            News::Over => self.move_to(self.settled),
+    /// Looks after the address that was given.
+    fn run_lease(&mut self, now: i64, wire: &mut impl Wire, events: &mut impl Events) {
+        let ran =
+            self.lease.as_mut().map(|lease| lease.run(&mut self.iface, &self.home, now, wire));
+        if let Some((news, home)) = ran.flatten() {
+            self.news = Some(news);
+            self.move_to(home.unwrap_or(self.settled));
         }
-        Some(news)
+        if self.has_moved && events.tell(&self.up()) {
+            self.has_moved = false;
+        }
+        let event = match self.news {
+            None => return,
+            Some(News::Given { by, names }) => {
+                Event::Given { by: by.octets(), names: names.map(|ip| ip.octets()) }
+            }
+            Some(News::Nobody) => Event::NotGiven { is_over: false },
+            Some(News::Over) => Event::NotGiven { is_over: true },
+        };
+        if events.tell(&event) {
+            self.news = None;
+        }
     }
 
     /// The machine has another place. Its connections are those of the address that it had.
@@ -547,13 +556,7 @@ impl Stack {
             }
             self.failed.pop_front();
         }
-        if self.has_moved && events.tell(&self.up()) {
-            self.has_moved = false;
-        }
-        if let Some(servers) = self.names.take() {
-            let told = events.tell(&Event::Names { servers: servers.map(|ip| ip.octets()) });
-            self.names = (!told).then_some(servers);
-        }
+        self.run_lease(now, wire, events);
         let ports = &self.ports;
         self.datagrams.tell(|protocol, port| ports.contains(&(protocol, port)), events);
         self.tell_gateway(now, wire);

@@ -1,5 +1,6 @@
 //! Two stacks and a wire between them that loses, repeats, delays and reorders.
 
+use crate::lease::News;
 use crate::{Command, Event, Events, Home, Stack, Wire, FRAME};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
@@ -46,7 +47,8 @@ struct Heard {
     undelivered: Vec<Lost>,
     /// Places that the machine was told to have: address, bits of the network, gateway.
     places: Vec<(Ipv4Addr, u8, Ipv4Addr)>,
-    names: Vec<[Ipv4Addr; 3]>,
+    /// What was said of where that is from.
+    news: Vec<News>,
     is_full: bool,
     is_idle: bool,
 }
@@ -99,7 +101,12 @@ impl Events for Heard {
             Event::Up { address, prefix, gateway, .. } => {
                 self.places.push((address.into(), prefix, gateway.into()));
             }
-            Event::Names { servers } => self.names.push(servers.map(Ipv4Addr::from)),
+            Event::Given { by, names } => {
+                let (by, names) = (by.into(), names.map(Ipv4Addr::from));
+                self.news.push(News::Given { by, names });
+            }
+            Event::NotGiven { is_over: true } => self.news.push(News::Over),
+            Event::NotGiven { is_over: false } => self.news.push(News::Nobody),
             Event::Idle => self.is_idle = true,
         }
         true

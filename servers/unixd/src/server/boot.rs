@@ -245,7 +245,7 @@ impl Unixd {
             }
         }
         self.wire = Some(wire);
-        self.renew_resolver();
+        self.look_at_origin();
         Ok(())
     }
 

@@ -118,8 +118,8 @@ fn given(context: &Context, folder: &Path) -> Result<()> {
     let expected = "nameserver 192.168.76.3\ndefault via 192.168.76.2\n0\npage";
     let log = String::from_utf8_lossy(&output.stderr);
     ensure!(printed == expected, "{printed}\n{log}");
-    ensure!(log.contains("netd: 192.168.76.15/24, given by 192.168.76.2"), "{log}");
-    // The usual place is given, too, and nothing changes by it.
+    ensure!(log.contains("unixd: 192.168.76.15/24, given by 192.168.76.2"), "{log}");
+    // The usual place is there from the start on.
     let text = "ip addr show eth0 | grep -c 10.0.2.15/24; cat /etc/resolv.conf";
     let options = ["--net=user", "--verbose"];
     let output = feed(&mut x_run(context, folder, &options, &["sh", "-c", text])?, b"")?;

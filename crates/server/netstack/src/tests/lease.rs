@@ -1,7 +1,8 @@
 //! Addresses that are given for a time, by a server that answers, answers nonsense, or is silent.
 
 use super::{end, home, Side, Told, HOMES, MIB, ROOT};
-use crate::{Command, Home, News};
+use crate::lease::News;
+use crate::Command;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -114,7 +115,6 @@ struct Asking {
     side: Side,
     gift: Option<Gift>,
     now: i64,
-    news: Vec<News>,
     /// Questions that went to the server alone, and all.
     direct: usize,
     asked: usize,
@@ -124,14 +124,13 @@ impl Asking {
     fn new(gift: Option<Gift>) -> Asking {
         let mut side = Side::new(0, MIB);
         side.stack.ask(0);
-        Asking { side, gift, now: 0, news: Vec::new(), direct: 0, asked: 0 }
+        Asking { side, gift, now: 0, direct: 0, asked: 0 }
     }
 
     /// Goes on until a time, from one moment at which there is something to do to the next.
     fn until(&mut self, end: i64) {
         while self.now < end {
             let Side { stack, sent, heard } = &mut self.side;
-            self.news.extend(stack.news(self.now, sent));
             let due = stack.run(self.now, sent, heard).unwrap_or(end);
             let mut is_answered = false;
             for frame in core::mem::take(&mut sent.frames) {
@@ -161,25 +160,23 @@ fn an_address_is_given_and_renewed_and_its_time_ends() {
     let mut all = Asking::new(Some(USUAL));
     all.connect();
     all.until(SECOND);
-    let place = Home { address: GIVEN, prefix: 24, gateway: SERVER, ..home(0) };
-    assert_eq!(all.news, [News::Given { home: place, by: SERVER, names: [NAMES, NONE, NONE] }]);
+    assert_eq!(all.side.heard.news, [News::Given { by: SERVER, names: [NAMES, NONE, NONE] }]);
     assert_eq!(all.side.heard.places, [(GIVEN, 24, SERVER)]);
-    assert_eq!(all.side.heard.names, [[NAMES, NONE, NONE]]);
     assert_eq!(all.side.told(1), [Told::Gone(ENETDOWN)]);
     assert_eq!((all.direct, all.asked), (0, 2));
     // Far beyond the end of the first: it was renewed in time, at half of it, of which nobody has to hear.
     all.until(3500 * SECOND);
-    assert_eq!(all.news.len(), 1, "{:?}", all.news);
+    assert_eq!(all.side.heard.news.len(), 1, "{:?}", all.side.heard.news);
     assert!((6..=8).contains(&all.direct), "{} renewals", all.direct);
     // The server is silent from now on.
     all.gift = None;
     all.until(5000 * SECOND);
-    assert_eq!(all.news[1..], [News::Over]);
+    assert_eq!(all.side.heard.news[1..], [News::Over]);
     assert_eq!(all.side.heard.places[1..], [(HOMES[0], 24, HOMES[1])]);
     // And there again.
     all.gift = Some(USUAL);
     all.until(5200 * SECOND);
-    assert_eq!(all.news.len(), 3);
+    assert_eq!(all.side.heard.news.len(), 3);
     assert_eq!(all.side.heard.places.last(), Some(&(GIVEN, 24, SERVER)));
 }
 
@@ -187,10 +184,10 @@ fn an_address_is_given_and_renewed_and_its_time_ends() {
 fn where_nobody_answers_the_address_is_as_it_was() {
     let mut all = Asking::new(None);
     all.until(9 * SECOND);
-    assert!(all.news.is_empty());
+    assert!(all.side.heard.news.is_empty());
     all.until(600 * SECOND);
-    assert_eq!(all.news, [News::Nobody]);
-    assert!(all.side.heard.places.is_empty() && all.side.heard.names.is_empty());
+    assert_eq!(all.side.heard.news, [News::Nobody]);
+    assert!(all.side.heard.places.is_empty());
     // Some times at first, then once a minute.
     assert!((12..=16).contains(&all.asked), "asked {} times", all.asked);
     // Somebody comes later.
@@ -205,7 +202,7 @@ fn the_same_address_again_ends_no_connection() {
     let mut all = Asking::new(Some(same));
     all.connect();
     all.until(SECOND);
-    assert!(matches!(all.news[..], [News::Given { .. }]));
+    assert!(matches!(all.side.heard.news[..], [News::Given { .. }]));
     assert!(all.side.heard.places.is_empty());
     assert_eq!(all.side.told(1), []);
 }
@@ -225,7 +222,7 @@ fn what_cannot_be_an_address_is_none() {
     for gift in gifts {
         let mut all = Asking::new(Some(gift));
         all.until(5 * SECOND);
-        assert!(all.news.is_empty(), "{:?}", all.news);
+        assert!(all.side.heard.news.is_empty(), "{:?}", all.side.heard.news);
         assert!(all.side.heard.places.is_empty());
     }
     // A gateway that is not in the network, or is the machine itself.
@@ -243,7 +240,6 @@ fn answers_may_be_anything() {
         let mut all = Asking::new(None);
         for _ in 0..20 {
             let Side { stack, sent, heard } = &mut all.side;
-            stack.news(all.now, sent);
             stack.run(all.now, sent, heard);
             let gift = Gift { refuses: rng.bool(), ..USUAL };
             let asked = core::mem::take(&mut sent.frames);
