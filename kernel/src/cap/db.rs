@@ -399,6 +399,11 @@ impl Db {
         self.mdb.find(key).map(Obj::from_slot)
     }
 
+    /// The first capability that begins in a range, and is not longer.
+    pub fn first_inside(&self, tree: u8, base: u64, len: u64) -> Option<SlotRef> {
+        self.mdb.inner(tree, base, len).next().map(Obj::from_slot)
+    }
+
     /// The innermost object of at most this rank around a range.
     pub fn surrounding(&self, tree: u8, base: u64, len: u64, max_rank: u8) -> Option<SlotRef> {
         self.mdb.surrounding(tree, base, len, max_rank).map(Obj::from_slot)

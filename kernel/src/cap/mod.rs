@@ -35,6 +35,7 @@ pub mod locks;
 pub mod lookup;
 pub mod mapping;
 pub mod ops;
+pub mod passed;
 pub mod policy;
 pub mod protocol;
 pub mod retype;

@@ -5,6 +5,7 @@
 
 use super::loans::pages_of;
 use super::mapping::is_mapping;
+use super::passed::begin_deletion_anew;
 use super::policy::{CapPolicy, MEMORY};
 use super::CapSpace;
 use super::{attr, copied_attrs, CapExt, HOME_RAM};
@@ -200,12 +201,7 @@ impl CapSpace {
         if own.attrs & attr::PARKED != 0 {
             return Err(Status::WrongState);
         }
-        if own.is_frame() && own.aux != 0 {
-            // Deletion has begun, and would pass over what this copy maps.
-            for copy in self.db.copies(like).chain([like]) {
-                copy.set_aux(0);
-            }
-        }
+        begin_deletion_anew(&self.db, like);
         self.db.insert_copy(like, dst, RawCap { attrs: copied_attrs(own.attrs), ..*cap });
         Ok(())
     }

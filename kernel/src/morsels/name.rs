@@ -3,7 +3,7 @@
 //! ```text
 //! address of a capability    pool (4) | record (24) | first page (36)
 //! its length                 pages: 2^36 of a whole object, 512 to the power of its order of a part
-//! `aux`                      the core of the pool
+//! `aux`                      how many spans are passed, of one that is being deleted (26) | the core of the pool (6)
 //! ```
 //!
 //! So a part lies in its object, and what shows it lies in both. An entry that shows a table of an object says so by a bit that

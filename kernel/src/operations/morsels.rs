@@ -9,6 +9,7 @@ use super::taking::{changing, showing, taking};
 use crate::cap::alone::Held;
 use crate::cap::budget::{Pause, Progress};
 use crate::cap::mapping::{is_borrowed, is_in_device};
+use crate::cap::passed::{begin_deletion_anew, not_passed, unpassed, with_passed};
 use crate::cap::{attr, copied_attrs, made_attrs, CapExt, CapSpace, MORSELS};
 use crate::cores::{PoolState, SharedPool, ThisCore};
 use crate::dispatch::Scheduler;
@@ -310,8 +311,11 @@ pub fn open(
     })?;
     let object = morsels::object(number, record);
     let mut cap = morsels::whole(object, cpu.core.id, rights.0, pool.attrs & attr::INHERITED);
-    match cpu.caps.db.find(&cap).map(|slot| slot.cap()) {
-        Some(like) => cap.attrs = copied_attrs(like.attrs),
+    match cpu.caps.db.find(&cap) {
+        Some(like) => {
+            begin_deletion_anew(&cpu.caps.db, like);
+            cap.attrs = copied_attrs(like.cap().attrs);
+        }
         // Nobody here knows who else has what.
         None if shared.reach.may_be_away(record) && !stays => cap.attrs |= attr::FOREIGN,
         None => {}
@@ -536,9 +540,12 @@ pub fn part(
         objects.part(record, at, order)
     })?;
     let base = morsels::key(object_of(&cap), at);
-    let mut new = RawCap { base, word: end - at, ..cap };
-    new.attrs = match cpu.caps.db.find(&new).map(|slot| slot.cap()) {
-        Some(like) => copied_attrs(like.attrs),
+    let mut new = RawCap { base, word: end - at, aux: unpassed(cap.aux), ..cap };
+    new.attrs = match cpu.caps.db.find(&new) {
+        Some(like) => {
+            begin_deletion_anew(&cpu.caps.db, like);
+            copied_attrs(like.cap().attrs)
+        }
         None => attrs_of_part(cap.attrs),
     };
     cpu.caps.db.insert_near(dst, new, from);
@@ -1178,25 +1185,63 @@ pub(super) fn unmap_morsel(cpu: &mut CpuDriver, slot: SlotRef, cap: &RawCap) -> 
         }
         return Ok(());
     }
-    let above = cpu.caps.db.nearest_ancestor(slot);
-    if above.is_some_and(|above| above.cap().is(CapType::Morsel)) {
+    let above = cpu.caps.db.nearest_ancestor(slot).map(|above| above.cap());
+    // One that is being deleted does not stand behind what it has passed.
+    if above.is_some_and(|above| above.is(CapType::Morsel) && not_passed(&above) <= cap.base) {
         return Ok(());
     }
     let end = cap.base + cap.word;
-    let (mut covered, mut next) = (cap.base, cpu.caps.db.next_before(slot, end));
+    let first_from = |caps: &CapSpace, key: u64| caps.db.first_inside(MORSELS, key, end - key);
+    let from = not_passed(cap);
+    let mut covered = end_of_part_around(&cpu.caps, cap, from);
+    let mut next = match from == cap.base {
+        true => cpu.caps.db.next_before(slot, end),
+        false => first_from(&cpu.caps, from),
+    };
+    let mut looked_at = 0;
     while let Some(at) = next {
         let inner = at.cap();
-        next = cpu.caps.db.next_before(at, end);
-        if !cpu.caps.spend(1) {
-            return Err(Pause::Again);
+        looked_at += 1;
+        if looked_at % LOOKED_AT_PER_STEP == 0 && !cpu.caps.spend(1) {
+            return pause_unmapping(slot, cap, inner.base);
         }
+        next = cpu.caps.db.next_before(at, end);
         if inner.is(CapType::Morsel) {
             covered = covered.max(inner.base + inner.word);
         } else if inner.base + crate::cap::mapping::shown_pages(&inner) > covered {
+            if !cpu.caps.spend(1) {
+                return pause_unmapping(slot, cap, inner.base);
+            }
             cpu.vm.remove_mapping(&mut cpu.caps, at);
+        } else if next.is_some_and(|next| next.cap().base == inner.base) && inner.base + 1 < end {
+            // None of those from the same page on is longer: they are covered, too, however many they are.
+            next = first_from(&cpu.caps, inner.base + 1);
         }
     }
     Ok(())
 }
 
+/// Where the longest part of `own` ends that begins before a page where a span does, and reaches behind it; that page, if there is none.
+fn end_of_part_around(caps: &CapSpace, own: &RawCap, key: u64) -> u64 {
+    let parts = (0..).map(pages_of).take_while(|pages| *pages < own.word);
+    let around = parts.map(|word| RawCap { base: key & !(word - 1), word, ..*own });
+    let there = around.filter(|part| part.base < key && caps.db.find(part).is_some());
+    there.map(|part| part.base + part.word).max().unwrap_or(key)
+}
+
+/// The rest another time. The capability has no rights any more: no Mapping of it comes to where the deletion has been.
+/// (If it has not passed a span, it begins anew: so far it always comes, as what it finds there is not more than it may look at.)
+#[cold]
+fn pause_unmapping(slot: SlotRef, own: &RawCap, key: u64) -> Progress {
+    let passed = with_passed(own, key);
+    if passed != unpassed(own.aux) {
+        slot.set_rights(Rights::NONE.0, own.attrs);
+        slot.set_aux(passed);
+    }
+    Err(Pause::Again)
+}
+
+/// Capabilities in a morsel that are looked at for the price of one step, when its last capability goes: in one event more than
+/// there can be that begin in a span.
+const LOOKED_AT_PER_STEP: u32 = 16;
 const _: () = assert!(MOST_SHOWN <= ENTRIES);

@@ -246,6 +246,76 @@ fn parts_grown_objects_and_revocation() {
     assert!(m.is_empty(at(62)) && m.is_empty(at(63)) && m.is_empty(at(64)) && !m.is_empty(at(60)));
 }
 
+/// What parts cover is passed over, and however much that is, every event comes further.
+#[test]
+fn what_parts_cover_is_passed_over_in_bounded_events() {
+    const FAR: u64 = 1024;
+    const BIG: u64 = 1 << 18;
+    let mut m = machine();
+    let record = create(&mut m, 3, 60);
+    let show = |m: &mut Machine, entry: u32, count, page: u64, slot: u32| {
+        let (src, mapping, offset) = (at(60).into(), at(slot).into(), page * 4096);
+        m.call(PT, op::Map { entry, count, src, offset, flags: RW, mapping })
+    };
+    let part = |first, order, slot: u32| op::PartMorsel { first, order, dst: at(slot).into() };
+    // Parts, what shows pages of them, and what shows pages behind them.
+    for n in 0..20 {
+        let page = u64::from(n) * FAR;
+        m.until_done(at(60), part(page, 1, 70 + n)).unwrap();
+        show(&mut m, n, 1, page, 90 + n).unwrap();
+        show(&mut m, 20 + n, 1, page + 512, 110 + n).unwrap();
+    }
+    // One page many times; and the last one of a part with the next.
+    for n in 0..40 {
+        show(&mut m, 40 + n, 1, 5 * FAR, 130 + n).unwrap();
+    }
+    show(&mut m, 80, 2, 5 * FAR + 511, 170).unwrap();
+    // A part that many spans lie in.
+    m.until_done(at(60), part(BIG, 2, 171)).unwrap();
+    for n in 0..20 {
+        show(&mut m, 90 + n, 1, BIG + u64::from(n) * FAR, 172 + n).unwrap();
+    }
+    show(&mut m, 111, 1, BIG * 2 + 3, 192).unwrap();
+    let covered = || (90..110).chain(130..170).chain(172..192);
+    let uncovered = || (110..130).chain([170, 192]);
+
+    m.core.local.caps.budget.set(2);
+    let mut events = 0;
+    while m.call(at(60), op::Delete {}) == Err(Status::Again) {
+        events += 1;
+        assert!(events < 100, "it does not come to an end");
+        if events == 12 {
+            // Nothing new comes to what it has passed.
+            assert_eq!(show(&mut m, 120, 1, 512, 193), Err(Status::NoRights));
+            // Nor does a part that somebody else gives up stay shown.
+            m.delete(at(72)).unwrap();
+            assert!(m.is_empty(at(92)));
+        }
+        m.check();
+    }
+    assert!(events > 12);
+    m.core.local.caps.budget.set(crate::cap::budget::BUDGET);
+    assert!(covered().filter(|&slot| slot != 92).all(|slot| !m.is_empty(at(slot))));
+    assert!(uncovered().all(|slot| m.is_empty(at(slot))));
+
+    // What is opened while it is deleted may map; that is gone when that goes.
+    let rights = Rights::READ.or(Rights::WRITE);
+    m.call(POOL, op::OpenMorsel { record, rights, dst: at(60).into() }).unwrap();
+    m.core.local.caps.budget.set(2);
+    assert_eq!(m.call(at(60), op::Delete {}), Err(Status::Again));
+    m.call(POOL, op::OpenMorsel { record, rights, dst: at(61).into() }).unwrap();
+    let src = at(61).into();
+    let args =
+        op::Map { entry: 1, count: 1, src, offset: 512 * 4096, flags: RW, mapping: at(62).into() };
+    // One of those that were there.
+    m.delete(at(91)).unwrap();
+    m.call(PT, args).unwrap();
+    m.delete(at(61)).unwrap();
+    m.delete(at(60)).unwrap();
+    assert!(m.is_empty(at(62)) && m.is_empty(at(60)));
+    m.check();
+}
+
 #[test]
 fn only_what_nobody_has_is_destroyed() {
     let mut m = machine();

@@ -38,6 +38,10 @@ impl Slots {
     pub fn none() -> Slots {
         Slots { first: CapAddr::NULL, count: 0 }
     }
+    /// How many they are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
     /// The slot with this index.
     pub fn at(&self, index: u32) -> CapAddr {
         debug_assert!(index < self.count);
@@ -93,13 +97,20 @@ fn empty(slot: CapAddr) {
 
 /// A Frame of fresh zeroed memory. `ENOMEM`: there is none.
 pub fn frame(bytes: u64) -> Result<Slots, Errno> {
-    let frame = Slots::new(1)?;
+    frames(1, bytes)
+}
+
+/// So many Frames of fresh zeroed memory, which need not lie in a row. `ENOMEM`: there is none.
+pub fn frames(count: u32, bytes: u64) -> Result<Slots, Errno> {
+    let frames = Slots::new(count)?;
     let near = memd::near(libos::upcall::own_frame());
-    memd::alloc(MEMD, bytes, 0, near, RAM).map_err(errno)?;
-    let made = RAM.retype(CapType::Frame, 0, bytes, 1, frame.first());
-    empty(RAM);
-    made.map_err(errno)?;
-    Ok(frame)
+    for index in 0..count {
+        memd::alloc(MEMD, bytes, 0, near, RAM).map_err(errno)?;
+        let made = RAM.retype(CapType::Frame, 0, bytes, 1, frames.at(index));
+        empty(RAM);
+        made.map_err(errno)?;
+    }
+    Ok(frames)
 }
 
 /// What the memory server says, with the memory of the others. What this server has taken and not used is free, too.

@@ -10,6 +10,7 @@ use crate::messages::Messages;
 use crate::names::{Found, View};
 use crate::nodes::Node;
 use crate::notify::FileEvent;
+use crate::pipes;
 use crate::procs::{NextHome, Procs, State};
 use crate::semaphores::Semaphores;
 use crate::server::setid::set_ids;
@@ -512,12 +513,18 @@ impl Opening<'_> {
         done(Opened { desc, kind, inode, is_stored: false, is_large })
     }
 
+    /// For whom a pipe is made.
+    fn pipe_user(&self) -> Result<pipes::User, Errno> {
+        let proc = self.procs.get(self.caller.pid)?;
+        Ok(pipes::User { id: proc.who.users.real, is_exempt: pipes::is_exempt(proc) })
+    }
+
     /// Makes a pipe.
     pub fn pipe(&mut self, flags: u32) -> Tried {
         self.room(2)?;
-        let cred = self.cred();
+        let (cred, user) = (self.cred(), self.pipe_user()?);
         let Handles { pipes, fx, .. } = &mut self.handles;
-        let pipe = pipes.add(None, (cred.uid, cred.gid))?;
+        let pipe = pipes.add(user, None, (cred.uid, cred.gid))?;
         let status = flags & O_NONBLOCK;
         pipes.opened(pipe, O_RDONLY, fx);
         pipes.opened(pipe, O_WRONLY, fx);
@@ -651,7 +658,10 @@ impl Opening<'_> {
         match self.names().get(ino)?.node {
             memfs::Node::File { .. } => Ok(Object::File(ino)),
             memfs::Node::Dir(_) => Ok(Object::Dir(node)),
-            memfs::Node::Fifo => Ok(Object::Pipe(self.handles.pipes.fifo(ino)?, Some(ino))),
+            memfs::Node::Fifo => {
+                let user = self.pipe_user()?;
+                Ok(Object::Pipe(self.handles.pipes.fifo(user, ino)?, Some(ino)))
+            }
             memfs::Node::Device(number) => self.open_device(ino, number, op.flags),
             memfs::Node::Block(number) => {
                 let content = self.handles.tree.disk(number).ok_or(Errno::ENXIO)?;

@@ -1,4 +1,4 @@
-//! Pipes and fifos: what they hold, up to 64 KiB, is memory of this server, a page as long as that is enough.
+//! Pipes and fifos: what they hold, 64 KiB unless they are told otherwise, is memory of this server, a page as long as that is enough.
 //!
 //! Small transfers go through the session's data area. For large ones a process lends its own buffer with the
 //! request (`PipeRead`, `PipeWrite`). Then the kernel copies from the writer's buffer to the reader's, if both wait and the
@@ -8,7 +8,7 @@
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
 use crate::lent::Lent;
-use crate::procs::Procs;
+use crate::procs::{Proc, Procs};
 use crate::ring::{Memory, Moved, Pipe, READ, RING, WRITE};
 use crate::signals::from_kernel;
 use crate::threads::Tid;
@@ -18,6 +18,7 @@ use crate::watches::Source;
 use crate::window::Session;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use credentials::Capability;
 use memfs::Ino;
 use unixproto::files::*;
 use unixproto::ops::Piped;
@@ -26,6 +27,23 @@ use unixproto::{Errno, Reply};
 
 /// Pages that are kept for the next pipes.
 const KEPT: usize = 4;
+/// From so many pages on that a user's pipes may hold, new ones hold [few](FEW), and none holds more than before
+/// (`/proc/sys/fs/pipe-user-pages-soft`).
+pub const USER_PAGES: usize = 16 * 1024;
+/// As much as pipes hold of a user who has many.
+const FEW: usize = 2 * PAGE;
+const PAGE: usize = 4096;
+/// Nothing can be asked for beyond this.
+const LONGEST: u64 = 1 << 31;
+
+/// Whose pipe it is to be.
+#[derive(Clone, Copy)]
+pub struct User {
+    /// The user.
+    pub id: u32,
+    /// It has a capability for which limits of users do not hold.
+    pub is_exempt: bool,
+}
 
 /// All pipes, and the fifos that have one.
 #[derive(Default)]
@@ -33,6 +51,13 @@ pub struct Pipes {
     table: Vec<Option<Pipe>>,
     fifos: BTreeMap<Ino, u32>,
     kept: Vec<Memory>,
+    /// Pages that the pipes of each user may hold. Nobody with none is in it.
+    pages: BTreeMap<u32, usize>,
+}
+
+/// Limits of what the pipes of a user may hold are not for this process.
+pub fn is_exempt(proc: &Proc) -> bool {
+    proc.has(Capability::SysResource) || proc.has(Capability::SysAdmin)
 }
 
 /// The pipe that a description is of.
@@ -152,8 +177,11 @@ impl Pipes {
         }
     }
     /// Makes a pipe that nobody has open.
-    pub fn add(&mut self, fifo: Option<Ino>, owner: (u32, u32)) -> Result<u32, Errno> {
-        let pipe = Pipe::new(self.memory()?, fifo, owner);
+    pub fn add(&mut self, user: User, fifo: Option<Ino>, owner: (u32, u32)) -> Result<u32, Errno> {
+        let has_many = !user.is_exempt && self.pages_of(user.id) + RING / PAGE > USER_PAGES;
+        let capacity = if has_many { FEW } else { RING };
+        let pipe = Pipe::new(self.memory()?, (capacity, user.id), fifo, owner);
+        self.charge(user.id, (0, capacity));
         if let Some(index) = self.table.iter().position(Option::is_none) {
             self.table[index] = Some(pipe);
             return Ok(index as u32);
@@ -162,11 +190,11 @@ impl Pipes {
         Ok(self.table.len() as u32 - 1)
     }
     /// The pipe behind a fifo.
-    pub fn fifo(&mut self, ino: Ino) -> Result<u32, Errno> {
+    pub fn fifo(&mut self, user: User, ino: Ino) -> Result<u32, Errno> {
         if let Some(&pipe) = self.fifos.get(&ino) {
             return Ok(pipe);
         }
-        let pipe = self.add(Some(ino), (0, 0))?;
+        let pipe = self.add(user, Some(ino), (0, 0))?;
         self.fifos.insert(ino, pipe);
         Ok(pipe)
     }
@@ -181,10 +209,24 @@ impl Pipes {
         if let Some(ino) = pipe.fifo() {
             self.fifos.remove(&ino);
         }
+        self.charge(pipe.user(), (pipe.capacity(), 0));
         let memory = pipe.into_memory();
         if memory.is_page() && self.kept.len() < KEPT {
             self.kept.push(memory);
         }
+    }
+
+    /// Pages that the pipes of a user may hold.
+    fn pages_of(&self, user: u32) -> usize {
+        self.pages.get(&user).copied().unwrap_or(0)
+    }
+    /// A pipe of a user holds so much, and before that so much.
+    fn charge(&mut self, user: u32, (before, now): (usize, usize)) {
+        let pages = (self.pages_of(user) + now / PAGE).saturating_sub(before / PAGE);
+        match pages {
+            0 => self.pages.remove(&user),
+            _ => self.pages.insert(user, pages),
+        };
     }
 
     /// Notes that a thread waits for a pipe.
@@ -205,17 +247,29 @@ impl Pipes {
     ///
     /// # Errors
     ///
-    /// `EPERM`: it is more than pipes have. `EBUSY`: there is more in it, or somebody waits to write.
-    pub fn size(&mut self, pipe: u32, bytes: u64) -> Tried {
-        let it = self.get_mut(pipe)?;
-        if bytes != 0 {
-            let bytes = bytes.max(4096).next_power_of_two();
-            if bytes > RING as u64 {
+    /// `EINVAL`: it is more than there can be. `EPERM`: it is more than before, and more than a pipe may hold, or all of
+    /// its user's; who asks has (`may_exceed`) not the one, or (`is_exempt`) not the other capability. `EBUSY`, `ENOMEM`: as
+    /// [`Pipe::set_capacity`].
+    pub fn size(&mut self, pipe: u32, bytes: u64, (may_exceed, is_exempt): (bool, bool)) -> Tried {
+        let it = self.get(pipe)?;
+        let (user, before) = (it.user(), it.capacity());
+        if bytes == 0 {
+            return count(before);
+        }
+        if bytes > LONGEST {
+            return Err(Errno::EINVAL);
+        }
+        let now = bytes.max(PAGE as u64).next_power_of_two() as usize;
+        if now > before {
+            let of_user = self.pages_of(user) + (now - before) / PAGE;
+            let too_large = now as u64 > PIPE_BYTES_MOST && !may_exceed;
+            if too_large || of_user > USER_PAGES && !is_exempt {
                 return Err(Errno::EPERM);
             }
-            it.set_capacity(bytes as usize)?;
         }
-        count(it.capacity())
+        self.get_mut(pipe)?.set_capacity(now)?;
+        self.charge(user, (before, now));
+        count(now)
     }
     /// User and group that made a pipe.
     pub fn owner(&self, pipe: u32) -> (u32, u32) {
@@ -312,7 +366,7 @@ impl Pipes {
     pub fn read_lent(
         &mut self,
         pipe: u32,
-        now: bool,
+        (had, now): (u64, bool),
         (caller, call): (Speaker, &mut Call),
         bytes: u64,
         procs: &mut Procs,
@@ -324,7 +378,8 @@ impl Pipes {
         }
         let it = self.get_mut(pipe)?;
         let own = Lent::by(procs, caller.tid)?;
-        let most = bytes.min(RING as u64) as usize;
+        let most =
+            bytes.min((it.capacity() as u64).saturating_sub(had)).min(PIPE_BYTES_MOST) as usize;
         let mut done = it.give(own, most);
         let mut hole = done < most && !it.is_empty();
         while done < most && !hole {

@@ -4,7 +4,7 @@
 //! lends its buffer for as long as it waits ([`Lent`]); then bytes go from the writer's buffer to the reader's in one
 //! copy, if the pipe is empty.
 
-use crate::caps::{frame, Slots};
+use crate::caps::{frames, Slots};
 use crate::lent::Lent;
 use crate::threads::Tid;
 use crate::wait::Waiters;
@@ -27,7 +27,7 @@ const PAGE_BYTES: usize = 4096;
 pub struct Memory {
     // Unmapped first.
     map: Shared,
-    _frame: Slots,
+    _frames: Slots,
     bytes: usize,
 }
 
@@ -40,10 +40,17 @@ impl Memory {
     pub fn is_page(&self) -> bool {
         self.bytes == PAGE_BYTES
     }
+    /// More than a pipe has, unless it was told to hold more.
+    fn is_large(&self) -> bool {
+        self.bytes > RING
+    }
     fn new(bytes: usize) -> Result<Memory, Errno> {
-        let frame = frame(bytes as u64)?;
-        let map = Shared::map(frame.first(), bytes as u64)?;
-        Ok(Memory { map, _frame: frame, bytes })
+        let frames = frames(bytes.div_ceil(RING) as u32, bytes.min(RING) as u64)?;
+        let map = match frames.count() {
+            1 => Shared::map(frames.first(), bytes as u64)?,
+            _ => Shared::map_row(&frames)?,
+        };
+        Ok(Memory { map, _frames: frames, bytes })
     }
     /// Has a part of the ring copied: where it lies, where it begins among what is copied, and how much;
     /// in two pieces if the end of the ring lies inside. Returns how much was.
@@ -121,6 +128,8 @@ pub struct Pipe {
     fifo: Option<Ino>,
     /// User and group that made it: of a pipe without a name.
     owner: (u32, u32),
+    /// User whose [pages](crate::pipes::Pipes) these are.
+    user: u32,
 }
 
 /// Which of [`Pipe::lent`].
@@ -140,10 +149,16 @@ pub enum Moved {
 
 impl Pipe {
     /// An empty pipe that nobody has open.
-    pub fn new(memory: Memory, fifo: Option<Ino>, owner: (u32, u32)) -> Pipe {
+    pub fn new(
+        memory: Memory,
+        (capacity, user): (usize, u32),
+        fifo: Option<Ino>,
+        owner: (u32, u32),
+    ) -> Pipe {
         Pipe {
             memory,
-            capacity: RING,
+            capacity,
+            user,
             head: 0,
             length: 0,
             readers: 0,
@@ -162,6 +177,10 @@ impl Pipe {
     /// User and group that made it: of a pipe without a name.
     pub fn owner(&self) -> (u32, u32) {
         self.owner
+    }
+    /// User whose pages it has.
+    pub fn user(&self) -> u32 {
+        self.user
     }
     /// Its memory, once nobody has it open.
     pub fn into_memory(self) -> Memory {
@@ -248,14 +267,18 @@ impl Pipe {
     pub fn capacity(&self) -> usize {
         self.capacity
     }
-    /// It is to hold so much, at most [`RING`]: a power of two of pages. Memory that it has is kept.
+    /// It is to hold so much: a power of two of pages. Memory comes when it is needed; what is more than others have
+    /// goes at once, since it does not count for the user any more.
     ///
     /// # Errors
     ///
-    /// `EBUSY`: there is more in it, or somebody waits to write.
+    /// `EBUSY`: there is more in it, or somebody waits to write. `ENOMEM`: to have less takes memory that there is not.
     pub fn set_capacity(&mut self, bytes: usize) -> Result<(), Errno> {
         if self.length() > bytes || !self.lent[WRITE].is_empty() {
             return Err(Errno::EBUSY);
+        }
+        if self.memory.is_large() && self.memory.bytes > bytes {
+            self.move_to(bytes)?;
         }
         self.capacity = bytes;
         Ok(())
@@ -274,10 +297,10 @@ impl Pipe {
         self.length -= bytes;
     }
 
-    /// Gets more memory. `ENOMEM`: there is none, and all is as before.
+    /// Gets other memory, where all that it holds has room. `ENOMEM`: there is none, and all is as before.
     #[cold]
-    fn grow(&mut self) -> Result<(), Errno> {
-        let new = Memory::new(RING)?;
+    fn move_to(&mut self, bytes: usize) -> Result<(), Errno> {
+        let new = Memory::new(bytes)?;
         self.memory.pieces(self.head, self.length, |from, to, bytes| {
             new.map.copy_from(to, &self.memory.map, from, bytes);
             bytes
@@ -293,7 +316,7 @@ impl Pipe {
         let bytes = bytes.min(self.room());
         if self.length + bytes > self.memory.bytes {
             // Less will do, too.
-            let _ = self.grow();
+            let _ = self.move_to((self.length + bytes).next_power_of_two().max(RING));
         }
         bytes.min(self.memory.bytes - self.length)
     }

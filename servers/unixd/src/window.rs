@@ -24,15 +24,21 @@ use unixproto::Errno;
 const AREA: u64 = 0x200_0000_0000;
 /// Bytes of a place in the area: a pipe's ring, or a session frame.
 const STRIDE: u64 = 64 * 1024;
+/// A row of places has up to two to the power of one less than this.
+const CLASSES: usize = 9;
 
 struct Area {
     space: AddressSpace,
-    free: Vec<u32>,
+    /// Rows of places, by the power of two that they have.
+    free: [Vec<u32>; CLASSES],
     next: u32,
 }
 
-static PLACES: Local<Area> =
-    Local::new(Area { space: AddressSpace::new(Place::own(VSPACE)), free: Vec::new(), next: 0 });
+static PLACES: Local<Area> = Local::new(Area {
+    space: AddressSpace::new(Place::own(VSPACE)),
+    free: [const { Vec::new() }; CLASSES],
+    next: 0,
+});
 
 /// Tables from the domain.
 struct FromDomain;
@@ -81,19 +87,33 @@ pub struct Shared {
 impl Shared {
     /// Maps `bytes` (at most 64 KiB) of a Frame.
     pub fn map(frame: impl Into<Place>, bytes: u64) -> Result<Shared, Errno> {
+        Self::map_all([frame.into()].into_iter(), bytes)
+    }
+
+    /// Maps Frames of 64 KiB in a row: a power of two, at most 256.
+    pub fn map_row(frames: &Slots) -> Result<Shared, Errno> {
+        Self::map_all((0..frames.count()).map(|index| Place::own(frames.at(index))), STRIDE)
+    }
+
+    fn map_all(frames: impl ExactSizeIterator<Item = Place>, bytes: u64) -> Result<Shared, Errno> {
         debug_assert!(bytes <= STRIDE);
-        let mapping = Slots::new(1)?;
+        let count = frames.len() as u32;
+        let class = count.trailing_zeros() as usize;
+        let mapping = Slots::new(count)?;
         let index = with_area(|area| {
+            let free = area.free.get_mut(class).ok_or(Status::NoMemory)?;
             let next = area.next;
-            Ok(area.free.pop().unwrap_or_else(|| {
-                area.next += 1;
+            Ok(free.pop().unwrap_or_else(|| {
+                area.next += count;
                 next
             }))
         })?;
-        let slot = Place::own(mapping.first());
-        let mapped = with_area(|area| area.map(index, frame.into(), bytes, slot));
-        let shared = Shared { index, bytes: bytes as usize, mapping };
-        mapped.map(|()| shared)
+        let shared = Shared { index, bytes: bytes as usize * count as usize, mapping };
+        for (place, frame) in (0..).zip(frames) {
+            let slot = Place::own(shared.mapping.at(place));
+            with_area(|area| area.map(index + place, frame, bytes, slot))?;
+        }
+        Ok(shared)
     }
 
     fn pointer(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
@@ -119,8 +139,9 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.mapping.clear();
         // The area is never in use while something is dropped.
+        let class = self.mapping.count().trailing_zeros() as usize;
         let _ = with_area(|area| {
-            area.free.push(self.index);
+            area.free[class].push(self.index);
             Ok(())
         });
     }

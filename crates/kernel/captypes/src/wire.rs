@@ -121,7 +121,8 @@ impl CapType {
     /// What `aux` of a slot says on the wire: what tells objects of a type apart, or where they are, and else nothing.
     pub const fn wire_aux(self, aux: u32) -> u32 {
         match (self.identity(), self.tree()) {
-            (IdentityField::Badge | IdentityField::Serial, _) | (_, Tree::Morsel) => aux,
+            (IdentityField::Badge | IdentityField::Serial, _) => aux,
+            (_, Tree::Morsel) => aux % MOST_CORES,
             (IdentityField::None | IdentityField::FirstEntry, _) => 0,
         }
     }

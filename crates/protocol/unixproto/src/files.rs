@@ -291,6 +291,8 @@ pub const KEEP_ID: u32 = u32::MAX;
 pub const FOREVER: u64 = u64::MAX;
 /// Bytes of the ring of a pipe.
 pub const PIPE_BYTES: u64 = 64 * 1024;
+/// As much as a user's pipes may be told to hold each (`/proc/sys/fs/pipe-max-size`); and most that one request moves.
+pub const PIPE_BYTES_MOST: u64 = 1 << 20;
 
 /// How a shared set of `epoll` is changed.
 pub mod set_control {

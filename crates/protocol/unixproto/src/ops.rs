@@ -1266,8 +1266,9 @@ requests! {
         desc: u32,
         /// Bytes that it lends.
         bytes: u64,
-        /// Only what is there now: `EAGAIN` if that is nothing.
-        now: bool
+        /// Bytes that this read has got already. If there are some, only what is there now comes (`EAGAIN`: nothing), and
+        /// no more in all than the pipe holds.
+        had: u64
     ) -> Piped;
     /// Writes to a pipe what the caller lends with this call, to be read: all of it, unless the description never
     /// waits.

@@ -105,8 +105,7 @@ pub fn fcntl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
         F_GET_SEALS => seal(io, fd, None),
         F_GETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes(0)),
         // The least that there is.
-        F_SETPIPE_SZ if (arg as i32) < 0 => Err(Errno::EINVAL),
-        F_SETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes((arg as u32).max(1).into())),
+        F_SETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes(arg.max(1))),
         _ => Err(Errno::EINVAL),
     }
 }

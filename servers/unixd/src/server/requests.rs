@@ -14,7 +14,7 @@ use crate::nodes::Node;
 use crate::notify::FileEvent;
 use crate::open::Opening;
 use crate::pathops::PathOps;
-use crate::pipes::pipe_of;
+use crate::pipes::{self, pipe_of};
 use crate::poll::Polling;
 use crate::procfs::ProcNode;
 use crate::procs::Pid;
@@ -394,7 +394,10 @@ impl Unixd {
         match call.any {
             Any::PipeSize(op) => {
                 let pipe = pipe_of(self.descs.of(pid, op.desc)?).map_err(|_| Errno::EBADF)?;
-                self.pipes.size(pipe, op.bytes)
+                let proc = self.procs.get(pid)?;
+                let may_exceed = proc.has(Capability::SysResource);
+                let limits = (may_exceed, pipes::is_exempt(proc));
+                self.pipes.size(pipe, op.bytes, limits)
             }
             Any::Notify(op) => self.opening().notify(op),
             Any::AddWatch(op) => self.opening().add_watch(call, op),
@@ -517,8 +520,8 @@ impl Unixd {
             Any::PipeRead(op) => {
                 let desc = descs.of(caller.pid, op.desc)?;
                 desc.readable()?;
-                let (pipe, now) = (pipe_of(desc)?, op.now || desc.nonblocking());
-                pipes.read_lent(pipe, now, (caller, call), op.bytes, procs, fx)
+                let (pipe, now) = (pipe_of(desc)?, op.had > 0 || desc.nonblocking());
+                pipes.read_lent(pipe, (op.had, now), (caller, call), op.bytes, procs, fx)
             }
             Any::PipeWrite(op) => {
                 let desc = descs.of(caller.pid, op.desc)?;

@@ -5,7 +5,7 @@
 use super::Unixd;
 use crate::descs::{Desc, Object};
 use crate::wait::{count, Call, Tried};
-use unixproto::files::{splice, O_APPEND, PIPE_BYTES};
+use unixproto::files::{splice, O_APPEND, PIPE_BYTES_MOST};
 use unixproto::session::DATA_BYTES;
 use unixproto::{op, Errno};
 
@@ -48,7 +48,7 @@ impl Unixd {
             return Err(Err(Errno::EINVAL));
         }
         let caller = self.caller;
-        let mut bytes = (op.bytes.min(PIPE_BYTES)) as usize;
+        let mut bytes = (op.bytes.min(PIPE_BYTES_MOST)) as usize;
         if bytes == 0 {
             return Ok(0);
         }

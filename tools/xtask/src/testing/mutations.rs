@@ -1922,6 +1922,31 @@ const BUGS: &[Bug] = &[
             test: "a_row_of_pages_leaves_with_one_invocation_and_comes_back",
         },
     },
+    Bug {
+        name: "what_parts_cover_is_looked_at_from_the_start_again",
+        changes: &[("kernel/src/operations/morsels.rs", "        slot.set_aux(passed);\n", "")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
+        name: "who_is_being_deleted_may_still_map",
+        changes: &[("kernel/src/operations/morsels.rs", "        slot.set_rights(Rights::NONE.0, own.attrs);\n        slot.set_aux(passed)", "        slot.set_aux(passed)")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
+        name: "who_is_being_deleted_stands_behind_what_it_has_passed",
+        changes: &[("kernel/src/operations/morsels.rs", "above.is(CapType::Morsel) && not_passed(&above) <= cap.base", "above.is(CapType::Morsel)")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
+        name: "an_opened_copy_does_not_begin_a_deletion_anew",
+        changes: &[("kernel/src/cap/passed.rs", "        true => unpassed(own.aux),", "        true => own.aux,")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
+        name: "a_long_part_is_forgotten_where_a_deletion_goes_on",
+        changes: &[("kernel/src/operations/morsels.rs", "there.map(|part| part.base + part.word).max().unwrap_or(key)", "there.map(|_| key).max().unwrap_or(key)")],
+        found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

@@ -11,7 +11,7 @@ use crate::fd::{install_two, stream, File};
 use crate::mm::user;
 use crate::process::Io;
 use crate::server::{self, op, restart, Loan};
-use unixproto::files::{splice, Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES};
+use unixproto::files::{splice, Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_WRONLY, PIPE_BYTES_MOST};
 use unixproto::ops::Opened;
 
 /// From this many bytes on lending a buffer is cheaper than the data area.
@@ -76,11 +76,11 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
         return stream::read(io, desc, to);
     }
     let (mut total, mut tries) = (0, TRIES);
-    while total < PIPE_BYTES {
+    while total < PIPE_BYTES_MOST {
         let Some((address, bytes)) = to.piece() else { break };
-        let bytes = bytes.min(PIPE_BYTES - total);
+        let bytes = bytes.min(PIPE_BYTES_MOST - total);
         let result = to.probe_out(&mut io.mm).and_then(|()| {
-            let request = op::PipeRead { desc, bytes, now: total > 0 };
+            let request = op::PipeRead { desc, bytes, had: total };
             server::wait_lending(io, request, Loan { address, bytes, write: true })
         });
         let done = match result {
