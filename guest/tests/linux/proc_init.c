@@ -1,7 +1,7 @@
 // /proc/1: there is a first process, to which those belong whose parents have ended; nobody looks into it.
 //
 // build: gcc, musl
-// expect-stdout: listed: 1\nstat: 1 (init) S 0 1 1, 52 words\nstatus: 1 0 0 1\ncmdline: init\nentries: cmdline comm stat statm status\nthe parent of an orphan is there\n/proc/1 is written to: 21\n/proc/1/comm is written to: 13\n/proc/1/mem: 2\n/proc/1/task: 2\n/proc/1/stat/..: 20\n/proc/1/new is made: 2\ntraced: 1\n
+// expect-stdout: listed: 1\nstat: 1 (init) S 0 1 1, 52 words\nstatus: 1 0 0 1\ncmdline: init\nentries: cmdline comm stat statm status\nthe parent of an orphan is there\n/proc/1 is written to: 21\n/proc/1/comm is written to: 13\n/proc/1/mem: 2\n/proc/1/task: 2\n/proc/1/stat/..: 20\n/proc/1/new is made: 2\ntraced: 1\npgid 1, sid 1\nall its capabilities: yes\n
 #include "test.h"
 #include <dirent.h>
 #include <sys/ptrace.h>
@@ -72,5 +72,12 @@ int main(void) {
     failed("/proc/1/stat/..", open("/proc/1/stat/..", O_RDONLY));
     failed("/proc/1/new is made", open("/proc/1/new", O_CREAT | O_WRONLY, 0600));
     failed("traced", ptrace(PTRACE_ATTACH, 1, NULL, NULL));
+
+    printf("pgid %d, sid %d\n", getpgid(1), getsid(1));
+    struct { uint32_t version; int pid; } header = {0x20080522, 1};
+    struct { uint32_t effective, permitted, inheritable; } sets[2] = {0};
+    int has_all = syscall(SYS_capget, &header, sets) == 0 && sets[0].effective == ~0u && sets[0].permitted == ~0u &&
+                  sets[1].effective == 0x1ff && sets[0].inheritable == 0;
+    printf("all its capabilities: %s\n", has_all ? "yes" : "NO");
     return 0;
 }

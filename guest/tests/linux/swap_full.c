@@ -49,6 +49,10 @@ int main(void)
 	brk(small[0]);
 	munmap(p, 16 * MIB);
 	munmap(q, 20 * MIB);
-	printf("store: %s\n", field("SwapTotal") == field("SwapFree") ? "empty" : "NOT EMPTY");
+	// Some of the stacks and the data of those who are still there may have left.
+	unsigned long used = field("SwapTotal") - field("SwapFree");
+	printf("store: %s\n", used < 512 ? "empty" : "NOT EMPTY");
+	if (used >= 512)
+		printf("%lu KiB\n", used);
 	return 0;
 }

@@ -180,13 +180,14 @@ impl Procs {
     /// `getpgid`.
     pub fn get_pgid(&mut self, pid: Pid, target: u32) -> Tried {
         let target = if target == 0 { pid } else { target };
-        done(Process { pid: self.get(target)?.pgid })
+        // The first process has nothing of a process but its names.
+        done(Process { pid: if target == INIT { INIT } else { self.get(target)?.pgid } })
     }
 
     /// `getsid`.
     pub fn get_sid(&mut self, pid: Pid, target: u32) -> Tried {
         let target = if target == 0 { pid } else { target };
-        done(Process { pid: self.get(target)?.sid })
+        done(Process { pid: if target == INIT { INIT } else { self.get(target)?.sid } })
     }
 
     /// `setsid`.

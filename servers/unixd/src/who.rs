@@ -1,6 +1,6 @@
 //! Who processes are: ids and (POSIX) capabilities, and what they may do to each other.
 
-use crate::procs::{Pid, Procs};
+use crate::procs::{Pid, Procs, INIT};
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Tried};
 use alloc::vec::Vec;
@@ -106,6 +106,10 @@ impl Procs {
     pub fn get_caps(&mut self, pid: Pid, of: u32) -> Tried {
         let who = match of {
             0 => &self.get(pid)?.who,
+            INIT => {
+                let all = CapSet::ALL.bits();
+                return done(PosixCaps { effective: all, permitted: all, inheritable: 0 });
+            }
             tid => &self.get(self.leader(tid))?.who,
         };
         done(PosixCaps {

@@ -12,6 +12,7 @@
 //! process has, too, after a fork goes last: its Frames are free only when nobody has them.
 
 use crate::amap::split;
+use crate::apart::goes_apart;
 use crate::backend::{Backend, ObjectId};
 use crate::bits::Bits;
 use crate::map::{Entry, Flags};
@@ -28,11 +29,20 @@ pub const PIECE: u64 = 64;
 /// What is aside, and how it goes on.
 #[derive(Clone, Copy)]
 pub(crate) struct Aside {
-    objects: [Option<(u64, ObjectId)>; OBJECTS],
+    objects: [Option<Area>; OBJECTS],
     /// The page that is looked at next.
     hand: u64,
     /// Pages of objects may be at other addresses than those that they were made for.
     moved: bool,
+}
+
+/// A part of the address space, and what of it is aside.
+#[derive(Clone, Copy)]
+struct Area {
+    number: u64,
+    object: ObjectId,
+    /// Pages that are there one by one: no entry leads to them.
+    held: u64,
 }
 
 /// How a round of the hand chooses.
@@ -49,13 +59,48 @@ pub(crate) enum Round {
 impl Aside {
     pub(crate) const NONE: Aside = Aside { objects: [None; OBJECTS], hand: 0, moved: false };
 
+    fn area_of(&mut self, object: ObjectId) -> Option<&mut Area> {
+        self.objects.iter_mut().flatten().find(|area| area.object == object)
+    }
+
+    /// The object that a page of the address space goes to, and its page there, if there is one.
+    pub(crate) fn known(&self, page: u64) -> Option<(ObjectId, u64)> {
+        let area = self.objects.iter().flatten().find(|area| area.number == page / AREA)?;
+        Some((area.object, page % AREA))
+    }
+
+    /// All objects.
+    pub(crate) fn all(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        self.objects.iter().flatten().map(|area| area.object)
+    }
+
+    /// Has an object pages that no entry leads to?
+    #[inline]
+    pub(crate) fn holds(&self, object: ObjectId) -> bool {
+        self.objects.iter().flatten().any(|area| area.object == object && area.held > 0)
+    }
+
+    /// It has so many more.
+    pub(crate) fn hold(&mut self, object: ObjectId, pages: u64) {
+        if let Some(area) = self.area_of(object) {
+            area.held += pages;
+        }
+    }
+
+    /// It has so many fewer.
+    pub(crate) fn let_go(&mut self, object: ObjectId, pages: u64) {
+        if let Some(area) = self.area_of(object) {
+            area.held = area.held.saturating_sub(pages);
+        }
+    }
+
     /// Pages of an object are shown elsewhere from now on.
     pub(crate) fn note_move(&mut self) {
         self.moved = true;
     }
 }
 
-/// May pages of an entry go aside? Not what grows downward, and not what is to stay.
+/// May an entry go aside as a whole? Not what grows downward ([one by one](crate::apart) its pages may), and not what is to stay.
 pub(crate) fn may_go(entry: &Entry) -> bool {
     let stays = [Flags::SHARED, Flags::GROWS_DOWN, Flags::LOCKED, Flags::LARGE_PAGES, Flags::OWN];
     let stays = stays.into_iter().fold(Flags(0), Flags::or);
@@ -110,12 +155,16 @@ impl Space {
             let Some(entry) = self.map.within(at, end).next() else { break };
             at = entry.end;
             let anons = self.anons_of(&entry);
-            let stays = !may_go(&entry)
+            let (whole, apart) = (may_go(&entry), goes_apart(&entry));
+            let stays = !whole && !apart
                 || anons.is_empty()
                 || round == Round::Unused && self.was_used(b, &entry, &anons)
                 || round != Round::All && self.has_shared(b, entry.start >> 8, &anons);
             if !stays {
-                *gone += self.move_aside(b, &entry)?;
+                *gone += match apart {
+                    true => self.move_apart(b, &entry)?,
+                    false => self.move_aside(b, &entry)?,
+                };
             }
         }
         Ok(())
@@ -200,6 +249,8 @@ impl Space {
             at = entry.end;
             if let (Some(object), true) = (entry.object, entry.flags.has(Flags::OWN)) {
                 b.object_page_out(object, entry.object_page(entry.start), entry.pages());
+            } else if goes_apart(&entry) {
+                self.send_apart_out(b, entry.start, entry.end);
             }
         }
     }
@@ -212,9 +263,8 @@ impl Space {
     fn move_aside(&mut self, b: &mut impl Backend, entry: &Entry) -> Result<u64, NoMemory> {
         let (object, page) = self.aside_of(b, entry.start)?;
         let moved = self.move_into(b, entry, object, page);
-        if moved.is_err() && !self.map.uses(object) {
-            self.forget_aside(object);
-            b.object_release(object);
+        if moved.is_err() {
+            self.drop_aside(b, object);
         }
         moved
     }
@@ -229,7 +279,7 @@ impl Space {
         let &Entry { start, end, .. } = entry;
         let (region, (key, lo)) = (start >> 9, split(start));
         let hi = lo + entry.pages() as u32;
-        if self.aside.moved && self.is_elsewhere(object, page, entry.pages()) {
+        if self.is_moved_there(object, page, entry.pages()) {
             return Ok(0);
         }
         b.object_whole(object, page, u64::MAX).ok().flatten().ok_or(NoMemory)?;
@@ -280,6 +330,10 @@ impl Space {
     }
 
     /// Are pages of an object mapped already, where `mremap` has put them?
+    pub(crate) fn is_moved_there(&self, object: ObjectId, page: u64, pages: u64) -> bool {
+        self.aside.moved && self.is_elsewhere(object, page, pages)
+    }
+
     fn is_elsewhere(&self, object: ObjectId, page: u64, pages: u64) -> bool {
         let has = |entry: &Entry| {
             entry.object == Some(object)
@@ -290,23 +344,26 @@ impl Space {
     }
 
     /// The object that a page of the address space goes to, and its page there.
-    fn aside_of(&mut self, b: &mut impl Backend, page: u64) -> Result<(ObjectId, u64), NoMemory> {
-        let area = page / AREA;
-        let known = self.aside.objects.iter().flatten().find(|(other, _)| *other == area);
-        if let Some(&(_, object)) = known {
-            return Ok((object, page % AREA));
+    pub(crate) fn aside_of(
+        &mut self,
+        b: &mut impl Backend,
+        page: u64,
+    ) -> Result<(ObjectId, u64), NoMemory> {
+        if let Some(known) = self.aside.known(page) {
+            return Ok(known);
         }
+        let number = page / AREA;
         let free = self.aside.objects.iter().position(Option::is_none).ok_or(NoMemory)?;
-        let pages = AREA.min(self.high - area * AREA);
+        let pages = AREA.min(self.high - number * AREA);
         let object = b.object_aside(pages).ok_or(NoMemory)?;
-        self.aside.objects[free] = Some((area, object));
+        self.aside.objects[free] = Some(Area { number, object, held: 0 });
         Ok((object, page % AREA))
     }
 
     /// An object is no more.
     pub(crate) fn forget_aside(&mut self, object: ObjectId) {
         for place in &mut self.aside.objects {
-            if place.is_some_and(|(_, other)| other == object) {
+            if place.is_some_and(|area| area.object == object) {
                 *place = None;
             }
         }

@@ -84,6 +84,20 @@ impl Space {
         if entry.is_direct() {
             return self.map_direct(b, entry, page, access);
         }
+        if !self.apart.is_empty() {
+            return self.fault_beside_apart(b, entry, page, access);
+        }
+        self.fault_private(b, entry, page, access)
+    }
+
+    #[inline]
+    pub(crate) fn fault_private(
+        &mut self,
+        b: &mut impl Backend,
+        entry: &Entry,
+        page: u64,
+        access: Access,
+    ) -> Result<(), FaultError> {
         let (key, slot) = split(page);
         let has_anon = self.amap.chunk(key).is_some_and(|chunk| chunk.filled.get(slot));
         match (has_anon, access == Access::Write, entry.object) {
@@ -204,7 +218,7 @@ impl Space {
 
     /// Slots for the anons of up to `want` pages from `page` on, which has none.
     #[inline]
-    fn room(
+    pub(crate) fn room(
         &mut self,
         b: &mut impl Backend,
         page: u64,
@@ -431,6 +445,9 @@ impl Space {
         loop {
             match b.page_copy_object(&extent, object_page, place.node, place.slot) {
                 Err(ObjectError::Gone) if tries > 0 => b.object_forget(object, object_page),
+                // What has left memory cannot be copied.
+                Err(ObjectError::NoMemory)
+                    if tries > 0 && Self::come_in(b, object, object_page)? => {}
                 result => break result?,
             }
             extent = b.object_extent(object, object_page)?;
@@ -439,6 +456,22 @@ impl Space {
         self.amap.fill(key, slot, slot + 1, &place);
         self.pmap.enter_anons(b, &mut self.amap, (page, 1), &place, entry.prot)?;
         Ok(())
+    }
+
+    /// Has a page of an object that has left memory come in. `false`: it has not left.
+    pub(crate) fn come_in(
+        b: &mut impl Backend,
+        object: ObjectId,
+        page: u64,
+    ) -> Result<bool, FaultError> {
+        if b.object_there(object, page, 1).out == 0 {
+            return Ok(false);
+        }
+        match b.object_make(object, page) || b.object_page_in(object, page) {
+            true => Ok(true),
+            false if b.object_is_lost(object, page) => Err(FaultError::NoPage),
+            false => Err(FaultError::NoMemory),
+        }
     }
 
     /// A page below an entry that grows downward: lowers the entry, if limits and the distance to

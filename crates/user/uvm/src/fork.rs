@@ -237,6 +237,7 @@ impl Space {
         self.map.abandon();
         self.amap.abandon();
         self.pmap.abandon();
+        self.apart.clear();
         self.start_anew();
     }
 
@@ -257,6 +258,7 @@ impl Space {
         // may be mapped, so that no table can be kept.
         let spare = self.amap.clear(b, spare).map_or(0, |()| spare);
         let result = self.pmap.clear(b, spare);
+        self.clear_apart(b);
         self.release(b);
         self.start_anew();
         result

@@ -24,6 +24,7 @@
 extern crate alloc;
 
 pub mod amap;
+mod apart;
 mod aside;
 pub mod backend;
 pub mod bits;

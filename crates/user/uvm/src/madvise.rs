@@ -111,7 +111,7 @@ impl Space {
                 }
                 if let (Some(object), true) = (entry.object, entry.is_direct()) {
                     b.object_page_out(object, entry.object_page(entry.start), entry.pages());
-                } else if entry.object.is_none() && b.pages_can_leave() {
+                } else if b.pages_can_leave() {
                     self.page_out_aside(b, entry.start, entry.end);
                 }
             }

@@ -108,7 +108,7 @@ impl Entry {
             Some(_) => self.flags.has(Flags::OWN),
         }
     }
-    fn part(&self, start: u64, end: u64) -> Entry {
+    pub(crate) fn part(&self, start: u64, end: u64) -> Entry {
         Entry { start, end, offset: self.offset_at(start), ..*self }
     }
     fn offset_at(&self, page: u64) -> u64 {
@@ -468,6 +468,11 @@ impl Map {
                 return Some(object);
             }
         }
+    }
+
+    /// Will it still be told of an object that it is mapped no more?
+    pub fn will_tell(&self, object: ObjectId) -> bool {
+        self.users.get(object.index()).is_some_and(|users| users.is_listed)
     }
 
     /// Removes everything, and tells nobody.

@@ -141,6 +141,9 @@ impl Space {
     /// A fork comes: the child inherits tables, in which nothing of these objects may be.
     #[inline]
     pub(crate) fn before_fork_of_own(&mut self, b: &mut impl Backend) -> Result<(), NoMemory> {
+        if !self.apart.is_empty() {
+            self.hide_apart(b)?;
+        }
         match self.map.may_have(Flags::OWN) {
             true => self.hide_own(b),
             false => Ok(()),
@@ -188,7 +191,7 @@ impl Space {
     #[inline]
     pub(crate) fn give_up(&mut self, b: &mut impl Backend, GivenUp(parts): GivenUp) {
         for (object, page, pages) in parts {
-            if self.map.uses(object) {
+            if self.map.uses(object) || self.aside.holds(object) {
                 // What is left takes memory as long as the object is there, but is never mapped again.
                 b.object_punch(object, page, pages);
             }

@@ -44,6 +44,10 @@ impl Space {
         if let Some(chunk) = self.amap.chunk(page >> 8).filter(|chunk| chunk.filled.get(slot)) {
             return PRESENT | if chunk.own().get(slot) { EXCLUSIVE } else { 0 };
         }
+        if self.is_apart(page) {
+            let (there, _) = self.count_apart(b, page, page + 1);
+            return if there > 0 { PRESENT } else { SWAPPED };
+        }
         let Some(object) = entry.object else {
             return if self.pmap.is_readable(page) { PRESENT } else { 0 };
         };

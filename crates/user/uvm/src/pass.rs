@@ -116,7 +116,13 @@ impl Space {
     }
 
     fn next_anons(&self, entry: &Entry) -> Option<(u64, u64)> {
-        let first = self.next_anon(entry.start).filter(|&first| first < entry.end)?;
+        let anon = self.next_anon(entry.start).filter(|&first| first < entry.end);
+        let apart = self.next_apart(entry.start, entry.end);
+        if let Some(apart) = apart.filter(|&apart| anon.is_none_or(|anon| apart < anon)) {
+            // It comes back by being read.
+            return Some((apart, 1));
+        }
+        let first = anon?;
         let (key, slot) = split(first);
         let chunk = self.amap.chunk(key)?;
         let end = u64::from(chunk.filled.next_clear(slot)) + (key << 8);
@@ -154,7 +160,7 @@ impl Space {
 
     fn has_anon(&self, page: u64) -> bool {
         let (key, slot) = split(page);
-        self.amap.chunk(key).is_some_and(|chunk| chunk.filled.get(slot))
+        self.amap.chunk(key).is_some_and(|chunk| chunk.filled.get(slot)) || self.is_apart(page)
     }
 
     /// Where pages of an object from page `page` on are best mapped, if the program does not mind where: so that whole tables of it are.

@@ -372,6 +372,8 @@ impl Space {
         to: u64,
         count: u64,
     ) -> Result<(), Error> {
+        // Where they are the address says.
+        self.bring_all_back(b, from, from + count)?;
         // Pairs stay where they are, if only the chunk changes whose they are.
         let apart = (from >> 8) > (to + count - 1) >> 8 || (to >> 8) > (from + count - 1) >> 8;
         let mut at = 0;

@@ -3,6 +3,7 @@
 use crate::amap::Amap;
 use crate::aside::Aside;
 use crate::backend::Backend;
+use crate::bits::Bits;
 use crate::limited::Limited;
 use crate::map::{Entry, Flags, Map};
 use crate::own::OWN_LEAST;
@@ -11,6 +12,7 @@ use crate::streams::Streams;
 use crate::types::{Error, NoMemory, Refused, PAGE};
 use crate::victims::Victims;
 use alloc::boxed::Box;
+use tables::Sparse;
 
 /// What the process may use, in bytes; `u64::MAX` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +56,8 @@ pub struct Space {
     pub(crate) own_least: u64,
     /// What has gone [aside](crate::aside).
     pub(crate) aside: Aside,
+    /// Which pages went aside [one by one](crate::apart), by chunk.
+    pub(crate) apart: Sparse<Bits<4>, 4>,
     /// What may have [few pages in memory](crate::limited).
     pub(crate) limited: Option<Box<Limited>>,
     /// Who says [what goes aside](crate::victims), if not the hand.
@@ -85,6 +89,7 @@ impl Space {
             eager: false,
             own_least: OWN_LEAST / PAGE,
             aside: Aside::NONE,
+            apart: Sparse::new(),
             limited: None,
             victims: None,
         }
@@ -152,6 +157,11 @@ impl Space {
     ) -> Result<(), NoMemory> {
         if start >= end {
             return Ok(());
+        }
+        // What is apart is shown as pages of an object are.
+        let pure = pure && self.apart.is_empty();
+        if !self.apart.is_empty() {
+            self.discard_apart(b, start, end);
         }
         if (end - 1) >> 8 != start >> 8 {
             return self.discard_halves(b, start, end, pure);
@@ -263,8 +273,11 @@ impl Space {
     #[inline]
     pub(crate) fn release(&mut self, b: &mut impl Backend) {
         while let Some(object) = self.map.take_unused() {
-            self.forget_aside(object);
-            b.object_release(object);
+            // Pages may be there that no entry leads to.
+            if !self.aside.holds(object) {
+                self.forget_aside(object);
+                b.object_release(object);
+            }
         }
     }
 
@@ -287,6 +300,7 @@ impl Space {
             map: self.map.clone(),
             amap: self.amap.clone(),
             pmap: self.pmap.clone(),
+            apart: self.apart.clone(),
             limited: None,
             victims: None,
             ..*self

@@ -57,6 +57,7 @@ impl Space {
                 if let Some((_, chunk)) = chunks.next_if(|&(other, _)| other == number) {
                     shown = shown.minus(&chunk.filled);
                 }
+                shown = shown.minus(&self.apart_of(number));
                 if !shown.is_empty() {
                     usage.files += u64::from(shown.count());
                 }
@@ -75,6 +76,9 @@ impl Space {
 
     /// Adds what page tables show that are parts of objects, and what objects of its own have. Takes as long as to look at all tables of these.
     pub fn add_wholes(&self, b: &impl Backend, usage: &mut Usage) {
+        if !self.apart.is_empty() {
+            usage.own += self.count_apart(b, 0, self.high).0;
+        }
         for entry in self.map.entries() {
             let Some(object) = entry.object else { continue };
             if entry.flags.has(Flags::OWN) {
@@ -98,6 +102,11 @@ impl Space {
         let There { pages, large, out } = self.in_wholes(b, entry);
         all.objects += pages;
         (all.large, all.out) = (large, out);
+        if !self.apart.is_empty() {
+            let (own, out) = self.count_apart(b, entry.start, entry.end);
+            all.own += own;
+            all.out += out;
+        }
         all
     }
 
@@ -143,6 +152,10 @@ impl Space {
                 };
                 let chunk = self.amap.chunk(at >> 8);
                 let is_anon = chunk.is_some_and(|chunk| chunk.filled.get((at & 255) as u32));
+                let is_there = match self.is_apart(at) {
+                    true => self.count_apart(b, at, at + 1).0 > 0,
+                    false => is_there,
+                };
                 tell(is_there || is_anon);
                 at += 1;
             }
@@ -186,6 +199,6 @@ impl Space {
             Some(chunk) => present.minus(&chunk.filled),
             None => present,
         };
-        shown.count() as u64
+        shown.minus(&self.apart_of(half)).count() as u64
     }
 }

@@ -6,6 +6,7 @@
 //! addresses; what was used is looked at whenever pieces go. What the policy names goes aside and leaves memory at once, so
 //! that nobody else chooses among it.
 
+use crate::apart::goes_apart;
 use crate::aside::{Round, PIECE};
 use crate::backend::Backend;
 use crate::limited::may_leave;
@@ -143,6 +144,8 @@ impl Space {
         for entry in self.map.within(start, end) {
             if let (Some(object), true) = (entry.object, may_leave(&entry)) {
                 b.object_page_out(object, entry.object_page(entry.start), entry.pages());
+            } else if goes_apart(&entry) {
+                self.send_apart_out(b, entry.start, entry.end);
             }
         }
     }

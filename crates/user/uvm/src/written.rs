@@ -149,6 +149,10 @@ impl Space {
                 }
                 let chunk = self.amap.chunk(page >> 8);
                 let is_anon = chunk.is_some_and(|chunk| chunk.filled.get((page & 255) as u32));
+                if self.is_apart(page) {
+                    tell(page, Contents::Some);
+                    continue;
+                }
                 let has = match entry.object {
                     Some(_) if !is_anon => run.1,
                     _ => is_anon,

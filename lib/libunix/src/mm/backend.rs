@@ -325,7 +325,7 @@ impl Backend for Caps {
         let dst = slot(to, at);
         let copy = op::RetypeCopy { offset, src, src_offset, dst, bytes: PAGE, alone: true };
         let copied = invoke(self.arena.slot(), copy);
-        if copied == Err(Status::Empty) {
+        if matches!(copied, Err(Status::Empty | Status::Out)) {
             self.arena.put_back(PAGE);
         }
         copied.map_err(gone_or_no_memory)

@@ -569,6 +569,7 @@ fn set_locked((mm, limits): Bounded, addr: u64, len: u64, how: Lock) -> Result<u
     let pages = (start / PAGE, (start + len).div_ceil(PAGE));
     if let Err(error) = mm.space.set_locked((start, len), on) {
         // What is in front of a hole is locked, or is not any more; it is not touched.
+        keep_apart(mm, pages, how);
         wire(mm, pages, on)?;
         return Err(errno(error));
     }
@@ -591,6 +592,7 @@ fn keep(mm: &mut Mm, pages: (u64, u64), how: Lock) -> Result<u64> {
         let Mm { space, caps, .. } = mm;
         space.populate_lenient(caps, pages.0, pages.1);
     };
+    keep_apart(mm, pages, how);
     if how == Lock::Now {
         touch(mm);
     }
@@ -599,6 +601,14 @@ fn keep(mm: &mut Mm, pages: (u64, u64), how: Lock) -> Result<u64> {
         touch(mm);
     }
     Ok(0)
+}
+
+/// Copies of pages of files, and pages of stacks, are no pages of objects that can leave any more.
+fn keep_apart(mm: &mut Mm, pages: (u64, u64), how: Lock) {
+    if how != Lock::Not {
+        let Mm { space, caps, .. } = mm;
+        space.keep_apart(caps, pages.0, pages.1);
+    }
 }
 
 /// What was just mapped, and is an object, stays in memory if all that is new does.

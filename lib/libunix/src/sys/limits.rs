@@ -149,7 +149,11 @@ pub fn getrlimit(io: &mut Io, resource: u32, out: u64) -> Result<u64> {
 
 pub fn setrlimit(io: &mut Io, resource: u32, new: u64) -> Result<u64> {
     let new = user::copy_in::<[u64; 2]>(&mut io.mm, new)?;
-    change(&mut io.limits, resource, new).map(|()| 0)
+    change(&mut io.limits, resource, new)?;
+    // A stack may grow further at once, whatever is mapped next.
+    let (memory, limits) = io.memory();
+    mm::take_limits(memory, limits);
+    Ok(0)
 }
 
 /// Only the own process has limits to show.
@@ -161,6 +165,8 @@ pub fn prlimit64(io: &mut Io, pid: u32, resource: u32, new: u64, old: u64) -> Re
     let before = io.limits.get(resource)?;
     if let Some(wanted) = wanted {
         change(&mut io.limits, resource, wanted)?;
+        let (memory, limits) = io.memory();
+        mm::take_limits(memory, limits);
     }
     if old != 0 {
         user::copy_out(&mut io.mm, old, &[before.soft, before.hard])?;

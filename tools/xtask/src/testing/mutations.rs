@@ -640,7 +640,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what_was_moved_is_overwritten_by_what_goes_aside",
-        changes: &[("crates/user/uvm/src/aside.rs", "if self.aside.moved && self.is_elsewhere", "if false && self.is_elsewhere")],
+        changes: &[("crates/user/uvm/src/aside.rs", "self.aside.moved && self.is_elsewhere", "false && self.is_elsewhere")],
         found_by: Test::Host { package: "uvm", test: "what_was_moved_keeps_its_pages" },
     },
     Bug {
@@ -1946,6 +1946,36 @@ const BUGS: &[Bug] = &[
         name: "a_long_part_is_forgotten_where_a_deletion_goes_on",
         changes: &[("kernel/src/operations/morsels.rs", "there.map(|part| part.base + part.word).max().unwrap_or(key)", "there.map(|_| key).max().unwrap_or(key)")],
         found_by: Test::Host { package: "kernel", test: "what_parts_cover_is_passed_over" },
+    },
+    Bug {
+        name: "what_is_made_beside_a_page_that_is_apart_covers_it",
+        changes: &[("crates/user/uvm/src/apart.rs", "entry.part(entry.start.max(first), entry.end.min(behind))", "entry.part(entry.start.max(first.min(0)), entry.end.min(behind.max(entry.end)))")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "what_is_given_up_while_it_is_apart_comes_back",
+        changes: &[("crates/user/uvm/src/space.rs", "            self.discard_apart(b, start, end);\n", "")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "a_child_sees_what_its_parent_has_apart",
+        changes: &[("crates/user/uvm/src/own.rs", "            self.hide_apart(b)?;\n", "")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "an_object_goes_with_the_last_entry_though_pages_are_apart_in_it",
+        changes: &[("crates/user/uvm/src/space.rs", "            if !self.aside.holds(object) {", "            if !self.map.uses(object) {")],
+        found_by: Test::Host { package: "uvm", test: "all_operations_agree_with_the_naive_model" },
+    },
+    Bug {
+        name: "a_stack_never_leaves_memory",
+        changes: &[("crates/user/uvm/src/apart.rs", "entry.object.is_some() || entry.flags.has(Flags::GROWS_DOWN)", "entry.object.is_some()")],
+        found_by: Test::Machine { test: "linux/swap_private_out.gcc" },
+    },
+    Bug {
+        name: "a_page_of_a_file_that_has_left_cannot_be_copied",
+        changes: &[("crates/user/uvm/src/fault.rs", "if tries > 0 && Self::come_in(b, object, object_page)? => {}", "if tries > 200 => {}")],
+        found_by: Test::Machine { test: "linux/swap_private_many.gcc" },
     },
 ];
 

@@ -69,6 +69,9 @@ impl Both {
                 page.anon = page.anon.take().map(|anon| Rc::new(Cell::new(anon.get())));
             }
         }
+        for (_, page) in self.model.pages.iter_mut().filter(|(&page, _)| self.real.is_apart(page)) {
+            page.anon = page.anon.take().map(|anon| Rc::new(Cell::new(anon.get())));
+        }
     }
 
     /// What a fork does that copies at once. Answers how many pages it must copy.
@@ -143,6 +146,15 @@ impl Both {
             }
             for page in (entry.start..entry.end).filter(|_| !is_own) {
                 let slot = (page & 255) as u32;
+                if self.real.is_apart(page) {
+                    let chunk = amap.chunk(page >> 8);
+                    assert!(!chunk.is_some_and(|chunk| chunk.filled.get(slot)), "twice: {page}");
+                    let (there, out) = self.real.count_apart(&self.backend, page, page + 1);
+                    assert_eq!(there + out, 1);
+                    (expected.own, expected.out) = (expected.own + there, expected.out + out);
+                    own += there;
+                    continue;
+                }
                 match amap.chunk(page >> 8) {
                     Some(chunk) if chunk.owns(slot) => expected.own += 1,
                     Some(chunk) if chunk.filled.get(slot) => expected.shared += 1,

@@ -165,6 +165,11 @@ impl Both {
             (anons, out) = (anons + counted.own + counted.shared, out + counted.out);
             for page in (entry.start..entry.end).filter(|_| !entry.flags.has(Flags::OWN)) {
                 let at = &self.model.pages[&page];
+                if self.real.is_apart(page) {
+                    assert!(at.anon.is_some(), "{page} is apart, and was not written to");
+                    expected += self.real.count_apart(&self.backend, page, page + 1).0;
+                    continue;
+                }
                 expected += u64::from(at.anon.is_some());
                 let (key, slot) = crate::amap::split(page);
                 let chunk = self.real.amap().chunk(key);
@@ -205,6 +210,7 @@ impl World {
         let hole = (addr..addr + pages).find(|page| !both.model.pages.contains_key(page));
         let got = both.real.set_locked((addr * PAGE, pages * PAGE), on);
         assert_eq!(got, hole.map_or(Ok(()), |_| Err(Error::NoMemory)));
+        both.real.keep_apart(&mut both.backend, addr, addr + pages);
         both.model.lock(addr, hole.unwrap_or(addr + pages), on);
         if hole.is_none() {
             self.note(if on { "wire" } else { "unwire" });
@@ -221,6 +227,7 @@ impl World {
         both.model.locks_new = flags & 2 != 0;
         if flags & 1 != 0 || flags == 0 {
             both.real.set_all_locked(flags != 0);
+            both.real.keep_apart(&mut both.backend, LOW, HIGH);
             both.model.lock(LOW, HIGH, flags != 0);
         }
         if flags & 5 == 1 {
