@@ -83,6 +83,8 @@ fn serve(mut net: Net, mut link: Link, address: Address, clock: &Clock) -> ! {
     let mut stack = Stack::new(home, clock::seed(), most, now, &mut Out(&mut net.sender));
     // The ring is empty.
     link.events.tell(&stack.up());
+    // Nobody waits for the answer.
+    stack.ask(now);
     loop {
         let now = clock.now();
         let (is_more, frames) = turn(&mut net, &mut link, &mut stack, now);

@@ -79,6 +79,7 @@ mod proctext;
 mod ptys;
 mod queues;
 mod readiness;
+mod resolver;
 mod ring;
 mod scheduling;
 mod seals;

@@ -27,6 +27,7 @@ use crate::pipes::Pipes;
 use crate::pmem::Pool;
 use crate::procs::{Pid, Procs};
 use crate::readiness::Readiness;
+use crate::resolver::Resolver;
 use crate::seals::Seals;
 use crate::segments::Segments;
 use crate::semaphores::Semaphores;
@@ -43,6 +44,7 @@ use crate::wire::Wire;
 use abi::slots::SELF_EP;
 use alloc::vec::Vec;
 use captypes::invocations::NOTIFY_TIMER;
+use inet::{Interface, Origin};
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
 use libos::{CapAddr, Place};
@@ -106,6 +108,7 @@ pub struct Unixd {
     sockets: Sockets,
     /// The network server, if there is a network.
     wire: Option<Wire>,
+    resolver: Option<Resolver>,
     /// What watches files.
     notify: Instances,
     /// System V shared memory.
@@ -402,7 +405,32 @@ impl Unixd {
         if bits & note::NET_GONE != 0 {
             wire.gone(&mut self.sockets, &mut self.fx);
         }
+        self.look_at_origin();
         self.perform();
+    }
+
+    /// The network has perhaps said where the machine's address is from, and who knows names.
+    fn look_at_origin(&mut self) {
+        let Some(origin) = self.sockets.inet.all.take_origin() else { return };
+        let Some(&Interface { address, prefix, .. }) = self.sockets.inet.all.interface() else {
+            return;
+        };
+        let names = match origin {
+            Origin::Given { by, names } => {
+                libos::log!("unixd: {address}/{prefix}, given by {by}");
+                names
+            }
+            Origin::Settled { is_over } => {
+                let why = if is_over { "the given one is over" } else { "nobody gives one" };
+                libos::log!("unixd: {address}/{prefix}, the address of the command line: {why}");
+                return;
+            }
+        };
+        let now = self.clock.wall();
+        let Some(resolver) = &mut self.resolver else { return };
+        if let Err(error) = resolver.renew(&mut self.tree, &names, now) {
+            libos::log!("unixd: /etc/resolv.conf cannot be written: {error:?}");
+        }
     }
 
     /// The kernel reports a fault that a process cannot handle itself.

@@ -19,6 +19,8 @@ pub enum Kind {
     None,
     /// The emulator's own. The first server of the network fails after so many hundred frames, for a test of that; 0: never.
     User { fails: u8 },
+    /// The same at another place (`A.B.C`, of 24 bits), which the guest is not told: it asks for it.
+    Elsewhere { place: [u8; 3] },
     /// An interface of this machine, the guest's place, and the gateway.
     Tap { interface: String, place: String, gateway: Option<Ipv4Addr> },
 }
@@ -47,6 +49,14 @@ pub fn parse(text: &str) -> Result<Kind> {
         (text, None) if text.starts_with("user,fails=") => {
             let count = text["user,fails=".len()..].parse().ok().filter(|&count| count > 0);
             Ok(Kind::User { fails: count.context("between 1 and 255 hundred frames")? })
+        }
+        (text, None) if text.starts_with("user,dhcp=") => {
+            const WRONG: &str = "a network of 24 bits, such as 192.168.76.0/24";
+            let place = text["user,dhcp=".len()..].strip_suffix("/24").context(WRONG)?;
+            let place: Ipv4Addr = place.parse().context(WRONG)?;
+            let [a, b, c, 0] = place.octets() else { bail!(WRONG) };
+            ensure!((1..224).contains(&a) && a != 127, WRONG);
+            Ok(Kind::Elsewhere { place: [a, b, c] })
         }
         (_, Some(rest)) => {
             let mut parts = rest.split(',');
@@ -110,7 +120,7 @@ impl Wish {
     pub fn resolver(&self) -> Option<String> {
         let server = match self.kind.as_ref()? {
             Kind::None => return None,
-            Kind::User { .. } => USER_NAMES.into(),
+            Kind::User { .. } | Kind::Elsewhere { .. } => USER_NAMES.into(),
             Kind::Tap { gateway, .. } => gateway.as_ref()?.to_string(),
         };
         Some(format!("nameserver {server}\n"))
@@ -152,7 +162,7 @@ impl Network {
     pub fn command_line(&self) -> String {
         match &self.wish.kind {
             None | Some(Kind::None) => String::new(),
-            Some(Kind::User { fails: 0 }) => format!(" net={USER}"),
+            Some(Kind::User { fails: 0 } | Kind::Elsewhere { .. }) => format!(" net={USER}"),
             Some(Kind::User { fails }) => format!(" net={USER} netfails={fails}"),
             Some(Kind::Tap { place, gateway, .. }) => {
                 let gateway = gateway.map_or(String::new(), |gateway| format!(",{gateway}"));
@@ -165,9 +175,13 @@ impl Network {
     pub fn arguments(&self, iommu: bool) -> Vec<OsString> {
         let backend = match &self.wish.kind {
             None | Some(Kind::None) => return Vec::new(),
-            Some(Kind::User { .. }) => {
+            Some(kind @ (Kind::User { .. } | Kind::Elsewhere { .. })) => {
                 let ports: String = self.wish.ports.iter().map(Port::argument).collect();
-                format!("user,id=net,ipv6=off{ports}")
+                let place = match kind {
+                    Kind::Elsewhere { place: [a, b, c] } => format!(",net={a}.{b}.{c}.0/24"),
+                    _ => String::new(),
+                };
+                format!("user,id=net,ipv6=off{place}{ports}")
             }
             Some(Kind::Tap { interface, .. }) => {
                 format!("tap,id=net,ifname={interface},script=no,downscript=no")
@@ -200,6 +214,10 @@ mod tests {
         assert_eq!(parse("none").unwrap(), Kind::None);
         assert_eq!(parse("user").unwrap(), Kind::User { fails: 0 });
         assert_eq!(parse("user,fails=3").unwrap(), Kind::User { fails: 3 });
+        assert_eq!(
+            parse("user,dhcp=192.168.76.0/24").unwrap(),
+            Kind::Elsewhere { place: [192, 168, 76] }
+        );
         let tap = |text| Network { wish: Wish { kind: Some(parse(text).unwrap()), ports: vec![] } };
         assert_eq!(tap("tap:t0,192.168.7.2/24").command_line(), " net=192.168.7.2/24");
         let with_gateway = tap("tap:t0,192.168.7.2/24,192.168.7.1").command_line();
@@ -208,6 +226,10 @@ mod tests {
             "",
             "user,fails=0",
             "user,fails=256",
+            "user,dhcp=192.168.76.1/24",
+            "user,dhcp=192.168.76.0/16",
+            "user,dhcp=127.0.0.0/24",
+            "user,dhcp=224.0.0.0/24",
             "tap",
             "tap:",
             "tap:t0",

@@ -201,6 +201,8 @@ impl<'a> Event<'a> {
                 let head = kind(9).protocol(protocol).address(local).address(remote).address(by);
                 head.byte(hops).byte(of).byte(code).word(info).all(bytes)
             }
+            Event::Given { by, names } => kind(10).all(&by).all(names.as_flattened()),
+            Event::NotGiven { is_over } => kind(11).byte(is_over.into()),
         };
         bytes.0
     }
@@ -263,6 +265,10 @@ impl<'a> Event<'a> {
                 info: from.word()?,
                 bytes: from.rest(),
             },
+            10 => {
+                Event::Given { by: from.take()?, names: [from.take()?, from.take()?, from.take()?] }
+            }
+            11 => Event::NotGiven { is_over: from.byte()? != 0 },
             _ => return None,
         };
         from.end(event)

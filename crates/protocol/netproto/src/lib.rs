@@ -131,6 +131,10 @@ pub enum Event<'a> {
         /// Of the datagram, as far as they came back.
         bytes: &'a [u8],
     },
+    /// The machine's address was given by somebody, who says that these know names; those that are unspecified are none.
+    Given { by: [u8; 4], names: [[u8; 4]; 3] },
+    /// Nobody gives one: there was none, or its time is over.
+    NotGiven { is_over: bool },
     /// After [`Command::Finish`]: there is no connection, and nothing to be sent.
     Idle,
 }

@@ -41,7 +41,7 @@ pub use errors::RECVERR;
 pub use groups::{MEMBERSHIPS_MOST, SENDERS_MOST};
 pub use listing::Row;
 pub use options::{Options, TcpState};
-pub use socket::{Changes, Family, Inet, Interface, Kind, Number};
+pub use socket::{Changes, Family, Inet, Interface, Kind, Number, Origin};
 pub use stream::Received;
 
 /// Bytes that may wait in a stream, unless a program wants otherwise.

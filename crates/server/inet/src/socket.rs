@@ -69,6 +69,15 @@ pub struct Interface {
     pub mtu: u16,
 }
 
+/// Where the address is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Somebody has given it, for a time, and says that these know names; those that are unspecified are none.
+    Given { by: Ipv4Addr, names: [Ipv4Addr; 3] },
+    /// The machine has it from its start: nobody has given one, or that one's time is over.
+    Settled { is_over: bool },
+}
+
 /// What a stream is connected to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Link {
@@ -197,6 +206,8 @@ pub struct Inet {
     /// What the network server is to be told: each the head of a message, and bytes that follow it.
     pub(crate) commands: VecDeque<(Vec<u8>, Vec<u8>)>,
     pub(crate) interface: Option<Interface>,
+    /// What the network has said of the address since somebody looked.
+    pub(crate) origin: Option<Origin>,
     /// The network server has nothing left to do.
     pub(crate) is_idle: bool,
     /// Of which listener's sockets the next connection goes to which.
@@ -226,6 +237,7 @@ impl Default for Inet {
             next_wire: 1,
             commands: VecDeque::new(),
             interface: None,
+            origin: None,
             is_idle: true,
             turn: 0,
             routes: BTreeMap::new(),

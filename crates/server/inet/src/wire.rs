@@ -7,7 +7,7 @@
 use crate::control::Passage;
 use crate::errors::{meaning, Report};
 use crate::ports::is_for_many;
-use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, State};
+use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, Origin, State};
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddr};
 use netproto::{Command, Event, Protocol, INCOMING, WINDOW};
@@ -42,6 +42,11 @@ impl Inet {
 
     pub(crate) fn has_calm(&self) -> bool {
         self.commands.len() < CALM
+    }
+
+    /// Where the machine's address is from, as the network has said since this was last asked.
+    pub fn take_origin(&mut self) -> Option<Origin> {
+        self.origin.take()
     }
 
     /// The session is over: the network server is to send what it has. When it has, [`Inet::is_idle`] says so.
@@ -126,6 +131,15 @@ impl Inet {
             Event::Up { mac, address, prefix, gateway, mtu } => {
                 let (address, gateway) = (Ipv4Addr::from(address), Ipv4Addr::from(gateway));
                 self.came_up(Interface { mac, address, prefix: prefix.min(32), gateway, mtu });
+                true
+            }
+            Event::Given { by, names } => {
+                let (by, names) = (Ipv4Addr::from(by), names.map(Ipv4Addr::from));
+                self.origin = Some(Origin::Given { by, names });
+                true
+            }
+            Event::NotGiven { is_over } => {
+                self.origin = Some(Origin::Settled { is_over });
                 true
             }
             Event::Datagram { protocol, local, remote, hops, class, bytes } => {

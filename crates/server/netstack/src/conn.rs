@@ -10,6 +10,7 @@ use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::Duration;
 
 /// Numbers of errors.
+const ENETDOWN: u16 = 100;
 const ECONNRESET: u16 = 104;
 const ECONNREFUSED: u16 = 111;
 const ETIMEDOUT: u16 = 110;
@@ -170,6 +171,12 @@ impl Conn {
     /// It ends at once.
     pub fn abort(&mut self) {
         self.is_orphan = true;
+        self.socket().abort();
+    }
+
+    /// The machine is elsewhere now.
+    pub fn lose(&mut self) {
+        self.error.get_or_insert(ENETDOWN);
         self.socket().abort();
     }
 

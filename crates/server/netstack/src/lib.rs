@@ -16,6 +16,7 @@ extern crate alloc;
 mod conn;
 mod datagram;
 mod frame;
+mod lease;
 mod port;
 mod stack;
 

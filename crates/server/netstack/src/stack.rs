@@ -3,6 +3,7 @@
 use crate::conn::{Conn, Next, Origin};
 use crate::datagram::Datagrams;
 use crate::frame::{answer_of, group_of, look, told_by, Key, What};
+use crate::lease::{self, Lease, News};
 use crate::port::Port;
 use crate::{Broken, Command, Event, Events, Home, Wire};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -107,6 +108,12 @@ pub struct Stack {
     /// What did not come to be: told when there is room.
     failed: VecDeque<(u32, u16)>,
     groups: Groups,
+    lease: Option<Lease>,
+    /// The place that the machine has when nobody gives it one.
+    settled: Home,
+    /// What was not told yet: the place, and where it is from.
+    has_moved: bool,
+    news: Option<News>,
     nothing: SocketSet<'static>,
     /// Whoever asks is told when all is sent.
     is_finishing: bool,
@@ -124,6 +131,21 @@ fn v4(address: SocketAddr) -> Option<Ipv4Addr> {
     }
 }
 
+/// The interface has the address, and knows the way to others.
+fn settle(iface: &mut Interface, home: &Home) {
+    let cidr = IpCidr::Ipv4(Ipv4Cidr::new(home.address, home.prefix.min(32)));
+    iface.update_ip_addrs(|all| {
+        all.retain(|one| !matches!(one, IpCidr::Ipv4(_)));
+        // The first one: there is room.
+        let _ = all.push(cidr);
+    });
+    // Likewise: it takes the place of the one before.
+    let _ = match home.gateway.is_unspecified() {
+        true => iface.routes_mut().remove_default_ipv4_route(),
+        false => iface.routes_mut().add_default_ipv4_route(home.gateway).unwrap_or(None),
+    };
+}
+
 impl Stack {
     /// At a place in a network. `seed`: nobody knows it. `most`: bytes of the buffers of all connections. Times are microseconds of any clock that
     /// never goes back.
@@ -132,15 +154,7 @@ impl Stack {
         config.random_seed = seed;
         let mut port = Port { frame: None, wire, mtu: home.mtu, class: 0 };
         let mut iface = Interface::new(config, &mut port, instant(now));
-        let cidr = IpCidr::Ipv4(Ipv4Cidr::new(home.address, home.prefix.min(32)));
-        iface.update_ip_addrs(|all| {
-            // The first one: there is room.
-            let _ = all.push(cidr);
-        });
-        if !home.gateway.is_unspecified() {
-            // Likewise.
-            let _ = iface.routes_mut().add_default_ipv4_route(home.gateway);
-        }
+        settle(&mut iface, &home);
         Stack {
             iface,
             home,
@@ -161,6 +175,10 @@ impl Stack {
             ports: BTreeSet::new(),
             failed: VecDeque::new(),
             groups: Groups::default(),
+            lease: None,
+            settled: home,
+            has_moved: false,
+            news: None,
             nothing: SocketSet::new(Vec::new()),
             is_finishing: false,
         }
@@ -170,6 +188,52 @@ impl Stack {
     pub fn up(&self) -> Event<'static> {
         let Home { mac, address, prefix, gateway, mtu } = self.home;
         Event::Up { mac, address: address.octets(), prefix, gateway: gateway.octets(), mtu }
+    }
+
+    /// Asks for an address, from now on.
+    pub fn ask(&mut self, now: i64) {
+        self.lease = Some(Lease::new(now));
+    }
+
+    /// Looks after the address that was given.
+    fn run_lease(&mut self, now: i64, wire: &mut impl Wire, events: &mut impl Events) {
+        let ran =
+            self.lease.as_mut().map(|lease| lease.run(&mut self.iface, &self.home, now, wire));
+        if let Some((news, home)) = ran.flatten() {
+            self.news = Some(news);
+            self.move_to(home.unwrap_or(self.settled));
+        }
+        if self.has_moved && events.tell(&self.up()) {
+            self.has_moved = false;
+        }
+        let event = match self.news {
+            None => return,
+            Some(News::Given { by, names }) => {
+                Event::Given { by: by.octets(), names: names.map(|ip| ip.octets()) }
+            }
+            Some(News::Nobody) => Event::NotGiven { is_over: false },
+            Some(News::Over) => Event::NotGiven { is_over: true },
+        };
+        if events.tell(&event) {
+            self.news = None;
+        }
+    }
+
+    /// The machine has another place. Its connections are those of the address that it had.
+    fn move_to(&mut self, home: Home) {
+        if home == self.home {
+            return;
+        }
+        self.has_moved = true;
+        if home.gateway != self.home.gateway {
+            self.gateway = None;
+        }
+        if home.address != self.home.address {
+            self.conns.values_mut().for_each(Conn::lose);
+            self.dirty.extend(self.conns.keys());
+        }
+        self.home = home;
+        settle(&mut self.iface, &home);
     }
 
     /// Bytes of the buffers of all connections.
@@ -350,12 +414,14 @@ impl Stack {
         // Sockets for packets are given them whoever they are for.
         let is_strange =
             group_of(frame).is_some_and(|group| !self.iface.has_multicast_group(group));
-        let set = match (what, id.and_then(|id| self.conns.get_mut(&id))) {
+        let asks = self.lease.as_mut().filter(|_| what == What::Datagram { port: lease::PORT });
+        let set = match (what, id.and_then(|id| self.conns.get_mut(&id)), asks) {
             _ if is_strange => &mut self.nothing,
-            (_, Some(conn)) => &mut conn.set,
-            (What::Datagram { port }, _) if wants(Protocol::Udp, port) => self.datagrams.came(),
-            (What::Echo { ident }, _) if wants(Protocol::Echo, ident) => self.datagrams.came(),
-            (What::Part, _) if !self.ports.is_empty() => self.datagrams.came(),
+            (.., Some(lease)) => lease.came(now),
+            (_, Some(conn), _) => &mut conn.set,
+            (What::Datagram { port }, ..) if wants(Protocol::Udp, port) => self.datagrams.came(),
+            (What::Echo { ident }, ..) if wants(Protocol::Echo, ident) => self.datagrams.came(),
+            (What::Part, ..) if !self.ports.is_empty() => self.datagrams.came(),
             _ => &mut self.nothing,
         };
         let _ = self.iface.poll_ingress_single(instant(now), &mut port, set);
@@ -490,6 +556,7 @@ impl Stack {
             }
             self.failed.pop_front();
         }
+        self.run_lease(now, wire, events);
         let ports = &self.ports;
         self.datagrams.tell(|protocol, port| ports.contains(&(protocol, port)), events);
         self.tell_gateway(now, wire);
@@ -519,7 +586,8 @@ impl Stack {
         }
         let outgoing = self.datagrams.outgoing.front().map(|_| now + SOON);
         let due = self.timers.first().map(|&(due, _)| due);
-        [outgoing, due, self.groups.due].into_iter().flatten().min()
+        let lease = self.lease.as_ref().map(Lease::due);
+        [outgoing, due, self.groups.due, lease].into_iter().flatten().min()
     }
 
     fn send_datagrams(&mut self, now: i64, wire: &mut impl Wire) {

@@ -1,5 +1,6 @@
 //! Two stacks and a wire between them that loses, repeats, delays and reorders.
 
+use crate::lease::News;
 use crate::{Command, Event, Events, Home, Stack, Wire, FRAME};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
@@ -7,6 +8,8 @@ use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddr};
 use fastrand::Rng;
 use netproto::Protocol;
+
+mod lease;
 
 /// What became of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,10 @@ struct Heard {
     /// Hops that each could still take, and its type of service.
     ways: Vec<(u8, u8)>,
     undelivered: Vec<Lost>,
+    /// Places that the machine was told to have: address, bits of the network, gateway.
+    places: Vec<(Ipv4Addr, u8, Ipv4Addr)>,
+    /// What was said of where that is from.
+    news: Vec<News>,
     is_full: bool,
     is_idle: bool,
 }
@@ -91,7 +98,15 @@ impl Events for Heard {
                 let about = (protocol, local, remote);
                 self.undelivered.push((about, by, (kind, code), bytes.to_vec()));
             }
-            Event::Up { .. } => panic!("it is up"),
+            Event::Up { address, prefix, gateway, .. } => {
+                self.places.push((address.into(), prefix, gateway.into()));
+            }
+            Event::Given { by, names } => {
+                let (by, names) = (by.into(), names.map(Ipv4Addr::from));
+                self.news.push(News::Given { by, names });
+            }
+            Event::NotGiven { is_over: true } => self.news.push(News::Over),
+            Event::NotGiven { is_over: false } => self.news.push(News::Nobody),
             Event::Idle => self.is_idle = true,
         }
         true

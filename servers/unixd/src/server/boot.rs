@@ -16,6 +16,7 @@ use crate::nodes::{Node, Tree};
 use crate::pmem::Pool;
 use crate::populate::CONSOLE;
 use crate::procs::*;
+use crate::resolver::Resolver;
 use crate::server::Unixd;
 use crate::share::Share;
 use crate::streams::{Channel, Streams};
@@ -101,6 +102,7 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     });
     let made = Made::new(cores.count(), &unixd.clock, unixd.procs.randomizes);
     unixd.tree.show_made(made, now).map_err(|_| "no directory for /sys")?;
+    unixd.resolver = Resolver::of_boot(boot.archive(), &unixd.tree);
     unixd.begin_network().map_err(|_| "no memory for the network")?;
     warm_up().map_err(|_| "no memory")?;
     let first_home = unixd.find_homes(boot.cmdline(), start.args[0])?;
@@ -159,6 +161,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         sets: Default::default(),
         sockets: Default::default(),
         wire: None,
+        resolver: None,
         notify: Default::default(),
         segments: Default::default(),
         seals: Default::default(),
@@ -242,6 +245,7 @@ impl Unixd {
             }
         }
         self.wire = Some(wire);
+        self.look_at_origin();
         Ok(())
     }
 

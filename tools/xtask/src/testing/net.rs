@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 type Body = fn(&Context, &Path) -> Result<()>;
 
-const CASES: [(&str, Body); 8] = [
+const CASES: [(&str, Body); 9] = [
     ("outward", outward),
+    ("given", given),
     ("datagrams", datagrams),
     ("groups", groups),
     ("published", published),
@@ -98,6 +99,31 @@ fn outward(context: &Context, folder: &Path) -> Result<()> {
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(printed == expected, "{printed}\n{errors}");
     ensure!(received.join().expect("no panic")? == noise, "other bytes came here");
+    Ok(())
+}
+
+/// The machine's place is another one than it was told at its start: it asks for it, and programs find the new one, who knows names there
+/// too, unless a program has written that down itself.
+fn given(context: &Context, folder: &Path) -> Result<()> {
+    let page = serve(b"page".to_vec(), 1)?;
+    let text = format!(
+        "until ip addr show eth0 | grep -q 192.168.76.15/24; do usleep 20000; done; \
+         until grep -q 76.3 /etc/resolv.conf; do usleep 20000; done; \
+         cat /etc/resolv.conf; ip route | grep -o 'default via [0-9.]*'; ip addr | grep -c 10.0.2; \
+         wget -q -O - http://192.168.76.2:{page}/x"
+    );
+    let options = ["--net=user,dhcp=192.168.76.0/24", "--verbose"];
+    let output = feed(&mut x_run(context, folder, &options, &["sh", "-c", &text])?, b"")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let expected = "nameserver 192.168.76.3\ndefault via 192.168.76.2\n0\npage";
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(printed == expected, "{printed}\n{log}");
+    ensure!(log.contains("unixd: 192.168.76.15/24, given by 192.168.76.2"), "{log}");
+    // The usual place is there from the start on.
+    let text = "ip addr show eth0 | grep -c 10.0.2.15/24; cat /etc/resolv.conf";
+    let options = ["--net=user", "--verbose"];
+    let output = feed(&mut x_run(context, folder, &options, &["sh", "-c", text])?, b"")?;
+    ensure!(output.stdout == b"1\nnameserver 10.0.2.3\n", "{output:?}");
     Ok(())
 }
 
