@@ -873,3 +873,44 @@ fn locks_go_with_the_pages_that_move() {
         world.finish();
     }
 }
+
+/// Copies of pages of a file that are apart and shown are hidden before a fork: what the child then changes, or the parent gives up, is
+/// each one's own.
+#[test]
+fn what_is_apart_is_each_ones_own_after_a_fork() {
+    let mut world = World::with_own();
+    let both = &mut world.processes[0];
+    let request = MapRequest {
+        placement: Placement::HintAligned,
+        object: Some((ObjectId::new(WHOLE), 0)),
+        ..MapRequest::anonymous(64 * PAGE, RW)
+    };
+    let start = both.real.mmap(&mut both.backend, &request).unwrap() / PAGE;
+    both.model.enter(start, 64, RW, Flags(0), Some((WHOLE, 0)));
+    for page in start..start + 24 {
+        world.touch(0, page, Access::Write).unwrap();
+    }
+    world.page_out(0, start, 64);
+    for page in start..start + 24 {
+        world.touch(0, page, Access::Read).unwrap();
+    }
+    world.check();
+    world.fork(0);
+    world.check();
+    for (which, step) in [(1, 2), (0, 3)] {
+        for page in (start..start + 24).step_by(step) {
+            world.touch(which, page, Access::Write).unwrap();
+        }
+        for page in start..start + 24 {
+            world.touch(which, page, Access::Read).unwrap();
+        }
+        world.check();
+    }
+    // What the parent had goes; the child has its own still.
+    world.exit(0);
+    for page in start..start + 24 {
+        world.touch(0, page, Access::Read).unwrap();
+    }
+    world.check();
+    world.finish();
+}
