@@ -149,11 +149,16 @@ pub fn getrlimit(io: &mut Io, resource: u32, out: u64) -> Result<u64> {
 
 pub fn setrlimit(io: &mut Io, resource: u32, new: u64) -> Result<u64> {
     let new = user::copy_in::<[u64; 2]>(&mut io.mm, new)?;
+    set(io, resource, new)?;
+    Ok(0)
+}
+
+/// Changes a limit of the own process. A stack may grow further at once, whatever is mapped next.
+fn set(io: &mut Io, resource: u32, new: [u64; 2]) -> Result<()> {
     change(&mut io.limits, resource, new)?;
-    // A stack may grow further at once, whatever is mapped next.
     let (memory, limits) = io.memory();
     mm::take_limits(memory, limits);
-    Ok(0)
+    Ok(())
 }
 
 /// Only the own process has limits to show.
@@ -164,9 +169,7 @@ pub fn prlimit64(io: &mut Io, pid: u32, resource: u32, new: u64, old: u64) -> Re
     let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(&mut io.mm, new)?) };
     let before = io.limits.get(resource)?;
     if let Some(wanted) = wanted {
-        change(&mut io.limits, resource, wanted)?;
-        let (memory, limits) = io.memory();
-        mm::take_limits(memory, limits);
+        set(io, resource, wanted)?;
     }
     if old != 0 {
         user::copy_out(&mut io.mm, old, &[before.soft, before.hard])?;
