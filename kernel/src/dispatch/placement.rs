@@ -54,6 +54,19 @@ impl Scheduler {
             true => Some(last),
             false => self.idle_core(dcb),
         };
+        if visited && here && idle == Some(last) {
+            // Its core is idle without it. If somebody from elsewhere runs here, they change places: each of two
+            // could run at the home of the other, and come back for each invocation.
+            let guest = self
+                .queue
+                .find(|guest| self.is_visiting(guest) && self.allowed(guest) & last.bit() != 0);
+            if let Some(guest) = guest {
+                self.queue.remove(guest);
+                self.core.add(Counter::Migrations, 1);
+                self.send_to_run(guest, last);
+                return self.keep(dcb);
+            }
+        }
         // Home has work for all; where it ran there is only its own.
         match idle.or((back && visited).then_some(last)) {
             Some(to) => {

@@ -173,6 +173,27 @@ fn stays_at_home_when_nobody_else_runs_there() {
 }
 
 #[test]
+fn who_has_come_home_changes_places_with_a_guest() {
+    for may_leave in [true, false] {
+        let (mut c, second) = Cluster::apart(0);
+        let first = c.m.dcb;
+        c.m.call(CapAddr(100), op::SetAffinity { mask: 0 }).unwrap();
+        // Each runs at the other's home.
+        first.home.set(CoreId(1));
+        first.away.set(true);
+        c.others[0].local.core.goes_away();
+        first.allowed.store(if may_leave { 0 } else { 1 }, Ordering::Relaxed);
+        c.settle();
+        assert_eq!((c.current(0), c.current(1)), (Some(first), Some(second)));
+        c.invoke(1, RAM, op::NoOp {});
+        c.settle();
+        let expected = if may_leave { (second, first) } else { (first, second) };
+        assert_eq!((c.current(0), c.current(1)), (Some(expected.0), Some(expected.1)));
+        assert_eq!((first.away.get(), second.away.get()), (!may_leave, !may_leave));
+    }
+}
+
+#[test]
 fn suspended_and_continued_while_away() {
     let (mut c, second) = Cluster::apart(0);
     c.m.call(CapAddr(100), op::Suspend {}).unwrap();
