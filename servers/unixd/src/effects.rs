@@ -42,7 +42,7 @@ pub enum Effect {
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
-    Release(Pid, u64),
+    Release(Pid, Option<u64>),
     /// A process has ended: those who have it open are told.
     Ended(Pid),
     /// A process that has ended has been waited for.
@@ -212,8 +212,9 @@ impl Effects {
         }
     }
 
-    /// A process lets everything go: its descriptions and its working directory. It had so many private pages that are no files.
-    pub fn release(&mut self, pid: Pid, resident: u64) {
+    /// A process lets everything go: its descriptions and its working directory. If it has not counted
+    /// those that are files, it had so many private pages besides.
+    pub fn release(&mut self, pid: Pid, resident: Option<u64>) {
         self.list.push(Effect::Release(pid, resident));
     }
 

@@ -68,7 +68,9 @@ impl Life<'_> {
         self.trace_gone(pid, status);
         self.tracer_gone(pid);
         self.end_vfork(pid);
-        self.drop_all(pid, usage.resident);
+        // Who ends itself has counted what it had.
+        let counts = status & 0x7f != 0;
+        self.drop_all(pid, counts.then_some(usage.resident));
         let groups = self.groups_anchored_by(pid);
         self.orphan_children(pid);
         self.leave_groups(pid, groups);
@@ -102,8 +104,8 @@ impl Life<'_> {
         }
     }
 
-    /// Descriptions, working directory, timers. Besides large private memory it had so many pages that are private.
-    fn drop_all(&mut self, pid: Pid, resident: u64) {
+    /// Descriptions, working directory, timers. Who has not counted its large private memory had so many private pages besides.
+    fn drop_all(&mut self, pid: Pid, resident: Option<u64>) {
         self.forget_cpu_look(pid);
         self.fx.release(pid, resident);
         let Ok(proc) = self.procs.get_mut(pid) else { return };

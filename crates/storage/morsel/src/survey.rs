@@ -62,7 +62,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         let limit = self.limit(record).div_ceil(4096);
         let looked_at = self.visit_and(record, first, Goal::Survey, |found| {
             let end = end.min(limit.max(first + 1));
-            self.runs(found, first, |run| survey.pass(run, end, until));
+            self.runs(found, (first, end), |run| survey.pass(run, end, until));
         });
         match looked_at {
             // All that is left is a hole.
@@ -76,8 +76,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         }
     }
 
-    /// The runs of a table from an entry on, until `pass` has enough.
-    fn runs(&self, found: Found, first: u64, mut pass: impl FnMut(Run) -> bool) {
+    /// The runs of a table from a page on, until `pass` has enough. Those behind the end need not be looked at.
+    fn runs(&self, found: Found, (first, end): (u64, u64), mut pass: impl FnMut(Run) -> bool) {
         let (at, level) = match found {
             Found::Table(_) => {
                 pass(Run { pages: 1, is_there: true, is_out: false, is_large: false });
@@ -85,17 +85,42 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             }
             Found::Hole { at, level } | Found::Entry { at, level, .. } => (at, level),
         };
+        if level == 1 {
+            return self.runs_of_pages(at, end.saturating_sub(first), pass);
+        }
         let mut inside = first & (span(level) - 1);
         for index in at.index..paging::ENTRIES {
             let link: Link = self.load(At::new(at.frame, index));
-            let is_table = !link.is_hole() && level > 1 && !link.is_huge();
-            let is_large = level > 1 && link.is_huge() && inside == 0;
+            let is_table = !link.is_hole() && !link.is_huge();
+            let is_large = link.is_huge() && inside == 0;
             let (is_there, is_out) = (!link.is_hole(), link.is_out());
             let run = Run { pages: span(level) - inside, is_there, is_out, is_large };
             if is_table || !pass(run) {
                 return;
             }
             inside = 0;
+        }
+    }
+
+    /// The same of the lowest tables: pages that are alike are one run, as most are.
+    fn runs_of_pages(&self, at: At, most: u64, mut pass: impl FnMut(Run) -> bool) {
+        let kind = |index: usize| {
+            let link: Link = self.load(At::new(at.frame, index));
+            (!link.is_hole(), link.is_out())
+        };
+        let (mut index, all) = (at.index, paging::ENTRIES - at.index);
+        let end = at.index + all.min(usize::try_from(most).unwrap_or(all));
+        while index < end {
+            let (is_there, is_out) = kind(index);
+            let first = index;
+            index += 1;
+            while index < end && kind(index) == (is_there, is_out) {
+                index += 1;
+            }
+            let pages = (index - first) as u64;
+            if !pass(Run { pages, is_there, is_out, is_large: false }) {
+                return;
+            }
         }
     }
 }

@@ -36,13 +36,15 @@ impl Child {
     }
 }
 
-/// Of a tree: how many of its frames are free and no core's; does a core reserve it; is it closed.
+/// Of a tree: how many of its frames are free and no core's; how many cores reserve a part of it; is it closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tree(pub u64);
 
 impl Tree {
+    /// One core.
     const RESERVED: u64 = 1 << 32;
-    const CLOSED: u64 = 1 << 33;
+    const ALL_RESERVED: u64 = 0xffff * Self::RESERVED;
+    const CLOSED: u64 = 1 << 48;
 
     pub fn free(count: usize) -> Tree {
         Tree(count as u64)
@@ -51,16 +53,16 @@ impl Tree {
         self.0 as u32 as usize
     }
     pub fn is_reserved(self) -> bool {
-        self.0 & Self::RESERVED != 0
+        self.0 & Self::ALL_RESERVED != 0
     }
     pub fn is_closed(self) -> bool {
         self.0 & Self::CLOSED != 0
     }
     pub(crate) fn reserved(self) -> Tree {
-        Tree(self.0 | Self::RESERVED)
+        Tree(self.0 + Self::RESERVED)
     }
     fn unreserved(self) -> Tree {
-        Tree(self.0 & !Self::RESERVED)
+        Tree(self.0 - Self::RESERVED)
     }
     pub(crate) fn closed(self) -> Tree {
         Tree(self.0 | Self::CLOSED)
@@ -160,6 +162,23 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
     }
     pub(crate) fn give_tree(&self, tree: usize, count: usize) {
         self.update(self.geometry.tree(tree), |now| Some(now + count as u64));
+    }
+    /// One more core reserves a tree that is reserved and open, so far nothing of it.
+    pub(crate) fn reserve_too(&self, tree: usize) -> bool {
+        let word = self.geometry.tree(tree);
+        let joined = self.update(word, |now| {
+            let tree = Tree(now);
+            (tree.is_reserved() && !tree.is_closed()).then(|| tree.reserved().0)
+        });
+        joined.is_some()
+    }
+    /// Half of what a core has reserved of a tree, if that is at least so much.
+    pub(crate) fn take_half(&self, tree: usize, core: usize, least: usize) -> Option<usize> {
+        let half = |local: Local| local.count() / 2;
+        let taken = self.update_local(core, |local| {
+            (local.is_in(tree) && half(local) >= least).then(|| Local(local.0 - half(local) as u64))
+        });
+        taken.map(half)
     }
     /// A core reserves it no more, and leaves so much in it.
     pub(crate) fn unreserve(&self, tree: usize, count: usize) {

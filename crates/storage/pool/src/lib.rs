@@ -6,7 +6,7 @@
 //! core      ┌──────────────┐ ┌────┐      a tree that this core takes from, and how much of it
 //!           │ tree 1: 700  │ │ –  │
 //!           └──────────────┘ └────┘
-//! tree      ┌──────┐ ┌──────────────┐ ┌──────┐     free pages of 8 children that no core has reserved
+//! tree      ┌──────┐ ┌──────────────┐ ┌──────┐     free pages of 8 children that no core has reserved, and how many have
 //!           │ 4096 │ │ 17, reserved │ │ 12   │
 //!           └──────┘ └──────────────┘ └──────┘
 //! child     ┌─────┬──────┬───┐                     free pages of 2 MiB; or taken as a whole, or absent
@@ -125,6 +125,8 @@ pub enum Refused {
 
 /// How often a scan is begun again that others have disturbed.
 const SCANS: usize = 4;
+/// What a core has reserved is divided with another that finds nothing if each then has so much: a word of bits.
+const SHARED: usize = 64;
 
 /// A pool.
 pub struct Pool<'a, W, L> {
@@ -190,8 +192,8 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
 
     /// Takes a page, or 512 that are aligned, for a core.
     ///
-    /// Bound: when the core's tree has enough, that tree; else each tree twice, and if that finds nothing each child and each tree
-    /// once; at most four times.
+    /// Bound: when the core's tree has enough, that tree; else each tree twice and each core once, and if that finds nothing each child
+    /// and each tree once; at most four times.
     ///
     /// # Errors
     /// [`Refused::Empty`], or [`Refused::Busy`]: to be tried again.
@@ -251,6 +253,9 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
             }
         }
         self.reserve(need, core);
+        if size == Size::Page && self.local(core).count() < need {
+            self.share(core);
+        }
         self.take_local(core, need)
     }
 
@@ -270,14 +275,30 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
                 let taken = Tree::free(0).reserved();
                 if self.words.compare_exchange(self.geometry.tree(tree), now.0, taken.0).is_ok() {
                     self.leave(core);
-                    self.settle(core, tree, now.count());
-                    // Who closed it meanwhile may have looked before it was written down.
-                    if self.tree(tree).is_closed() {
-                        self.leave(core);
-                    }
-                    return;
+                    return self.settle_in_open(core, tree, now.count());
                 }
             }
+        }
+    }
+
+    /// No tree is left to be reserved: half of what another core has is this one's, of the same tree. Else small pools, and those that grow,
+    /// have one core take its pages many at a time, and the others theirs [one by one](Self::steal).
+    #[cold]
+    fn share(&self, core: usize) {
+        let cores = self.locals.cores();
+        for other in (1..cores).map(|n| (core + n) % cores) {
+            let there = self.local(other);
+            let Some(tree) = there.tree().filter(|_| there.count() >= 2 * SHARED) else { continue };
+            // Before there is anything in hand: a tree that nobody reserves has no more than it says.
+            if !self.reserve_too(tree) {
+                continue;
+            }
+            let Some(half) = self.take_half(tree, other, SHARED) else {
+                self.unreserve(tree, 0);
+                continue;
+            };
+            self.leave(core);
+            return self.settle_in_open(core, tree, half);
         }
     }
 
@@ -287,6 +308,14 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         if self.locals.compare_exchange(core, Local::NONE.0, new.0).is_err() {
             // Two threads under one number: the other's reservation stays.
             self.unreserve(tree, count);
+        }
+    }
+
+    /// The same for a tree that may have been closed meanwhile: who did may have looked before it was written down.
+    fn settle_in_open(&self, core: usize, tree: usize, count: usize) {
+        self.settle(core, tree, count);
+        if self.tree(tree).is_closed() {
+            self.leave(core);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use loom::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use loom::sync::Arc;
-use pool::{Geometry, Locals, Pool, Refused, Size, Words, CHILD};
+use pool::{Geometry, Locals, Pool, Refused, Size, Words, CHILD, TREE};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// So many of the first words are shared: those of the allocator, without descriptors. What only one core uses is none of loom's.
@@ -420,6 +420,82 @@ fn the_last_page_is_stolen_while_its_core_takes_it() {
         },
         &[tries::<0>, tries::<1>],
     );
+}
+
+/// Who finds nothing to reserve has half of what another has, and both go on, also while the tree is closed or given up. What each has is
+/// found again.
+#[test]
+fn a_reservation_is_divided() {
+    let bodies: [Body; 3] = [
+        takes::<0>,
+        |pool| {
+            pool.leave(0);
+            takes::<0>(pool)
+        },
+        |pool| {
+            pool.close(0);
+            Vec::new()
+        },
+    ];
+    for body in bodies {
+        explore(move || {
+            let machine = Arc::new(Machine::new(1, 2));
+            machine.pool().format();
+            let mut held = takes::<0>(&machine.pool());
+            let other = machine.clone();
+            let thread = loom::thread::spawn(move || tries::<1>(&other.pool()));
+            held.extend(body(&machine.pool()));
+            held.extend(thread.join().expect("it has ended"));
+            let pool = machine.pool();
+            assert_eq!(pool.free(), machine.all() - held.len());
+            assert!(held.windows(2).all(|two| two[0] != two[1]));
+            pool.open(0);
+            (0..2).for_each(|core| pool.leave(core));
+            // Nobody reserves it any more, and nothing of it is lost.
+            let left = pool.free();
+            assert_eq!((0..).take_while(|_| pool.take(Size::Page, 0).is_ok()).count(), left);
+            held.iter().for_each(|&(frame, size)| assert_eq!(pool.give(frame, size, 0), Ok(())));
+            assert_eq!(pool.free(), held.len());
+        });
+    }
+}
+
+/// Both then take pages in a row, of one tree.
+#[test]
+fn both_take_runs_of_a_divided_tree() {
+    explore(|| {
+        let machine = Machine::new(2, 2);
+        machine.pool().format();
+        let pool = machine.pool();
+        for core in [0, 1, 0] {
+            pool.take(Size::Page, core).expect("there is room");
+            assert_eq!(pool.take_run(core, 16).map(|(_, count)| count), Some(16), "core {core}");
+        }
+        assert_eq!(pool.free(), machine.all() - 3 * 17);
+    });
+}
+
+/// A tree that two cores reserve is empty when both have left it, not when one has.
+#[test]
+fn a_divided_tree_becomes_empty() {
+    explore(|| {
+        // All of the first tree, which has the allocator's own frames, is taken.
+        let machine = Machine::new(9, 2);
+        let pool = machine.pool();
+        pool.format();
+        pool.close(0);
+        let frames = [0, 1].map(|core| pool.take(Size::Page, core).expect("there is room"));
+        assert_eq!(frames.map(|frame| frame / (CHILD * TREE)), [1, 1]);
+        for frame in frames {
+            assert_eq!(pool.give(frame, Size::Page, 0), Ok(()));
+        }
+        pool.leave(0);
+        // Core 1 has a part of it, which closing takes away.
+        pool.close(1);
+        assert!(pool.is_empty(1));
+        pool.open(1);
+        assert_eq!(pool.take(Size::Huge, 1), Ok(8 * CHILD));
+    });
 }
 
 /// A page is given back by a core that does not reserve its tree.

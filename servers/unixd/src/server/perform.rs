@@ -54,7 +54,9 @@ impl Unixd {
             Effect::LeaveSemaphores(tid, id) => self.semaphores.give_up(tid, id),
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
             Effect::Release(pid, resident) => {
-                self.raise_peak(pid, resident);
+                if let Some(resident) = resident {
+                    self.raise_peak(pid, resident);
+                }
                 let standing = self.procs.get(pid).map(|proc| proc.stands);
                 let mut handles = self.handles();
                 handles.close_all(pid);
@@ -76,7 +78,7 @@ impl Unixd {
         }
     }
 
-    /// A process ends, perhaps before it has told how much private memory it had.
+    /// A process ends before it has told how much private memory it had.
     fn raise_peak(&mut self, pid: u32, resident: u64) {
         let private = self.descs.private_pages(&self.tree, pid);
         if let (1.., Ok(proc)) = (private, self.procs.get_mut(pid)) {
