@@ -5,10 +5,12 @@
 
 use crate::clock::{Due, SECOND};
 use crate::life::Life;
-use crate::procs::{Pid, Proc, Procs};
+use crate::procs::{Pid, Proc, Procs, INIT};
 use crate::signals::from_kernel;
 use crate::wait::{done, Tried};
-use credentials::Capability;
+use core::sync::atomic::Ordering::Relaxed;
+use credentials::{Capability, Credentials};
+use unixproto::ops::LimitPair;
 use unixproto::signals::{SIGKILL, SIGXCPU};
 use unixproto::{limit, op, Errno};
 
@@ -100,6 +102,34 @@ impl Procs {
             true => Ok(()),
             false => Err(Errno::EAGAIN),
         }
+    }
+}
+
+impl Procs {
+    /// A limit of any process (`prlimit`). The first one has those that everything begins with.
+    pub fn limit_of(&self, pid: Pid, op: op::LimitOf) -> Tried {
+        let caller = self.get(pid)?;
+        let of = match op.pid {
+            INIT => None,
+            tid if self.is_thread(tid) => Some(self.get(self.leader(tid))?),
+            pid => Some(self.get(pid)?),
+        };
+        let who = of.map_or(&Credentials::ROOT, |proc| &proc.who);
+        let is_own = of.is_some_and(|proc| proc.pid == pid);
+        if !is_own && !credentials::may_limit(&caller.who, who) {
+            return Err(Errno::EPERM);
+        }
+        let first = *limit::FIRST.get(op.which as usize).ok_or(Errno::EINVAL)?;
+        let Some(proc) = of else { return done(LimitPair { soft: first[0], hard: first[1] }) };
+        let [soft, hard] = match (proc.limits.kept(op.which), proc.session()) {
+            (Some(kept), _) => kept,
+            (None, Ok(session)) => {
+                session.header().limits[op.which as usize].each_ref().map(|word| word.load(Relaxed))
+            }
+            // Who has ended has said nothing that is still there.
+            (None, Err(_)) => return Err(Errno::ESRCH),
+        };
+        done(LimitPair { soft, hard })
     }
 }
 

@@ -11,7 +11,7 @@ use crate::names::{Found, View};
 use crate::nodes::Node;
 use crate::notify::FileEvent;
 use crate::pipes;
-use crate::procs::{NextHome, Procs, State};
+use crate::procs::{NextHome, Procs, State, INIT};
 use crate::semaphores::Semaphores;
 use crate::server::setid::set_ids;
 use crate::share::OpenFile;
@@ -570,7 +570,8 @@ impl Opening<'_> {
     /// Opens a process.
     pub fn process(&mut self, op: op::OpenProcess) -> Tried {
         self.room(1)?;
-        let is_over = self.procs.get(op.pid)?.state == State::Zombie;
+        // The first one ends with the machine.
+        let is_over = op.pid != INIT && self.procs.get(op.pid)?.state == State::Zombie;
         let number = self.handles.counters.of_process(op.pid, is_over)?;
         let flags = O_RDWR | op.flags & O_NONBLOCK;
         self.opened(Object::Counter(Kind::Process, number), flags, None, Claim::None)

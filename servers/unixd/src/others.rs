@@ -3,7 +3,7 @@
 use crate::counters;
 use crate::descs::Heirs;
 use crate::open::Opening;
-use crate::procs::{Pid, Proc};
+use crate::procs::{Pid, Proc, INIT};
 use crate::wait::{count, Tried};
 use core::cmp::Ordering;
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,6 +17,19 @@ impl Opening<'_> {
         match from.pid == pid || credentials::may_trace(&from.who, &to.who, to.dumpable) {
             true => Ok(to),
             false => Err(Errno::EPERM),
+        }
+    }
+
+    /// The same, where `None` is the first one, into which only who may look into all may look, and which has nothing open.
+    fn seen(&self, tid: Pid) -> Result<Option<&Proc>, Errno> {
+        if tid == INIT {
+            let own = self.procs.get(self.caller.pid)?;
+            let may = credentials::may_trace(&own.who, &credentials::Credentials::ROOT, true);
+            return if may { Ok(None) } else { Err(Errno::EPERM) };
+        }
+        match self.procs.is_thread(tid) {
+            true => self.looked_into(self.procs.leader(tid)).map(Some),
+            false => Err(Errno::ESRCH),
         }
     }
 
@@ -36,6 +49,10 @@ impl Opening<'_> {
         let number = counters::number(self.handles.descs.of(pid, op.desc)?);
         let number = number.map_err(|_| Errno::EBADF)?;
         let target = self.handles.counters.process(number)?;
+        if target == INIT {
+            self.seen(INIT)?;
+            return Err(Errno::EBADF);
+        }
         let id = self.shown(self.looked_into(target)?, op.fd)?;
         // Private memory stays that.
         if self.handles.descs.of(target, id)?.heirs != Heirs::Both {
@@ -49,18 +66,21 @@ impl Opening<'_> {
 
     /// `kcmp`.
     pub fn compare(&mut self, op: op::Compare) -> Tried {
-        let leader = |tid| match self.procs.is_thread(tid) {
-            true => Ok(self.procs.leader(tid)),
-            false => Err(Errno::ESRCH),
-        };
-        let (first, second) = (leader(op.first)?, leader(op.second)?);
-        let (first, second) = (self.looked_into(first)?, self.looked_into(second)?);
+        // Who is not there comes before who may not be looked into.
+        for tid in [op.first, op.second] {
+            if tid != INIT && !self.procs.is_thread(tid) {
+                return Err(Errno::ESRCH);
+            }
+        }
+        let (first, second) = (self.seen(op.first)?, self.seen(op.second)?);
+        let [first_pid, second_pid] = [first, second].map(|one| one.map_or(INIT, |proc| proc.pid));
         let order = match op.what {
             kcmp::FILE => {
                 let (one, other) = (op.fds as u32, (op.fds >> 32) as u32);
-                self.shown(first, one)?.cmp(&self.shown(second, other)?)
+                let shown = |of: Option<&Proc>, fd| self.shown(of.ok_or(Errno::EBADF)?, fd);
+                shown(first, one)?.cmp(&shown(second, other)?)
             }
-            kcmp::VM | kcmp::FILES | kcmp::FS | kcmp::SIGHAND => first.pid.cmp(&second.pid),
+            kcmp::VM | kcmp::FILES | kcmp::FS | kcmp::SIGHAND => first_pid.cmp(&second_pid),
             // Nobody has any that others could share.
             kcmp::IO | kcmp::SYSVSEM => Ordering::Equal,
             kcmp::EPOLL_TFD => return Err(Errno::EOPNOTSUPP),

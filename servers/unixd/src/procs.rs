@@ -268,6 +268,8 @@ pub struct Procs {
     families: BTreeMap<Pid, Family>,
     /// The children of [`INIT`].
     orphans: Ids,
+    /// How [`INIT`] is scheduled, as far as it has been told.
+    pub init: Scheduling,
     /// How many processes and threads there are of each real user id.
     users: Shares,
     last: Pid,
@@ -290,6 +292,7 @@ impl Default for Procs {
             queues: Queues::new(QUEUED_MAX),
             families: BTreeMap::new(),
             orphans: Ids::default(),
+            init: Scheduling::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
             last: 0,
             randomizes: 0,

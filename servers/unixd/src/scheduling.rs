@@ -1,10 +1,10 @@
 //! How processes say they are to be scheduled: nice values, policies and priorities, also of input and output. They are kept, told to
 //! whoever asks, and inherited, and who may change them is as on Linux. The kernel gives all the same share, whatever they say.
 
-use crate::procs::{Pid, Proc, Procs};
+use crate::procs::{Pid, Proc, Procs, INIT};
 use crate::wait::{count, Tried};
 use alloc::vec::Vec;
-use credentials::Capability;
+use credentials::{Capability, Credentials, Ids};
 use unixproto::scheduling::*;
 use unixproto::{op, Errno};
 
@@ -53,10 +53,17 @@ fn has_priorities(policy: u32) -> bool {
     matches!(policy, FIFO | ROUND_ROBIN)
 }
 
+/// Whom a call is about: how it is scheduled, and whose it is.
+#[derive(Clone, Copy)]
+struct Target {
+    scheduling: Scheduling,
+    users: Ids,
+}
+
 /// May one process change how another is scheduled?
-fn owns(from: &Proc, to: &Proc) -> bool {
+fn owns(from: &Proc, to: &Target) -> bool {
     let user = from.who.users.effective;
-    user == to.who.users.effective || user == to.who.users.real || from.has(Capability::SysNice)
+    user == to.users.effective || user == to.users.real || from.has(Capability::SysNice)
 }
 
 /// What `ioprio_set` may set. The highest class takes a privilege.
@@ -78,15 +85,21 @@ impl Procs {
         let caller = self.get(pid)?;
         let found = match which {
             PROCESS if who == 0 => alloc::vec![pid],
+            PROCESS if who == INIT => alloc::vec![INIT],
             PROCESS if self.is_thread(who) => alloc::vec![self.leader(who)],
             PROCESS => self.get(who).map(|proc| alloc::vec![proc.pid])?,
             GROUP => {
                 let group = if who == 0 { caller.pgid } else { who };
-                self.members(group).map(|proc| proc.pid).collect()
+                let init = (group == INIT).then_some(INIT);
+                init.into_iter().chain(self.members(group).map(|proc| proc.pid)).collect()
             }
             USER => {
                 let user = if who == 0 { caller.who.users.real } else { who };
-                self.select(|proc| proc.who.users.real == user)
+                let mut found = self.select(|proc| proc.who.users.real == user);
+                if user == Credentials::ROOT.users.real {
+                    found.push(INIT);
+                }
+                found
             }
             _ => return Err(Errno::EINVAL),
         };
@@ -96,26 +109,35 @@ impl Procs {
         }
     }
 
+    /// A process, or the first one, which is no process of this server's.
+    fn target(&self, pid: Pid) -> Result<Target, Errno> {
+        if pid == INIT {
+            return Ok(Target { scheduling: self.init, users: Credentials::ROOT.users });
+        }
+        let proc = self.get(pid)?;
+        Ok(Target { scheduling: proc.scheduling, users: proc.who.users })
+    }
+
     /// What a process is asked for, or told, about how it or others are scheduled.
     pub fn schedule(&mut self, pid: Pid, op: op::Schedule) -> Tried {
         let op::Schedule { what, which, who, value } = op;
         let meant = self.meant(pid, which, who)?;
-        let each = meant.iter().filter_map(|one| self.get(*one).ok());
+        let each = meant.iter().filter_map(|one| self.target(*one).ok());
         let first = meant[0];
         match what {
             GET_NICE => {
-                let least = each.map(|proc| proc.scheduling.nice).min().ok_or(Errno::ESRCH)?;
+                let least = each.map(|one| one.scheduling.nice).min().ok_or(Errno::ESRCH)?;
                 count((20 - least) as usize)
             }
             GET_IO => {
-                let best = |proc: &Proc| match proc.scheduling.io {
+                let best = |one: Target| match one.scheduling.io {
                     0 => u32::MAX,
                     io => io,
                 };
                 let found = each.map(best).min().ok_or(Errno::ESRCH)?;
                 count(if found == u32::MAX { 0 } else { found as usize })
             }
-            GET_POLICY => count(self.get(first)?.scheduling.word() as usize),
+            GET_POLICY => count(self.target(first)?.scheduling.word() as usize),
             SET_NICE => {
                 let nice = (value as i64).clamp(-20, 19) as i32;
                 self.change_each(pid, meant, |from, to| to.set_nice(from, nice))
@@ -140,12 +162,13 @@ impl Procs {
         &mut self,
         pid: Pid,
         meant: Vec<Pid>,
-        change: impl Fn(&Proc, &Proc) -> Result<Scheduling, Errno>,
+        change: impl Fn(&Proc, &Target) -> Result<Scheduling, Errno>,
     ) -> Tried {
         let mut result = Ok(());
         for one in meant {
-            let changed = change(self.get(pid)?, self.get(one)?);
+            let changed = change(self.get(pid)?, &self.target(one)?);
             match changed {
+                Ok(new) if one == INIT => self.init = new,
                 Ok(new) => self.get_mut(one)?.scheduling = new,
                 Err(error) => result = Err(error),
             }
@@ -155,7 +178,7 @@ impl Procs {
     }
 }
 
-impl Proc {
+impl Target {
     fn set_nice(&self, from: &Proc, nice: i32) -> Result<Scheduling, Errno> {
         match () {
             () if !owns(from, self) => Err(Errno::EPERM),
@@ -167,7 +190,7 @@ impl Proc {
     }
 
     fn set_io(&self, from: &Proc, io: u32) -> Result<Scheduling, Errno> {
-        let (users, target) = (from.who.users, self.who.users.real);
+        let (users, target) = (from.who.users, self.users.real);
         let is_own = users.effective == target || users.real == target;
         match is_own || from.has(Capability::SysNice) {
             true => Ok(Scheduling { io, ..self.scheduling }),

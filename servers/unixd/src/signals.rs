@@ -14,7 +14,7 @@ use crate::wait::{done, Call, Outcome, Tried};
 use crate::watches::Source;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-use credentials::Capability;
+use credentials::{Capability, Credentials};
 use sigqueue::Owner;
 use unixproto::ops::SignalSet;
 use unixproto::signals::*;
@@ -290,6 +290,14 @@ impl Life<'_> {
         let own = op.tid == self.caller.tid;
         if !by_tkill && (user && !own || !may_claim(op.code, op.value, own)) {
             return Err(Errno::EPERM);
+        }
+        if op.tid == INIT && matches!(op.pid, 0 | INIT) {
+            check_signal(op.signal)?;
+            // No signal reaches it.
+            return match credentials::may_signal(&self.procs.get(pid)?.who, &Credentials::ROOT) {
+                true => done(()),
+                false => Err(Errno::EPERM),
+            };
         }
         let leader = self.procs.leader(op.tid);
         if !self.procs.is_thread(op.tid) || op.pid != 0 && op.pid != leader {

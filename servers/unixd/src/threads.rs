@@ -145,6 +145,7 @@ impl Procs {
     pub fn thread_of(&self, tid: Tid) -> Tried {
         match self.is_thread(tid) {
             true => done(Process { pid: self.leader(tid) }),
+            false if tid == INIT => done(Process { pid: INIT }),
             false => Err(Errno::ESRCH),
         }
     }

@@ -109,6 +109,13 @@ replies! {
         /// Largest resident set, pages.
         peak_pages: u64,
     }
+    /// A limit of a process.
+    LimitPair {
+        /// What counts.
+        soft: u64,
+        /// How far that may be raised.
+        hard: u64,
+    }
     /// An open file description.
     Opened {
         /// Its id, never 0. The caller holds it now.
@@ -443,6 +450,19 @@ requests! {
         /// How far that may be raised.
         hard: u64
     ) -> ();
+    /// A limit of any process. `ESRCH`; `EPERM`: its ids are others, and the caller has not `CAP_SYS_RESOURCE`; `EINVAL`: there is no
+    /// such limit.
+    292 LimitOf(
+        /// The process, or a thread of it.
+        pid: u32,
+        /// `RLIMIT_*`.
+        which: u32
+    ) -> LimitPair;
+    /// Processor time of any process; faults and pages are not told.
+    293 ProcessorTime(
+        /// The process.
+        pid: u32
+    ) -> Usage;
     /// Processor time of the caller's process (0) or of awaited children (1).
     16 CpuUsage(
         /// Whose.

@@ -31,7 +31,7 @@ const AS: usize = 9;
 /// `RLIMIT_MSGQUEUE`.
 const MSGQUEUE: usize = 12;
 /// The limit on descriptors cannot be raised beyond this.
-const MAX_FILES: u64 = 4096;
+const MAX_FILES: u64 = limit::FILES_MOST;
 
 /// The limits of the process, as `getrlimit` tells them.
 #[derive(Clone)]
@@ -104,21 +104,15 @@ impl Limits {
     }
 }
 
-const INFINITY: u64 = u64::MAX;
-const NONE: Limit = Limit { soft: INFINITY, hard: INFINITY };
-
 /// Limits of the first process.
 const INITIAL: [Limit; LIMITS] = {
-    let mut limits = [NONE; LIMITS];
-    limits[STACK] = Limit { soft: 8 << 20, hard: INFINITY };
-    limits[4] = Limit { soft: 0, hard: INFINITY }; // RLIMIT_CORE
-    limits[limit::NPROC as usize] = Limit { soft: limit::FIRST_NPROC, hard: limit::FIRST_NPROC };
-    limits[NOFILE] = Limit { soft: 1024, hard: MAX_FILES };
-    limits[MEMLOCK] = Limit { soft: 8 << 20, hard: 8 << 20 };
-    limits[11] = Limit { soft: 4096, hard: 4096 }; // RLIMIT_SIGPENDING
-    limits[MSGQUEUE] = Limit { soft: 819_200, hard: 819_200 };
-    limits[13] = Limit { soft: 0, hard: 0 }; // RLIMIT_NICE
-    limits[14] = Limit { soft: 0, hard: 0 }; // RLIMIT_RTPRIO
+    let mut limits = [Limit { soft: limit::NONE, hard: limit::NONE }; LIMITS];
+    let mut which = 0;
+    while which < LIMITS {
+        let [soft, hard] = limit::FIRST[which];
+        limits[which] = Limit { soft, hard };
+        which += 1;
+    }
     limits
 };
 
@@ -161,12 +155,19 @@ fn set(io: &mut Io, resource: u32, new: [u64; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Only the own process has limits to show.
+/// Limits of others are told. Only their own libraries could change them: `EPERM`.
 pub fn prlimit64(io: &mut Io, pid: u32, resource: u32, new: u64, old: u64) -> Result<u64> {
-    if pid != 0 && pid != header().pid.load(Ordering::Relaxed) {
-        return Err(Errno::ESRCH);
-    }
     let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(&mut io.mm, new)?) };
+    if pid != 0 && pid != header().pid.load(Ordering::Relaxed) {
+        let limit = server::call(op::LimitOf { pid, which: resource })?;
+        if wanted.is_some() {
+            return Err(Errno::EPERM);
+        }
+        if old != 0 {
+            user::copy_out(&mut io.mm, old, &[limit.soft, limit.hard])?;
+        }
+        return Ok(0);
+    }
     let before = io.limits.get(resource)?;
     if let Some(wanted) = wanted {
         set(io, resource, wanted)?;

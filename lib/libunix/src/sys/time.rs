@@ -153,7 +153,7 @@ impl CpuClock {
         })
     }
 
-    /// Other processes' are not read: `EINVAL`, as of one that does not exist.
+    /// `EINVAL`: there is no such process, or no such thread of this one.
     fn read(&self, threads: &mut Threads) -> Result<u64> {
         let [all, system] = match (self.is_thread, self.id) {
             (true, 0) => of_thread(),
@@ -164,7 +164,10 @@ impl CpuClock {
             }
             (false, 0) => of_process()?,
             (false, id) if u64::from(id) == getpid(()) => of_process()?,
-            (false, _) => return Err(Errno::EINVAL),
+            (false, pid) => {
+                let usage = server::call(op::ProcessorTime { pid }).map_err(|_| Errno::EINVAL)?;
+                [usage.cpu_ns, usage.system_ns]
+            }
         };
         Ok(if self.is_virtual { all.saturating_sub(system) } else { all })
     }

@@ -17,7 +17,7 @@ use crate::pathops::PathOps;
 use crate::pipes::{self, pipe_of};
 use crate::poll::Polling;
 use crate::procfs::ProcNode;
-use crate::procs::Pid;
+use crate::procs::{Pid, INIT};
 use crate::readiness::{told_of, Owner};
 use crate::server::Unixd;
 use crate::spaces::Spaces;
@@ -182,6 +182,8 @@ impl Unixd {
                 self.procs.forgo(pid, op)
             }
             Any::SetLimit(op) => self.life().set_limit(pid, op),
+            Any::LimitOf(op) => self.procs.limit_of(pid, op),
+            Any::ProcessorTime(op) => self.procs.processor_time(&self.clock, op.pid),
             Any::Schedule(op) => self.procs.schedule(pid, op),
             Any::TakeFd(op) => self.opening().take_fd(op),
             Any::Compare(op) => self.opening().compare(op),
@@ -730,6 +732,7 @@ impl Unixd {
                 Ok(_) => Ok(named),
                 Err(_) => Err(Errno::ESRCH),
             },
+            Object::Dir(Node::Proc(ProcNode::Init)) => Ok(INIT),
             Object::Dir(_) => Err(Errno::EBADF),
             _ => self.counters.process(counters::number(desc)?),
         }
