@@ -12,6 +12,7 @@ use crate::mm::arena::Arena;
 use crate::mm::{library, usage, user, userfault, Mm};
 use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
+use crate::sys::processes;
 use crate::sys::scheduling::take_affinity;
 use crate::thread::{self, area, create, lock, Me};
 use crate::trace::{self, event};
@@ -25,6 +26,7 @@ use captypes::invocations::options;
 use captypes::{CapAddr, Place, Status};
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::Capability;
 use libos::{invoke, memd, Cap};
 use linuxdomain::first_frame;
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
@@ -210,10 +212,17 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
     }
     const NEWUSER: u64 = 0x1000_0000;
     const NEWNS: u64 = 0x2_0000;
+    const NEWIPC: u64 = 0x800_0000;
+    const SYSVSEM: u64 = 0x4_0000;
     let spaces = (flags & NEW_SPACES) as u32;
     // Who has a root directory in common with others has everything in common that hangs on it.
     if has(FS) && has(NEWUSER | NEWNS) || has(THREAD) && spaces != 0 {
         return Err(Errno::EINVAL);
+    }
+    // What is to be undone in semaphores is of one name space.
+    if has(NEWIPC) && has(SYSVSEM) {
+        let may = has(NEWUSER) || processes::has(Capability::SysAdmin);
+        return Err(if may { Errno::EINVAL } else { Errno::EPERM });
     }
     let told_twice = has(PARENT_SETTID) && wish.pidfd == wish.parent_tid;
     let no_pidfd = has(PIDFD) && (has(THREAD) || has(DETACHED) || told_twice);

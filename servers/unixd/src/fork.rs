@@ -89,6 +89,7 @@ impl Births<'_> {
             limits: parent.limits.inherited(),
             scheduling: parent.scheduling.inherited(),
             hosts: parent.hosts.clone(),
+            ipc: parent.ipc.clone(),
             ..Proc::new(
                 child,
                 parent.pgid,
@@ -462,6 +463,7 @@ impl Proc {
             native: false,
             stands,
             hosts: crate::spaces::Hosts::first(),
+            ipc: crate::spaces::Ipc::first(),
             name: Vec::new(),
             program: None,
             blocked: None,

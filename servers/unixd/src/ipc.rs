@@ -1,6 +1,7 @@
 //! What System V objects have in common: keys, ids, owners and modes.
 
 use crate::procs::Proc;
+use alloc::vec::Vec;
 use credentials::Capability;
 use piecewise::{Limits, Shares, Table};
 use unixproto::ipc::*;
@@ -16,6 +17,8 @@ pub const PERM_BYTES: usize = 48;
 /// Whose an object is, and who may do what to it.
 #[derive(Clone, Copy)]
 pub struct Perm {
+    /// The name space that it is in, and the user name space that this belongs to.
+    pub space: (u64, u64),
     pub key: i32,
     pub owner: (u32, u32),
     pub creator: (u32, u32),
@@ -33,7 +36,9 @@ impl Perm {
             () => 0,
         };
         let wanted = (wanted >> 6 | wanted >> 3 | wanted) & 7;
-        match wanted & !(self.mode >> shift) == 0 || proc.who.has(Capability::IpcOwner) {
+        match wanted & !(self.mode >> shift) == 0
+            || proc.who.has_in(self.space.1, Capability::IpcOwner)
+        {
             true => Ok(()),
             false => Err(Errno::EACCES),
         }
@@ -43,7 +48,7 @@ impl Perm {
     pub fn owned_by(&self, proc: &Proc) -> Result<(), Errno> {
         let uid = proc.who.users.effective;
         let is_own = uid == self.owner.0 || uid == self.creator.0;
-        match is_own || proc.who.has(Capability::SysAdmin) {
+        match is_own || proc.who.has_in(self.space.1, Capability::SysAdmin) {
             true => Ok(()),
             false => Err(Errno::EPERM),
         }
@@ -74,7 +79,7 @@ impl<T> Entry<T> {
     /// `struct ipc64_perm`, with more bits in the mode.
     pub fn perm_bytes(&self, more: u32) -> [u8; PERM_BYTES] {
         let mut bytes = [0; PERM_BYTES];
-        let Perm { key, owner, creator, mode } = self.perm;
+        let Perm { key, owner, creator, mode, .. } = self.perm;
         let mode = mode | more;
         let words = [key as u32, owner.0, owner.1, creator.0, creator.1, mode, self.turn & 0xffff];
         for (n, word) in words.into_iter().enumerate() {
@@ -97,19 +102,34 @@ impl<T> Registry<T> {
         Registry { table: Table::default(), users: Shares::new(Limits::of(most)), turn: 0 }
     }
 
-    pub fn len(&self) -> usize {
-        self.table.len()
+    /// Those of a name space.
+    pub fn of(&self, space: u64) -> impl Iterator<Item = (usize, &Entry<T>)> {
+        self.table.iter().filter(move |(_, entry)| entry.perm.space.0 == space)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &Entry<T>)> {
-        self.table.iter()
+    /// The places of those of some name spaces, whose numbers are in order.
+    pub fn places(&self, spaces: &[u64]) -> Vec<usize> {
+        let is_in = |entry: &Entry<T>| spaces.binary_search(&entry.perm.space.0).is_ok();
+        self.table.iter().filter(|(_, entry)| is_in(entry)).map(|(place, _)| place).collect()
     }
 
-    /// The place of an id. `EINVAL`: there is none.
-    pub fn place(&self, id: u32) -> Result<usize, Errno> {
+    /// What an id stands for, whosever it is.
+    pub fn anywhere_mut(&mut self, id: u32) -> Option<&mut Entry<T>> {
         let place = (id & ((1 << PLACE_BITS) - 1)) as usize;
-        let found = self.table.get(place).filter(|entry| entry.turn == id >> PLACE_BITS);
-        found.map(|_| place).ok_or(Errno::EINVAL)
+        self.table.get_mut(place).filter(|entry| entry.turn == id >> PLACE_BITS)
+    }
+
+    /// The place of an id in a name space. `EINVAL`: there is none, or it is another one's.
+    pub fn place(&self, space: u64, id: u32) -> Result<usize, Errno> {
+        let place = (id & ((1 << PLACE_BITS) - 1)) as usize;
+        let is_it = |entry: &&Entry<T>| entry.turn == id >> PLACE_BITS;
+        self.listed(space, place).ok().filter(is_it).map(|_| place).ok_or(Errno::EINVAL)
+    }
+
+    /// What is at a place, of a name space: as whoever looks at one place after the other names it.
+    pub fn listed(&self, space: u64, place: usize) -> Result<&Entry<T>, Errno> {
+        let found = self.table.get(place).filter(|entry| entry.perm.space.0 == space);
+        found.ok_or(Errno::EINVAL)
     }
 
     pub fn id(&self, place: usize) -> u32 {
@@ -125,23 +145,23 @@ impl<T> Registry<T> {
     }
 
     /// What an id stands for.
-    pub fn get(&self, id: u32) -> Result<&Entry<T>, Errno> {
-        self.at(self.place(id)?)
+    pub fn get(&self, space: u64, id: u32) -> Result<&Entry<T>, Errno> {
+        self.at(self.place(space, id)?)
     }
 
     /// The same, to be changed.
-    pub fn get_mut(&mut self, id: u32) -> Result<&mut Entry<T>, Errno> {
-        let place = self.place(id)?;
+    pub fn get_mut(&mut self, space: u64, id: u32) -> Result<&mut Entry<T>, Errno> {
+        let place = self.place(space, id)?;
         self.at_mut(place)
     }
 
     /// The place of what has a key, if these flags of `shmget` and its relatives want it. `None`: it is to be made.
-    pub fn named(&self, key: i32, flags: u32) -> Result<Option<usize>, Errno> {
+    pub fn named(&self, space: u64, key: i32, flags: u32) -> Result<Option<usize>, Errno> {
         if key == IPC_PRIVATE {
             return Ok(None);
         }
         let has_key = |(_, entry): &(usize, &Entry<T>)| entry.perm.key == key && !entry.is_removed;
-        match self.table.iter().find(has_key) {
+        match self.of(space).find(has_key) {
             None if flags & IPC_CREAT == 0 => Err(Errno::ENOENT),
             None => Ok(None),
             Some(_) if flags & (IPC_CREAT | IPC_EXCL) == IPC_CREAT | IPC_EXCL => Err(Errno::EEXIST),

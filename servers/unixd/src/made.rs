@@ -163,6 +163,7 @@ impl Made {
             ("fs/suid_dumpable", number(0)),
             ("fs/inotify/max_user_instances", number(crate::notify::INSTANCES_MOST)),
             ("user/max_user_namespaces", number(crate::spaces::SPACES_MAX / 2)),
+            ("user/max_ipc_namespaces", number(crate::spaces::SPACES_MAX / 2)),
             ("user/max_uts_namespaces", number(crate::spaces::SPACES_MAX / 2)),
             ("vm/nr_hugepages", number(0)),
         ] {

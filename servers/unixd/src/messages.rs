@@ -1,9 +1,11 @@
 //! System V messages: queues of messages, each of a kind by which it is received.
 
-use crate::ipc::{Registry, PERM_BYTES};
+use crate::ipc::{Perm, Registry, PERM_BYTES};
 use crate::open::Opening;
 use crate::procs::Pid;
 use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
+use alloc::string::String;
+use core::fmt::Write;
 use credentials::Capability;
 use messages::{Message, Queue, Wanted, OVERHEAD};
 use piecewise::{Limits, Shares};
@@ -44,11 +46,49 @@ impl Default for Messages {
     }
 }
 
+impl Messages {
+    /// Name spaces have ended, and all that is in them goes. Nobody waits there any more.
+    pub fn end_spaces(&mut self, ended: &[u64]) {
+        for place in self.queues.places(ended) {
+            let owner = self.queues.at(place).map_or(0, |entry| entry.perm.creator.0);
+            if let Some(shelf) = self.queues.remove(place) {
+                self.memory.give_back(owner, shelf.queue.memory());
+            }
+        }
+    }
+
+    /// What `/proc/sysvipc/msg` says.
+    pub fn text(&self, space: u64) -> String {
+        let mut text = String::from("       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n");
+        for (place, entry) in self.queues.of(space) {
+            let (Perm { key, owner, creator, mode, .. }, shelf) = (entry.perm, &entry.value);
+            let (id, queue, [sent, received, changed]) =
+                (self.queues.id(place), &shelf.queue, shelf.times);
+            put!(
+                text,
+                "{key:10} {id:10}  {mode:4o}  {:10} {:10} {:5} {:5} ",
+                queue.bytes(),
+                queue.len(),
+                shelf.pids[0],
+                shelf.pids[1]
+            );
+            put!(text, "{:5} {:5} {:5} {:5} ", owner.0, owner.1, creator.0, creator.1);
+            put_line!(text, "{sent:10} {received:10} {changed:10}");
+        }
+        text
+    }
+}
+
 impl Opening<'_> {
+    /// The name space in which the caller names System V objects and message queues.
+    pub(crate) fn ipc(&self) -> Result<u64, Errno> {
+        Ok(self.procs.get(self.caller.pid)?.ipc.number)
+    }
+
     /// `msgget`.
     pub fn get_queue(&mut self, op: op::GetQueue) -> Tried {
         let all = &self.messages.queues;
-        if let Some(place) = all.named(op.key, op.flags)? {
+        if let Some(place) = all.named(self.ipc()?, op.key, op.flags)? {
             let proc = self.procs.get(self.caller.pid)?;
             all.at(place)?.perm.permits(proc, op.flags & 0o777)?;
             return count(all.id(place) as usize);
@@ -77,7 +117,8 @@ impl Opening<'_> {
         let now = self.seconds();
         // Of one that has waited, the queue may be gone.
         let gone = if call.kept != 0 { Errno::EIDRM } else { Errno::EINVAL };
-        let entry = self.messages.queues.get_mut(op.id).map_err(|_| gone)?;
+        let space = self.ipc()?;
+        let entry = self.messages.queues.get_mut(space, op.id).map_err(|_| gone)?;
         entry.perm.permits(self.procs.get(self.caller.pid)?, 0o222)?;
         let (owner, shelf) = (entry.perm.creator.0, &mut entry.value);
         if !shelf.queue.has_room(text.len(), shelf.most) {
@@ -109,7 +150,8 @@ impl Opening<'_> {
         }
         let wanted = Wanted::of(op.kind, op.flags & MSG_EXCEPT != 0, copies);
         let gone = if call.kept != 0 { Errno::EIDRM } else { Errno::EINVAL };
-        let entry = self.messages.queues.get_mut(op.id).map_err(|_| gone)?;
+        let space = self.ipc()?;
+        let entry = self.messages.queues.get_mut(space, op.id).map_err(|_| gone)?;
         entry.perm.permits(self.procs.get(self.caller.pid)?, 0o444)?;
         let (owner, shelf) = (entry.perm.creator.0, &mut entry.value);
         let Some(place) = shelf.queue.find(wanted) else {
@@ -149,7 +191,7 @@ impl Opening<'_> {
             IPC_INFO | MSG_INFO => return self.message_info(op.command),
             MSG_STAT | MSG_STAT_ANY => {
                 let place = op.id as usize;
-                let entry = self.messages.queues.at(place)?;
+                let entry = self.messages.queues.listed(self.ipc()?, place)?;
                 if op.command == MSG_STAT {
                     entry.perm.permits(self.procs.get(self.caller.pid)?, 0o444)?;
                 }
@@ -159,7 +201,7 @@ impl Opening<'_> {
             IPC_STAT | IPC_SET | IPC_RMID => {}
             _ => return Err(Errno::EINVAL),
         }
-        let place = self.messages.queues.place(op.id)?;
+        let place = self.messages.queues.place(self.ipc()?, op.id)?;
         let now = self.seconds();
         let given = self.procs.a(self.caller, call)?;
         let proc = self.procs.get(self.caller.pid)?;
@@ -215,11 +257,12 @@ impl Opening<'_> {
 
     /// What there may be, or what there is: `struct msginfo`.
     fn message_info(&mut self, command: u32) -> Tried {
-        let all = &self.messages.queues;
-        let last = all.iter().map(|(place, _)| place).max().unwrap_or(0);
-        let sum = |of: fn(&Queue) -> usize| all.iter().map(|(_, one)| of(&one.value.queue)).sum();
+        let (all, space) = (&self.messages.queues, self.ipc()?);
+        let last = all.of(space).map(|(place, _)| place).max().unwrap_or(0);
+        let sum =
+            |of: fn(&Queue) -> usize| all.of(space).map(|(_, one)| of(&one.value.queue)).sum();
         let (pool, map, headers): (usize, usize, usize) = match command {
-            MSG_INFO => (all.len(), sum(Queue::len), sum(Queue::bytes)),
+            MSG_INFO => (all.of(space).count(), sum(Queue::len), sum(Queue::bytes)),
             _ => (QUEUES_MOST * QUEUE_BYTES_MOST / 1024, QUEUE_BYTES_MOST, QUEUE_BYTES_MOST),
         };
         // msgpool, msgmap, msgmax, msgmnb, msgmni, msgssz, msgtql, msgseg

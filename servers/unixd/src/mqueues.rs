@@ -14,6 +14,7 @@ use crate::watches::Source;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::vec::Vec;
 use credentials::Capability;
 use files::Claim;
 use memfs::{Attr, Ino};
@@ -25,7 +26,7 @@ use unixproto::ops::{QueueMessage, QueueState};
 use unixproto::signals::{SigInfo, SI_MESGQ};
 use unixproto::{op, Any, Errno};
 
-/// Queues that there may be for who is not privileged (`queues_max`).
+/// Queues that there may be in a name space for who is not privileged (`queues_max`).
 const QUEUES_MOST: usize = 256;
 /// Queues that there may be in all.
 const QUEUES_ALL: usize = 1024;
@@ -50,6 +51,8 @@ struct Notice {
 
 /// A queue.
 struct MessageQueue {
+    /// The name space that it is in.
+    space: u64,
     /// Who has made it, and what he has room for.
     user: u32,
     cost: usize,
@@ -87,7 +90,8 @@ impl MessageQueue {
 /// All of them.
 pub struct MessageQueues {
     queues: BTreeMap<Ino, MessageQueue>,
-    names: BTreeMap<Box<[u8]>, Ino>,
+    /// By name space and name.
+    names: BTreeMap<(u64, Box<[u8]>), Ino>,
     counts: Shares,
     memory: Shares,
 }
@@ -111,6 +115,12 @@ impl MessageQueues {
             self.counts.give_back(queue.user, 1);
             self.memory.give_back(queue.user, queue.cost);
         }
+    }
+
+    /// Name spaces have ended: the names of their queues are gone. Returns what they named.
+    pub fn end_spaces(&mut self, ended: &[u64]) -> Vec<Ino> {
+        let all = self.names.extract_if(.., |(space, _), _| ended.binary_search(space).is_ok());
+        all.map(|(_, ino)| ino).collect()
     }
 
     /// A process closes a queue: it is not told of messages any more.
@@ -179,7 +189,8 @@ impl Opening<'_> {
         let name = self.procs.a(self.caller, call)?;
         let attributes = self.procs.b(self.caller, call)?;
         check_name(&name)?;
-        let found = self.handles.mqueues.names.get(&name[..]).copied();
+        let space = self.ipc()?;
+        let found = self.handles.mqueues.names.get(&(space, name[..].into())).copied();
         let ino = match found {
             None if op.flags & O_CREAT == 0 => return Err(Errno::ENOENT),
             None => self.make_mqueue(&name, &attributes, op)?,
@@ -209,8 +220,10 @@ impl Opening<'_> {
         op: op::OpenMessages,
     ) -> Result<Ino, Errno> {
         let privileged = self.procs.get(self.caller.pid)?.has(Capability::SysResource);
+        let space = self.ipc()?;
         let queues = &self.handles.mqueues;
-        if queues.queues.len() >= QUEUES_MOST && !privileged {
+        let there = queues.queues.values().filter(|queue| queue.space == space).count();
+        if there >= QUEUES_MOST && !privileged {
             return Err(Errno::ENOSPC);
         }
         let word = |at: usize| {
@@ -246,8 +259,9 @@ impl Opening<'_> {
         let queues = &mut self.handles.mqueues;
         queues.counts.take(user, 1);
         queues.memory.take(user, bytes as usize);
-        queues.names.insert(name.into(), ino);
+        queues.names.insert((space, name.into()), ino);
         let queue = MessageQueue {
+            space,
             user,
             cost: bytes as usize,
             most,
@@ -266,9 +280,10 @@ impl Opening<'_> {
     pub fn unlink_mqueue(&mut self, call: &Call) -> Tried {
         let name = self.procs.a(self.caller, call)?;
         check_name(&name)?;
-        let ino = *self.handles.mqueues.names.get(&name[..]).ok_or(Errno::ENOENT)?;
+        let name = (self.ipc()?, name[..].into());
+        let ino = *self.handles.mqueues.names.get(&name).ok_or(Errno::ENOENT)?;
         self.names().get(ino)?.owned_by(&self.cred())?;
-        self.handles.mqueues.names.remove(&name[..]);
+        self.handles.mqueues.names.remove(&name);
         self.handles.release(Node::Mem(ino));
         done(())
     }

@@ -38,7 +38,8 @@ impl Opening<'_> {
                     false => Ok(Object::Dir(Node::Proc(node))),
                 }
             }
-            Root | Tessera | Net | Init | Pid(_) | Fds(_) | Tasks(_) | Task(..) | Spaces(_) => {
+            Root | Tessera | Net | SysvIpc | Init | Pid(_) | Fds(_) | Tasks(_) | Task(..)
+            | Spaces(_) => {
                 self.view()?.proc_enter(node)?;
                 match writes || op.flags & O_CREAT != 0 {
                     true => Err(Errno::EISDIR),
@@ -94,6 +95,15 @@ impl Opening<'_> {
                 if !self.procs.get(self.caller.pid)?.has(Capability::SysAdmin) =>
             {
                 Err(Errno::EACCES)
+            }
+            SysvFile(name) => {
+                let space = self.ipc()?;
+                let text = match name {
+                    "msg" => self.messages.text(space),
+                    "sem" => self.semaphores.text(space),
+                    _ => self.handles.segments_text(space),
+                };
+                Ok(Object::Text(Node::Proc(node), text.into_bytes().into()))
             }
             File(pid, "mem") | TaskFile(pid, _, "mem") => {
                 self.view()?.check_trace(pid)?;

@@ -39,6 +39,10 @@ pub enum ProcNode {
     Net,
     /// A file in `/proc/net`.
     NetFile(&'static str),
+    /// `/proc/sysvipc`
+    SysvIpc,
+    /// A file in `/proc/sysvipc`.
+    SysvFile(&'static str),
     /// `/proc/1`
     Init,
     /// A file in `/proc/1`.
@@ -85,6 +89,7 @@ const SYSTEM: [&str; 11] = [
     "cmdline",
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
+const SYSV: [&str; 3] = ["msg", "sem", "shm"];
 const FILES: [&str; 23] = [
     "auxv",
     "clear_refs",
@@ -187,6 +192,8 @@ pub fn inode(node: ProcNode) -> u64 {
         MountsLink => 5,
         Made(number) => MADE | u64::from(number),
         Net => 6,
+        SysvIpc => 7,
+        SysvFile(name) => 128 + SYSV.iter().position(|n| *n == name).unwrap_or(0) as u64,
         NetFile(name) => 96 + NET.iter().position(|n| *n == name).unwrap_or(0) as u64,
         System(name) => 16 + SYSTEM.iter().position(|n| *n == name).unwrap_or(0) as u64,
         TesseraFile(name) => 64 + TESSERA.iter().position(|n| *n == name).unwrap_or(0) as u64,
@@ -236,6 +243,8 @@ pub fn path_of(node: ProcNode) -> Vec<u8> {
         NetFile(name) => format!("/proc/net/{name}"),
         System(name) => format!("/proc/{name}"),
         TesseraFile(name) => format!("/proc/tessera/{name}"),
+        SysvIpc => String::from("/proc/sysvipc"),
+        SysvFile(name) => format!("/proc/sysvipc/{name}"),
         Init => format!("/proc/{INIT}"),
         InitFile(name) => format!("/proc/{INIT}/{name}"),
         Pid(pid) => format!("/proc/{pid}"),
@@ -290,9 +299,8 @@ impl View<'_> {
     pub fn proc_step(&self, node: ProcNode) -> Result<Step<Spot>, Errno> {
         self.proc_of(node)?;
         Ok(match node {
-            Root | Tessera | Net | Init | Pid(_) | Fds(_) | Tasks(_) | Task(..) | Spaces(_) => {
-                Step::Dir
-            }
+            Root | Tessera | Net | SysvIpc | Init | Pid(_) | Fds(_) | Tasks(_) | Task(..)
+            | Spaces(_) => Step::Dir,
             Space(pid, _) => {
                 self.check_trace(pid)?;
                 self.is_there(pid)?;
@@ -303,9 +311,8 @@ impl View<'_> {
             MountsLink => Step::Link(MOUNTS.to_vec()),
             Made(number) if self.tree.made().is_dir(number) => Step::Dir,
             Made(_) => Step::Other,
-            System(_) | TesseraFile(_) | NetFile(_) | InitFile(_) | File(..) | TaskFile(..) => {
-                Step::Other
-            }
+            System(_) | TesseraFile(_) | NetFile(_) | SysvFile(_) | InitFile(_) | File(..)
+            | TaskFile(..) => Step::Other,
             Link(pid, name) => {
                 self.check_trace(pid)?;
                 self.is_there(pid)?;
@@ -411,6 +418,7 @@ impl View<'_> {
                 b"sys" => Some(Made(TUNABLES)),
                 b"tessera" => Some(Tessera),
                 b"net" => Some(Net),
+                b"sysvipc" => Some(SysvIpc),
                 _ => known(&SYSTEM, name).map(System).or_else(|| self.numbered(number(name)?)),
             },
             Tessera => known(&TESSERA, name).map(TesseraFile),
@@ -418,6 +426,7 @@ impl View<'_> {
                 self.tree.made().lookup(dir, name).map(Made)
             }
             Net => known(&NET, name).map(NetFile),
+            SysvIpc => known(&SYSV, name).map(SysvFile),
             Init => known(&INIT_FILES, name).map(InitFile),
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
             Pid(pid) if name == b"task" => Some(Tasks(pid)),
@@ -471,12 +480,14 @@ impl View<'_> {
                 add("sys", DIRECTORY, Made(TUNABLES));
                 add("tessera", DIRECTORY, Tessera);
                 add("net", DIRECTORY, Net);
+                add("sysvipc", DIRECTORY, SysvIpc);
                 add(&format!("{INIT}"), DIRECTORY, Init);
                 for proc in self.procs.iter() {
                     add(&format!("{}", proc.pid), DIRECTORY, Pid(proc.pid));
                 }
             }
             Tessera => TESSERA.iter().for_each(|name| add(name, REGULAR, TesseraFile(name))),
+            SysvIpc => SYSV.iter().for_each(|name| add(name, REGULAR, SysvFile(name))),
             Net => NET.iter().for_each(|name| add(name, REGULAR, NetFile(name))),
             Init => INIT_FILES.iter().for_each(|name| add(name, REGULAR, InitFile(name))),
             Pid(pid) => {
@@ -517,7 +528,7 @@ impl View<'_> {
     pub fn proc_stat(&self, node: ProcNode, boot_wall: u64) -> Result<Stat, Errno> {
         let proc = self.proc_of(node)?;
         let mode = match node {
-            Root | Tessera | Net | Init | Pid(_) | Tasks(_) | Task(..) => S_IFDIR | 0o555,
+            Root | Tessera | Net | SysvIpc | Init | Pid(_) | Tasks(_) | Task(..) => S_IFDIR | 0o555,
             Made(number) if self.tree.made().is_dir(number) => S_IFDIR | 0o555,
             Made(number) if is_written(self.tree, number) => S_IFREG | 0o644,
             Fds(_) => S_IFDIR | 0o500,

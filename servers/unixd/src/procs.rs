@@ -11,7 +11,7 @@ use crate::lines::Controls;
 use crate::parcels::Parcels;
 use crate::queues::{Waiting, QUEUED_MAX};
 use crate::scheduling::Scheduling;
-use crate::spaces::Hosts;
+use crate::spaces::{Hosts, Ipc};
 use crate::threads::{Thread, Tid};
 use crate::tracees::Tracees;
 use crate::voices::Voice;
@@ -105,6 +105,8 @@ pub struct Proc {
     pub native: bool,
     /// Its host name.
     pub hosts: Rc<Hosts>,
+    /// Where its System V objects and message queues are.
+    pub ipc: Rc<Ipc>,
     /// Where it stands.
     pub stands: Standing,
     /// Name, for `/proc`.

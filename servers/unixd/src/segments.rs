@@ -3,14 +3,16 @@
 //! An attached segment is the open file, mapped: so who has it attached is known from the descriptions, and the memory is
 //! free when the last of them has gone and the segment was removed.
 
-use crate::descs::{Descs, Object};
+use crate::descs::{Descs, Handles, Object};
 use crate::ipc::{Entry, Perm, Registry, PERM_BYTES};
 use crate::nodes::Node;
 use crate::open::{Opening, LARGE_PAGE};
 use crate::procs::Pid;
 use crate::wait::{count, done, Call, Tried};
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::Write;
 use credentials::Capability;
 use files::Claim;
 use memfs::{Attr, Ino};
@@ -60,6 +62,70 @@ impl Segments {
     }
 }
 
+impl Handles<'_> {
+    /// Name spaces have ended. What somebody has attached or open there stays until he lets it go.
+    pub fn end_spaces(&mut self, ended: &[u64]) {
+        for place in self.segments.all.places(ended) {
+            self.remove_segment(place);
+        }
+        for ino in self.mqueues.end_spaces(ended) {
+            self.release(Node::Mem(ino));
+        }
+    }
+
+    /// A segment goes as soon as nobody has it attached.
+    fn remove_segment(&mut self, place: usize) {
+        let Ok(entry) = self.segments.all.at_mut(place) else { return };
+        if !entry.is_removed {
+            (entry.is_removed, entry.perm.key) = (true, IPC_PRIVATE);
+            let file = entry.value.file;
+            self.segments.removed.insert(file, place);
+            self.release(Node::Mem(file));
+        }
+    }
+
+    /// What `/proc/sysvipc/shm` says.
+    pub fn segments_text(&self, space: u64) -> String {
+        let mut text = String::from("       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n");
+        let all = &self.segments.all;
+        for (place, entry) in all.of(space) {
+            let (Perm { key, owner, creator, .. }, segment) = (entry.perm, &entry.value);
+            let (id, mode, [attached, detached, changed]) =
+                (all.id(place), entry.mode(), segment.times);
+            let resident = self.tree.files().allocated(segment.file).unwrap_or(0);
+            put!(
+                text,
+                "{key:10} {id:10}  {mode:4o} {:21} {:5} {:5}  ",
+                segment.bytes,
+                segment.made_by,
+                segment.used_by
+            );
+            put!(
+                text,
+                "{:5} {:5} {:5} {:5} {:5} ",
+                segment.attached(self.descs),
+                owner.0,
+                owner.1,
+                creator.0,
+                creator.1
+            );
+            put_line!(text, "{attached:10} {detached:10} {changed:10} {resident:21} {:21}", 0);
+        }
+        text
+    }
+}
+
+impl Entry<Segment> {
+    /// Its mode, with what else is told there: that it was removed, that it is locked.
+    fn mode(&self) -> u32 {
+        const DEST: u32 = 0o1000;
+        const LOCKED: u32 = 0o2000;
+        let removed = if self.is_removed { DEST } else { 0 };
+        let locked = if self.value.is_locked { LOCKED } else { 0 };
+        self.perm.mode | removed | locked
+    }
+}
+
 impl Opening<'_> {
     /// The time, seconds since 1970.
     pub(crate) fn seconds(&self) -> i64 {
@@ -68,7 +134,7 @@ impl Opening<'_> {
 
     /// `shmget`.
     pub fn get_segment(&mut self, op: op::GetSegment) -> Tried {
-        let Some(place) = self.handles.segments.all.named(op.key, op.flags)? else {
+        let Some(place) = self.handles.segments.all.named(self.ipc()?, op.key, op.flags)? else {
             return self.make_segment(op);
         };
         let entry = self.handles.segments.all.at(place)?;
@@ -109,16 +175,18 @@ impl Opening<'_> {
 
     /// Of what the caller makes.
     pub(crate) fn perm(&self, key: i32, flags: u32) -> Result<Perm, Errno> {
-        let who = &self.procs.get(self.caller.pid)?.who;
+        let proc = self.procs.get(self.caller.pid)?;
+        let (who, space) = (&proc.who, (proc.ipc.number, proc.ipc.owner));
         let own = (who.users.effective, who.groups.effective);
-        Ok(Perm { key, owner: own, creator: own, mode: flags & 0o777 })
+        Ok(Perm { space, key, owner: own, creator: own, mode: flags & 0o777 })
     }
 
     /// `shmat`: the file of a segment, to be mapped.
     pub fn attach_segment(&mut self, op: op::AttachSegment) -> Tried {
         self.room(1)?;
         let (pid, now) = (self.caller.pid, self.seconds());
-        let entry = self.handles.segments.all.get(op.id)?;
+        let space = self.ipc()?;
+        let entry = self.handles.segments.all.get(space, op.id)?;
         let mut wanted = 0o444;
         if op.write {
             wanted |= 0o222;
@@ -134,7 +202,7 @@ impl Opening<'_> {
             false => (O_RDONLY, Claim::None),
         };
         let opened = self.opened(Object::File(file), flags, None, claim)?;
-        let segment = &mut self.handles.segments.all.get_mut(op.id)?.value;
+        let segment = &mut self.handles.segments.all.get_mut(space, op.id)?.value;
         (segment.times[0], segment.used_by) = (now, pid);
         Ok(opened)
     }
@@ -142,7 +210,8 @@ impl Opening<'_> {
     /// `shmdt` has unmapped a segment, if it is still there.
     pub fn detach_segment(&mut self, op: op::DetachSegment) -> Tried {
         let (pid, now) = (self.caller.pid, self.seconds());
-        let segment = &mut self.handles.segments.all.get_mut(op.id)?.value;
+        let space = self.ipc()?;
+        let segment = &mut self.handles.segments.all.get_mut(space, op.id)?.value;
         (segment.times[1], segment.used_by) = (now, pid);
         done(())
     }
@@ -153,7 +222,7 @@ impl Opening<'_> {
             IPC_INFO | SHM_INFO => return self.segment_info(op.command),
             SHM_STAT | SHM_STAT_ANY => {
                 let place = op.id as usize;
-                let entry = self.handles.segments.all.at(place)?;
+                let entry = self.handles.segments.all.listed(self.ipc()?, place)?;
                 if op.command == SHM_STAT {
                     entry.perm.permits(self.procs.get(self.caller.pid)?, 0o444)?;
                 }
@@ -162,7 +231,7 @@ impl Opening<'_> {
             }
             _ => {}
         }
-        let place = self.handles.segments.all.place(op.id)?;
+        let place = self.handles.segments.all.place(self.ipc()?, op.id)?;
         let now = self.seconds();
         let proc = self.procs.get(self.caller.pid)?;
         let entry = self.handles.segments.all.at_mut(place)?;
@@ -173,12 +242,7 @@ impl Opening<'_> {
             }
             IPC_RMID => {
                 entry.perm.owned_by(proc)?;
-                if !entry.is_removed {
-                    (entry.is_removed, entry.perm.key) = (true, IPC_PRIVATE);
-                    let file = entry.value.file;
-                    self.handles.segments.removed.insert(file, place);
-                    self.handles.release(Node::Mem(file));
-                }
+                self.handles.remove_segment(place);
             }
             IPC_SET => {
                 entry.perm.owned_by(proc)?;
@@ -200,14 +264,10 @@ impl Opening<'_> {
 
     /// Leaves `struct shmid_ds` in the data area.
     fn tell_segment(&mut self, place: usize, answer: usize) -> Tried {
-        const DEST: u32 = 0o1000;
-        const LOCKED: u32 = 0o2000;
         let entry = self.handles.segments.all.at(place)?;
         let segment = &entry.value;
-        let removed = if entry.is_removed { DEST } else { 0 };
-        let locked = if segment.is_locked { LOCKED } else { 0 };
         let mut bytes = [0; SHMID_BYTES];
-        bytes[..PERM_BYTES].copy_from_slice(&entry.perm_bytes(removed | locked));
+        bytes[..PERM_BYTES].copy_from_slice(&entry.perm_bytes(entry.mode()));
         let mut put = |at: usize, value: u64, size: usize| {
             bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
         };
@@ -224,8 +284,9 @@ impl Opening<'_> {
 
     /// What there may be, or what there is.
     fn segment_info(&mut self, command: u32) -> Tried {
-        let table = &self.handles.segments.all;
-        let last = table.iter().map(|(place, _)| place).max().unwrap_or(0);
+        let (all, space) = (&self.handles.segments.all, self.ipc()?);
+        let table = || all.of(space);
+        let last = table().map(|(place, _)| place).max().unwrap_or(0);
         let words = match command {
             // shmmax, shmmin, shmmni, shmseg, shmall
             IPC_INFO => [
@@ -241,8 +302,8 @@ impl Opening<'_> {
                 let there = |(_, one): (usize, &Entry<Segment>)| {
                     self.handles.tree.files().allocated(one.value.file).unwrap_or(0) / 4096
                 };
-                let resident = table.iter().map(there).sum();
-                [table.len() as u64, table.iter().map(pages).sum(), resident, 0, 0]
+                let resident = table().map(there).sum();
+                [table().count() as u64, table().map(pages).sum(), resident, 0, 0]
             }
         };
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

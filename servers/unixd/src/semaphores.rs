@@ -1,13 +1,15 @@
 //! System V semaphores: sets of counters, of which a call changes several at once, or waits until it can.
 
 use crate::effects::Effects;
-use crate::ipc::{Registry, PERM_BYTES};
+use crate::ipc::{Perm, Registry, PERM_BYTES};
 use crate::open::Opening;
 use crate::procs::Pid;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::Write;
 use unixproto::files::FOREVER;
 use unixproto::ipc::*;
 use unixproto::{op, Errno};
@@ -153,9 +155,30 @@ impl Semaphores {
         }
     }
 
+    /// Name spaces have ended, and all that is in them goes. Nobody waits there any more.
+    pub fn end_spaces(&mut self, ended: &[u64]) {
+        for place in self.sets.places(ended) {
+            self.count -= self.sets.remove(place).map_or(0, |set| set.semaphores.len());
+        }
+    }
+
+    /// What `/proc/sysvipc/sem` says.
+    pub fn text(&self, space: u64) -> String {
+        let mut text = String::from("       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n");
+        for (place, entry) in self.sets.of(space) {
+            let (Perm { key, owner, creator, mode, .. }, set) = (entry.perm, &entry.value);
+            let (id, count, [operated, changed]) =
+                (self.sets.id(place), set.semaphores.len(), set.times);
+            put!(text, "{key:10} {id:10}  {mode:4o} {count:10} ");
+            put!(text, "{:5} {:5} {:5} {:5} ", owner.0, owner.1, creator.0, creator.1);
+            put_line!(text, "{operated:10} {changed:10}");
+        }
+        text
+    }
+
     /// A thread does not wait any more.
     pub fn give_up(&mut self, tid: Tid, id: u32) {
-        if let Ok(entry) = self.sets.get_mut(id) {
+        if let Some(entry) = self.sets.anywhere_mut(id) {
             entry.value.waits.remove(&tid);
         }
     }
@@ -168,7 +191,7 @@ impl Opening<'_> {
         if op.count > SEMAPHORES_MOST {
             return Err(Errno::EINVAL);
         }
-        if let Some(place) = all.sets.named(op.key, op.flags)? {
+        if let Some(place) = all.sets.named(self.ipc()?, op.key, op.flags)? {
             let entry = all.sets.at(place)?;
             if op.count as usize > entry.value.semaphores.len() {
                 return Err(Errno::EINVAL);
@@ -206,7 +229,8 @@ impl Opening<'_> {
         let proc = self.procs.get(pid)?;
         // Of one that has waited, the set may be gone.
         let gone = if call.kept != 0 { Errno::EIDRM } else { Errno::EINVAL };
-        let entry = self.semaphores.sets.get_mut(op.id).map_err(|_| gone)?;
+        let space = self.ipc()?;
+        let entry = self.semaphores.sets.get_mut(space, op.id).map_err(|_| gone)?;
         let set = &mut entry.value;
         if operations.iter().any(|one| usize::from(one.number) >= set.semaphores.len()) {
             return Err(Errno::EFBIG);
@@ -221,7 +245,7 @@ impl Opening<'_> {
                     set.wake(self.handles.fx);
                 }
                 if operations.iter().any(|one| one.flags & SEM_UNDO != 0) {
-                    let place = self.semaphores.sets.place(op.id)?;
+                    let place = self.semaphores.sets.place(space, op.id)?;
                     let owing = self.semaphores.owing.entry(pid).or_default();
                     if !owing.contains(&place) {
                         owing.push(place);
@@ -250,7 +274,7 @@ impl Opening<'_> {
             IPC_INFO | SEM_INFO => return self.semaphore_info(op.command),
             SEM_STAT | SEM_STAT_ANY => {
                 let place = op.id as usize;
-                let entry = self.semaphores.sets.at(place)?;
+                let entry = self.semaphores.sets.listed(self.ipc()?, place)?;
                 if op.command == SEM_STAT {
                     entry.perm.permits(self.procs.get(self.caller.pid)?, 0o444)?;
                 }
@@ -259,7 +283,7 @@ impl Opening<'_> {
             }
             _ => {}
         }
-        let place = self.semaphores.sets.place(op.id)?;
+        let place = self.semaphores.sets.place(self.ipc()?, op.id)?;
         let (pid, now) = (self.caller.pid, self.seconds());
         let given = self.procs.a(self.caller, call)?;
         let proc = self.procs.get(pid)?;
@@ -348,10 +372,11 @@ impl Opening<'_> {
 
     /// What there may be, or what there is: `struct seminfo`.
     fn semaphore_info(&mut self, command: u32) -> Tried {
-        let all = &self.semaphores;
-        let last = all.sets.iter().map(|(place, _)| place).max().unwrap_or(0);
+        let (all, space) = (&self.semaphores, self.ipc()?);
+        let last = all.sets.of(space).map(|(place, _)| place).max().unwrap_or(0);
+        let used = || all.sets.of(space).map(|(_, set)| set.value.semaphores.len());
         let (used, undone) = match command {
-            SEM_INFO => (all.sets.len() as u32, all.count as u32),
+            SEM_INFO => (used().count() as u32, used().sum::<usize>() as u32),
             _ => (20, VALUE_MOST as u32),
         };
         let (sets, most, operations) = (SETS_MOST as u32, SEMAPHORES_MOST, OPERATIONS_MOST as u32);

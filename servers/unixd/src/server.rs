@@ -308,6 +308,7 @@ impl Unixd {
             return Err(Errno::EINVAL);
         }
         let outcome = self.first_attempt(pid, &mut call);
+        self.end_spaces();
         self.hide_changed();
         self.keep_attributes();
         if self.settle() {

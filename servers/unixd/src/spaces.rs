@@ -1,4 +1,4 @@
-//! Name spaces: of users, of mounts, and of host names. There is one of every other kind.
+//! Name spaces: of users, of mounts, of host names, and of System V objects and message queues. There is one of every other kind.
 
 use crate::descs::{Handles, Object};
 use crate::nodes::Tree;
@@ -22,6 +22,8 @@ pub const NAME_MAX: usize = 64;
 /// The first numbers, which programs know from Linux.
 const FIRST_USER: u64 = 0xefff_fffd;
 const FIRST_HOSTS: u64 = 0xefff_fffe;
+/// That of the first of System V objects, which owns what has no other.
+pub const FIRST_IPC: u64 = 0xefff_ffff;
 const FIRST_MOUNTS: u64 = 0xf000_0000;
 /// Numbers of others begin here.
 const OTHERS: u64 = 0xf000_0100;
@@ -35,18 +37,19 @@ pub mod flag {
     pub const SYSVSEM: u32 = 0x4_0000;
     pub const NEWNS: u32 = 0x2_0000;
     pub const NEWUTS: u32 = 0x400_0000;
+    pub const NEWIPC: u32 = 0x800_0000;
     pub const NEWUSER: u32 = 0x1000_0000;
     /// Those that there are.
-    pub const SPACES: u32 = NEWNS | NEWUTS | NEWUSER;
-    /// What there is not: control groups, System V objects, process ids, networks, times.
-    pub const ABSENT: u32 = 0x200_0000 | 0x800_0000 | 0x2000_0000 | 0x4000_0000 | 0x80;
+    pub const SPACES: u32 = NEWNS | NEWUTS | NEWIPC | NEWUSER;
+    /// What there is not: control groups, process ids, networks, times.
+    pub const ABSENT: u32 = 0x200_0000 | 0x2000_0000 | 0x4000_0000 | 0x80;
     /// `CLONE_THREAD`, `CLONE_SIGHAND`, `CLONE_VM`.
     pub const OF_THREADS: u32 = 0x1_0000 | 0x800 | 0x100;
 }
 
 /// The kinds, with their names in `/proc/PID/ns`.
-pub const KINDS: [(&str, u32); 3] =
-    [("mnt", flag::NEWNS), ("user", flag::NEWUSER), ("uts", flag::NEWUTS)];
+pub const KINDS: [(&str, u32); 4] =
+    [("ipc", flag::NEWIPC), ("mnt", flag::NEWNS), ("user", flag::NEWUSER), ("uts", flag::NEWUTS)];
 
 /// Host and domain name of who is in a name space.
 #[derive(Debug)]
@@ -83,6 +86,36 @@ impl Hosts {
     }
 }
 
+/// Numbers of name spaces that have ended, in which things may still be.
+type Ended = Rc<RefCell<Vec<u64>>>;
+
+/// Where System V objects and POSIX message queues have their ids, keys and names. What is in it says so by its number, which comes
+/// only once.
+#[derive(Debug)]
+pub struct Ipc {
+    /// Its number as programs see it.
+    pub number: u64,
+    /// The user name space that it belongs to.
+    pub owner: u64,
+    /// Its place in the count of who has made it, and where its end is told.
+    kept: Option<(Rc<Lease>, Ended)>,
+}
+
+impl Ipc {
+    /// The first one, which never ends.
+    pub fn first() -> Rc<Ipc> {
+        Rc::new(Ipc { number: FIRST_IPC, owner: 0, kept: None })
+    }
+}
+
+impl Drop for Ipc {
+    fn drop(&mut self) {
+        if let Some((_, ended)) = &self.kept {
+            ended.borrow_mut().push(self.number);
+        }
+    }
+}
+
 /// A name space that counts for a user as long as it is there.
 #[derive(Debug)]
 struct Lease {
@@ -100,16 +133,31 @@ impl Drop for Lease {
 pub struct Numbers {
     last: Cell<u64>,
     all: Rc<RefCell<Shares>>,
+    /// Those of System V objects that nobody is in any more, and that nobody has open.
+    ended: Ended,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
         let all = Rc::new(RefCell::new(Shares::new(Limits::of(SPACES_MAX))));
-        Numbers { last: Cell::new(OTHERS), all }
+        Numbers { last: Cell::new(OTHERS), all, ended: Default::default() }
     }
 }
 
 impl Numbers {
+    /// Has one of System V objects ended?
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        !self.ended.borrow().is_empty()
+    }
+
+    /// Those that have, in order.
+    pub fn take_ended(&self) -> Vec<u64> {
+        let mut ended = self.ended.take();
+        ended.sort_unstable();
+        ended
+    }
+
     /// A number, on a user's account. `ENOSPC`: that one has too many.
     fn take(&self, uid: u32) -> Result<(u64, Rc<Lease>), Errno> {
         if !self.all.borrow().has_room(uid, 1) {
@@ -127,6 +175,7 @@ pub enum Opened {
     /// Held by [`mounttable::Mounts::join`].
     Mounts(SpaceId, u64),
     Hosts(Rc<Hosts>),
+    Ipc(Rc<Ipc>),
     User(Option<Rc<UserSpace>>),
 }
 
@@ -143,6 +192,7 @@ impl Opened {
     pub fn of(proc: &Proc, tree: &Tree, name: &str) -> Option<Opened> {
         Some(match name {
             "mnt" => Opened::Mounts(proc.stands.space, mounts_number(tree, proc.stands.space)),
+            "ipc" => Opened::Ipc(proc.ipc.clone()),
             "uts" => Opened::Hosts(proc.hosts.clone()),
             "user" => Opened::User(proc.who.space.clone()),
             _ => return None,
@@ -153,6 +203,7 @@ impl Opened {
         match self {
             Opened::Mounts(_, number) => *number,
             Opened::Hosts(hosts) => hosts.number,
+            Opened::Ipc(ipc) => ipc.number,
             Opened::User(space) => space.as_ref().map_or(FIRST_USER, |space| space.number),
         }
     }
@@ -161,6 +212,7 @@ impl Opened {
         match self {
             Opened::Mounts(..) => flag::NEWNS,
             Opened::Hosts(_) => flag::NEWUTS,
+            Opened::Ipc(_) => flag::NEWIPC,
             Opened::User(_) => flag::NEWUSER,
         }
     }
@@ -208,6 +260,13 @@ pub fn unshare(
             Some(Rc::new(Hosts { number, owner, names, _kept: Some(lease) }))
         }
     };
+    let ipc = match flags & flag::NEWIPC {
+        0 => None,
+        _ => {
+            let (number, lease) = numbers.take(uid)?;
+            Some(Rc::new(Ipc { number, owner, kept: Some((lease, numbers.ended.clone())) }))
+        }
+    };
     let mut stands = proc.stands;
     if flags & flag::NEWNS != 0 {
         let above = tree.mounts().space(stands.space).map_or(0, |space| space.owner);
@@ -235,8 +294,20 @@ pub fn unshare(
     if let Some(hosts) = hosts {
         proc.hosts = hosts;
     }
+    if let Some(ipc) = ipc {
+        proc.ipc = ipc;
+    }
     procs.publish(pid);
     Ok(())
+}
+
+impl Proc {
+    /// It has nothing to do with System V objects any more.
+    pub fn leave_ipc(&mut self) {
+        if self.ipc.number != FIRST_IPC {
+            self.ipc = Ipc::first();
+        }
+    }
 }
 
 /// What requests about name spaces work on.
@@ -245,6 +316,8 @@ pub struct Spaces<'a> {
     pub procs: &'a mut Procs,
     pub system: &'a System,
     pub caller: Speaker,
+    /// The caller has left where its System V objects were: what it wanted undone there is.
+    pub leaves: bool,
 }
 
 impl Spaces<'_> {
@@ -265,6 +338,7 @@ impl Spaces<'_> {
         }
         let all = (&mut *self.procs, &mut *self.handles.tree, self.system.numbers());
         unshare(all, self.caller.pid, flags & (SPACES | ABSENT))?;
+        self.leaves = flags & (SYSVSEM | NEWIPC) != 0;
         done(())
     }
 
@@ -292,7 +366,7 @@ impl Spaces<'_> {
                     return Err(Errno::EPERM);
                 }
                 let tree = &*self.handles.tree;
-                let wanted = ["user", "uts", "mnt"].into_iter().filter_map(|name| {
+                let wanted = ["user", "uts", "ipc", "mnt"].into_iter().filter_map(|name| {
                     Opened::of(other, tree, name).filter(|space| op.kinds & space.flag() != 0)
                 });
                 for space in wanted.collect::<Vec<_>>() {
@@ -315,6 +389,17 @@ impl Spaces<'_> {
                     return Err(Errno::EPERM);
                 }
                 self.procs.get_mut(pid)?.hosts = hosts.clone();
+            }
+            Opened::Ipc(ipc) => {
+                if !may(ipc.owner) || !proc.who.has_own(Capability::SysAdmin) {
+                    return Err(Errno::EPERM);
+                }
+                // What its threads wait for would be somewhere else.
+                if is_shared {
+                    return Err(Errno::EINVAL);
+                }
+                self.procs.get_mut(pid)?.ipc = ipc.clone();
+                self.leaves = true;
             }
             Opened::User(space) => {
                 if *space == proc.who.space || is_shared {

@@ -63,6 +63,11 @@ impl Unixd {
                 if let Ok(standing) = standing {
                     handles.leave(&standing);
                 }
+                if let Ok(proc) = self.procs.get_mut(pid) {
+                    // A zombie is in none that would have to be kept for it.
+                    proc.leave_ipc();
+                }
+                self.end_spaces();
             }
             Effect::Ended(pid) => {
                 self.counters.ended(pid, &mut self.fx);

@@ -429,8 +429,8 @@ impl Unixd {
             Any::GetSocketOption(op) => self.opening().socket_option(op),
             Any::SetSocketOption(op) => self.opening().set_socket_option(op),
             Any::SetSocketBytes(op) => self.opening().set_socket_bytes(op),
-            Any::Unshare(op) => self.spaces().unshare(op.flags),
-            Any::EnterSpace(op) => self.spaces().enter(op),
+            Any::Unshare(op) => self.change_spaces(|spaces| spaces.unshare(op.flags)),
+            Any::EnterSpace(op) => self.change_spaces(|spaces| spaces.enter(op)),
             Any::SetHostName(op) => self.spaces().set_host_name(call, op),
             Any::HostNames(_) => self.spaces().host_names(),
             Any::MakeTimer(op) => self.life().make_alarm(pid, op),
@@ -682,7 +682,35 @@ impl Unixd {
         let caller = self.caller;
         let handles = handles!(self);
         let Unixd { procs, system, .. } = self;
-        Spaces { handles, procs, system, caller }
+        Spaces { handles, procs, system, caller, leaves: false }
+    }
+
+    /// The caller goes to other name spaces.
+    fn change_spaces(&mut self, change: impl FnOnce(&mut Spaces<'_>) -> Tried) -> Tried {
+        let mut spaces = self.spaces();
+        let changed = change(&mut spaces);
+        if spaces.leaves {
+            let pid = self.caller.pid;
+            self.semaphores.ended(pid, &mut self.fx);
+        }
+        changed
+    }
+
+    /// What is in name spaces that have ended goes.
+    #[inline]
+    pub(super) fn end_spaces(&mut self) {
+        if self.system.numbers().has_ended() {
+            self.sweep_spaces();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sweep_spaces(&mut self) {
+        let ended = self.system.numbers().take_ended();
+        self.messages.end_spaces(&ended);
+        self.semaphores.end_spaces(&ended);
+        self.handles().end_spaces(&ended);
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {
