@@ -475,6 +475,28 @@ fn both_take_runs_of_a_divided_tree() {
     });
 }
 
+/// What is left to one of two is found by others when the other has left.
+#[test]
+fn one_of_two_leaves_a_divided_tree() {
+    explore(|| {
+        // What is apart and has nothing that is not reserved counts as absent.
+        let machine = Machine::of(Geometry::apart(CHILD).expect("not too large"), 2);
+        let pool = machine.pool();
+        pool.format();
+        assert_eq!(pool.add(0), Ok(()));
+        for core in [0, 1] {
+            pool.take(Size::Page, core).expect("there is room");
+        }
+        pool.leave(0);
+        let left = CHILD - 2;
+        for taken in 0..left {
+            assert!(pool.take(Size::Page, 0).is_ok(), "{taken} of {left}");
+            pool.leave(0);
+        }
+        assert_eq!(pool.take(Size::Page, 0), Err(Refused::Empty));
+    });
+}
+
 /// A tree that two cores reserve is empty when both have left it, not when one has.
 #[test]
 fn a_divided_tree_becomes_empty() {

@@ -1967,6 +1967,31 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/user/uvm/src/fault.rs", "if tries > 0 && Self::come_in(b, object, object_page)? => {}", "if tries > 200 => {}")],
         found_by: Test::Machine { test: "linux/swap_private_many.gcc" },
     },
+    Bug {
+        name: "both_have_what_was_divided",
+        changes: &[("crates/storage/pool/src/counters.rs", "then(|| Local(local.0 - half(local) as u64))", "then_some(local)")],
+        found_by: Test::Host { package: "pool", test: "a_reservation_is_divided" },
+    },
+    Bug {
+        name: "who_leaves_a_divided_tree_leaves_for_all",
+        changes: &[("crates/storage/pool/src/counters.rs", "Tree(self.0 - Self::RESERVED)", "Tree(self.0 & !Self::ALL_RESERVED)")],
+        found_by: Test::Host { package: "pool", test: "one_of_two_leaves_a_divided_tree" },
+    },
+    Bug {
+        name: "who_has_come_home_leaves_it_to_a_guest",
+        changes: &[("kernel/src/dispatch/placement.rs", "if visited && here && idle == Some(last) {", "if visited && here && idle == Some(last) && last.index() == 63 {")],
+        found_by: Test::Host { package: "kernel", test: "who_has_come_home_changes_places_with_a_guest" },
+    },
+    Bug {
+        name: "a_guest_goes_where_it_may_not_run",
+        changes: &[("kernel/src/dispatch/placement.rs", "self.is_visiting(guest) && self.allowed(guest) & last.bit() != 0", "self.is_visiting(guest)")],
+        found_by: Test::Host { package: "kernel", test: "who_has_come_home_changes_places_with_a_guest" },
+    },
+    Bug {
+        name: "what_has_left_is_surveyed_as_there",
+        changes: &[("crates/storage/morsel/src/survey.rs", "(!link.is_hole(), link.is_out())", "(!link.is_hole(), false)")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_while_pages_leave" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
