@@ -2,7 +2,7 @@
 
 use crate::dump::Dump;
 use crate::timeline::{Call, CallId, DispatcherId, Episode, Name, Timeline};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The name of a function or an episode, for people.
 pub fn label(dump: &Dump, name: Name) -> String {
@@ -241,20 +241,35 @@ impl<'a> Trees<'a> {
     }
 
     /// The tree of one call. Calls of the same function in a row that consist of the same calls are
-    /// one.
+    /// one. Each call is in it once: of those that wait for each other, where who waits longest waits.
     pub fn of(&self, id: CallId) -> Tree {
-        let call = &self.timeline.calls[id];
-        let mut parts: Vec<CallId> = self.children[id].clone();
-        parts.extend(self.meanwhile(id));
+        self.grow(id, &mut Vec::new(), &mut HashSet::from([id]))
+    }
+
+    /// The same below calls of these dispatchers, without what is somewhere in the tree.
+    fn grow(
+        &self,
+        id: CallId,
+        above: &mut Vec<Option<DispatcherId>>,
+        seen: &mut HashSet<CallId>,
+    ) -> Tree {
+        let calls = &self.timeline.calls;
+        let call = &calls[id];
+        let others = self.meanwhile(id).into_iter();
+        let others = others.filter(|&other| !above.contains(&calls[other].dispatcher));
+        let mut parts: Vec<CallId> = self.children[id].iter().copied().chain(others).collect();
+        parts.retain(|&part| seen.insert(part));
         parts.sort_unstable();
         let mut children: Vec<Tree> = Vec::new();
+        above.push(call.dispatcher);
         for part in parts {
-            let next = self.of(part);
+            let next = self.grow(part, above, seen);
             match children.last_mut() {
                 Some(last) if last.is_like(&next) => last.add(&next),
                 _ => children.push(next),
             }
         }
+        above.pop();
         let (name, dispatcher) = (call.name, call.dispatcher);
         Tree { name, dispatcher, count: 1, own: call.own, total: call.total, children }
     }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use trace::dump::{CoreEvents, Dump, Function};
-use trace::profile::{folded, label, matching, median_call, rows, shares, short, Share, Trees};
-use trace::timeline::{Episode, Name, Piece, Timeline};
+use trace::profile::{
+    folded, label, matching, median_call, rows, shares, short, Share, Tree, Trees,
+};
+use trace::timeline::{Call, Episode, Name, Piece, Timeline};
 use trace::What::{Enter, Exit};
 use trace::{Event, Mark, What};
 
@@ -113,12 +115,34 @@ fn a_tree_shows_who_else_worked() {
     let timeline = Timeline::new(&dump);
     let found = matching(&dump, &timeline, "page fault");
     let tree = Trees::new(&timeline).of(median_call(&timeline, found).expect("there is one"));
-    let names = |tree: &trace::profile::Tree| -> Vec<String> {
+    let names = |tree: &Tree| -> Vec<String> {
         tree.children.iter().map(|child| label(&dump, child.name)).collect()
     };
     assert_eq!(names(&tree), ["on_trap", "page_fault"]);
     assert_eq!(names(&tree.children[1]), ["look_up", "on_syscall", "answer", "on_syscall"]);
     assert_eq!(tree.elsewhere(), 30 + 15);
+}
+
+/// Each of two waits while the other calls, again and again: whose calls are deep in each other's.
+#[test]
+fn a_tree_has_each_call_once() {
+    const DEPTH: usize = 60;
+    let call = |at: usize| Call {
+        name: function(at as u32),
+        dispatcher: Some(at % 2),
+        core: 0,
+        parent: at.checked_sub(2),
+        start: at as u64,
+        end: (2 * DEPTH - at) as u64,
+        own: 1,
+        total: 1,
+        ended: true,
+    };
+    let timeline = Timeline { calls: (0..DEPTH).map(call).collect(), ..Timeline::default() };
+    fn count(tree: &Tree) -> usize {
+        1 + tree.children.iter().map(count).sum::<usize>()
+    }
+    assert_eq!(count(&Trees::new(&timeline).of(0)), DEPTH);
 }
 
 #[test]
