@@ -775,7 +775,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_core_reserves_what_was_just_closed",
-        changes: &[("crates/storage/pool/src/lib.rs", "                    if self.tree(tree).is_closed() {\n                        self.leave(core);\n                    }\n", "")],
+        changes: &[("crates/storage/pool/src/lib.rs", "        if self.tree(tree).is_closed() {\n            self.leave(core);\n        }\n", "")],
         found_by: Test::Host { package: "pool", test: "a_closed_tree_becomes_empty" },
     },
     Bug {
@@ -1989,7 +1989,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "what_has_left_is_surveyed_as_there",
-        changes: &[("crates/storage/morsel/src/survey.rs", "(!link.is_hole(), link.is_out())", "(!link.is_hole(), false)")],
+        changes: &[("crates/storage/morsel/src/survey.rs", "            (!link.is_hole(), link.is_out())\n        };", "            (!link.is_hole(), false)\n        };")],
         found_by: Test::Host { package: "morsel", test: "random_operations_while_pages_leave" },
     },
 ];
