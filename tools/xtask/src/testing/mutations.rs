@@ -1988,9 +1988,9 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "kernel", test: "who_has_come_home_changes_places_with_a_guest" },
     },
     Bug {
-        name: "what_has_left_is_surveyed_as_there",
-        changes: &[("crates/storage/morsel/src/survey.rs", "            (!link.is_hole(), link.is_out())\n        };", "            (!link.is_hole(), false)\n        };")],
-        found_by: Test::Host { package: "morsel", test: "random_operations_while_pages_leave" },
+        name: "pages_and_holes_are_one_run",
+        changes: &[("crates/storage/morsel/src/survey.rs", "kind(index) == (is_there, is_out)", "kind(index).1 == is_out")],
+        found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
     },
 ];
 
