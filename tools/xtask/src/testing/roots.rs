@@ -137,13 +137,7 @@ fn size(context: &Context) -> Result<()> {
         fs::remove_file(&image)?;
         started
     };
-    let (small, mut large) = (measure(COUNTS[0])?, measure(COUNTS[1])?);
-    // On a busy host some per cent more are counted now and then.
-    for _ in 0..3 {
-        if large.instructions > 1.01 * small.instructions {
-            large = measure(COUNTS[1])?;
-        }
-    }
+    let (small, large) = (measure(COUNTS[0])?, measure(COUNTS[1])?);
     ensure!(large.instructions <= 1.01 * small.instructions, "{small:?} {large:?}");
     ensure!(large.memory <= small.memory + 64.0, "{small:?} {large:?}");
     Ok(())
