@@ -2,9 +2,8 @@
 // and what stays of what is open or attached.
 // oracle: linux
 // build: gcc, musl
-#include "test.h"
+#include "spaces.h"
 #include <pthread.h>
-#include <sched.h>
 #include <sys/ipc.h>
 #include <sys/mount.h>
 #include <sys/msg.h>
@@ -14,10 +13,6 @@
 
 enum { KEY = 0x1234 };
 
-// As the kernel has it: C libraries without its headers do not.
-struct clone_args {
-    uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
-};
 static struct message {
     long kind;
     char text[8];
@@ -27,35 +22,12 @@ static int queue, set, segment, mq;
 static char *memory;
 static pid_t parent;
 
-static void child(const char *what, void (*body)(void)) {
+static void part(const char *what, void (*body)(void)) {
     printf("--- %s\n", what);
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        body();
-        fflush(stdout);
-        _exit(0);
-    }
-    int status;
-    waitpid(pid, &status, 0);
-    if (status) printf("status %x\n", status);
+    child(body);
 }
 
-static int put(const char *path, const char *what) {
-    int fd = open(path, O_WRONLY);
-    ssize_t bytes = write(fd, what, strlen(what));
-    int error = errno;
-    close(fd);
-    return bytes < 0 ? -error : 0;
-}
-
-static int is_same(pid_t other) {
-    char theirs[64];
-    struct stat a, b;
-    snprintf(theirs, sizeof theirs, "/proc/%d/ns/ipc", other);
-    if (stat("/proc/self/ns/ipc", &a) || stat(theirs, &b)) return -errno;
-    return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
-}
+static int is_same(pid_t other) { return in_same("ipc", other); }
 
 // Heads, and of each row what is the same everywhere: no ids of objects and processes, no times.
 static void shown(void) {
@@ -220,21 +192,11 @@ static void entered(void) {
     SHOW(msgget(KEY, 0));
 }
 
-static int cloned(uint64_t flags) {
-    struct clone_args args = {.flags = flags, .exit_signal = flags & CLONE_THREAD ? 0 : SIGCHLD};
-    fflush(stdout);
-    long pid = syscall(435, &args, sizeof args);
-    if (pid == 0) {
-        printf("same %d, ", is_same(parent));
-        SHOW(msgget(KEY, 0) >= 0);
-        fflush(stdout);
-        _exit(0);
-    }
-    if (pid < 0) return -errno;
-    int status;
-    waitpid(pid, &status, 0);
-    return status;
+static void seen(uint64_t flags) {
+    printf("same %d, ", is_same(parent));
+    SHOW(msgget(KEY, 0) >= 0);
 }
+static int cloned(uint64_t flags) { return cloned_for(flags, seen); }
 
 static void clones(void) {
     parent = getpid();
@@ -262,11 +224,11 @@ int main(void) {
     strcpy(memory, "of the old one");
     msgsnd(queue, &out, 4, 0);
     shown();
-    child("inside", inside);
+    part("inside", inside);
     shown();
-    child("undone", undone);
-    child("entered", entered);
-    child("clones", clones);
+    part("undone", undone);
+    part("entered", entered);
+    part("clones", clones);
     SHOW(msgrcv(queue, &in, 8, 0, IPC_NOWAIT));
     SHOW(syscall(SYS_mq_timedreceive, mq, pages(4, 3), 8192, NULL, NULL));
     SHOW(value());

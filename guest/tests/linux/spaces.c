@@ -1,34 +1,15 @@
 // Name spaces of mounts, host names and users: what a process sees, what it may do there, and how others get into them.
 // oracle: linux
 // build: gcc, musl
-#include "test.h"
+#include "spaces.h"
 #include <grp.h>
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/utsname.h>
 
-// As the kernel has it: C libraries without its headers do not.
-struct clone_args {
-    uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
-};
-
 static char text[4096];
-
-static void child(void (*body)(void)) {
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        body();
-        fflush(stdout);
-        _exit(0);
-    }
-    int status;
-    waitpid(pid, &status, 0);
-    if (status) printf("status %x\n", status);
-}
 
 static const char *slurp(const char *path) {
     int fd = open(path, O_RDONLY);
@@ -39,34 +20,16 @@ static const char *slurp(const char *path) {
     return text;
 }
 
-static int put(const char *path, const char *what) {
-    int fd = open(path, O_WRONLY);
-    if (fd < 0) return -errno;
-    ssize_t bytes = write(fd, what, strlen(what));
-    int error = errno;
-    close(fd);
-    return bytes < 0 ? -error : 0;
-}
-
 static void names(void) {
     struct utsname it;
     uname(&it);
     printf("%s %s\n", it.nodename, it.domainname);
 }
 
-static int is_same(const char *kind, pid_t other) {
-    char own[64], theirs[64];
-    struct stat a, b;
-    snprintf(own, sizeof own, "/proc/self/ns/%s", kind);
-    snprintf(theirs, sizeof theirs, "/proc/%d/ns/%s", other, kind);
-    if (stat(own, &a) || stat(theirs, &b)) return -errno;
-    return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
-}
-
 static pid_t parent;
 
 static void same(void) {
-    printf("same mnt %d user %d uts %d\n", is_same("mnt", parent), is_same("user", parent), is_same("uts", parent));
+    printf("same mnt %d user %d uts %d\n", in_same("mnt", parent), in_same("user", parent), in_same("uts", parent));
 }
 
 static void hosts(void) {
@@ -229,22 +192,12 @@ static void with_threads(void) {
     _exit(0);
 }
 
-static int cloned(uint64_t flags) {
-    struct clone_args args = {.flags = flags, .exit_signal = SIGCHLD};
-    fflush(stdout);
-    long pid = syscall(435, &args, sizeof args);
-    if (pid == 0) {
-        same();
-        ids();
-        if (flags & CLONE_NEWUTS) SHOW(sethostname("clone", 5));
-        fflush(stdout);
-        _exit(0);
-    }
-    if (pid < 0) return -errno;
-    int status;
-    waitpid(pid, &status, 0);
-    return status;
+static void seen(uint64_t flags) {
+    same();
+    ids();
+    if (flags & CLONE_NEWUTS) SHOW(sethostname("clone", 5));
 }
+static int cloned(uint64_t flags) { return cloned_for(flags, seen); }
 
 static void clones(void) {
     parent = getpid();
@@ -278,7 +231,7 @@ static void others(void) {
     SHOW(setns(fd, 0));
     SHOW(setns(fd, 0x100));
     SHOW(setns(fd, CLONE_NEWUTS | CLONE_NEWNS));
-    printf("same %d %d\n", is_same("uts", pid), is_same("mnt", pid));
+    printf("same %d %d\n", in_same("uts", pid), in_same("mnt", pid));
     names();
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/ns/uts", pid);

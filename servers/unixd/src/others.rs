@@ -27,10 +27,7 @@ impl Opening<'_> {
             let may = credentials::may_trace(&own.who, &credentials::Credentials::ROOT, true);
             return if may { Ok(None) } else { Err(Errno::EPERM) };
         }
-        match self.procs.is_thread(tid) {
-            true => self.looked_into(self.procs.leader(tid)).map(Some),
-            false => Err(Errno::ESRCH),
-        }
+        self.looked_into(self.procs.leader(tid)).map(Some)
     }
 
     /// The description of a descriptor of a process, as its library shows it.

@@ -2,7 +2,8 @@
 
 use crate::session::LIMITS;
 use linux_raw_sys::general::{
-    RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_NPROC, RLIMIT_RSS, RLIMIT_SIGPENDING,
+    RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_NICE,
+    RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_RSS, RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RLIMIT_STACK,
 };
 
 /// `RLIMIT_CPU`: processor time, seconds.
@@ -27,14 +28,14 @@ pub const FILES_MOST: u64 = 4096;
 /// What the first process has, soft and hard, by number.
 pub const FIRST: [[u64; 2]; LIMITS] = {
     let mut limits = [[NONE; 2]; LIMITS];
-    limits[3] = [8 << 20, NONE]; // RLIMIT_STACK
-    limits[4] = [0, NONE]; // RLIMIT_CORE
+    limits[RLIMIT_STACK as usize] = [8 << 20, NONE];
+    limits[RLIMIT_CORE as usize] = [0, NONE];
     limits[NPROC as usize] = [FIRST_NPROC; 2];
-    limits[7] = [1024, FILES_MOST]; // RLIMIT_NOFILE
-    limits[8] = [8 << 20; 2]; // RLIMIT_MEMLOCK
-    limits[11] = [4096; 2]; // RLIMIT_SIGPENDING
-    limits[12] = [819_200; 2]; // RLIMIT_MSGQUEUE
-    limits[13] = [0; 2]; // RLIMIT_NICE
-    limits[14] = [0; 2]; // RLIMIT_RTPRIO
+    limits[RLIMIT_NOFILE as usize] = [1024, FILES_MOST];
+    limits[RLIMIT_MEMLOCK as usize] = [8 << 20; 2];
+    limits[SIGPENDING as usize] = [4096; 2];
+    limits[RLIMIT_MSGQUEUE as usize] = [819_200; 2];
+    limits[RLIMIT_NICE as usize] = [0; 2];
+    limits[RLIMIT_RTPRIO as usize] = [0; 2];
     limits
 };

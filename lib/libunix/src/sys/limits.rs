@@ -30,8 +30,6 @@ const MEMLOCK: usize = 8;
 const AS: usize = 9;
 /// `RLIMIT_MSGQUEUE`.
 const MSGQUEUE: usize = 12;
-/// The limit on descriptors cannot be raised beyond this.
-const MAX_FILES: u64 = limit::FILES_MOST;
 
 /// The limits of the process, as `getrlimit` tells them.
 #[derive(Clone)]
@@ -52,7 +50,7 @@ impl Limits {
             let [soft, hard] = shown.each_ref().map(|word| word.load(Ordering::Relaxed));
             (limit.soft, limit.hard) = (soft.min(hard), hard);
         }
-        self.all[NOFILE].hard = self.all[NOFILE].hard.min(MAX_FILES);
+        self.all[NOFILE].hard = self.all[NOFILE].hard.min(limit::FILES_MOST);
         if secure {
             self.all[STACK].soft = self.all[STACK].soft.min(INITIAL[STACK].soft);
         }
@@ -72,7 +70,7 @@ impl Limits {
 
     /// Descriptors are below this.
     pub fn max_files(&self) -> u32 {
-        self.all[NOFILE].soft.min(MAX_FILES) as u32
+        self.all[NOFILE].soft.min(limit::FILES_MOST) as u32
     }
 
     /// How far the stack may grow.
@@ -123,7 +121,7 @@ fn change(limits: &mut Limits, resource: u32, new: [u64; 2]) -> Result<()> {
     if soft > hard {
         return Err(Errno::EINVAL);
     }
-    if hard > old.hard && !root || resource as usize == NOFILE && hard > MAX_FILES {
+    if hard > old.hard && !root || resource as usize == NOFILE && hard > limit::FILES_MOST {
         return Err(Errno::EPERM);
     }
     // Those that hold against the process itself.
