@@ -183,10 +183,10 @@ impl Life<'_> {
         let header = session.header();
         let forgets = header.child_flags.load(Relaxed) & CHLD_NOWAIT != 0
             || header.ignored.load(Relaxed) & bit(SIGCHLD) != 0;
+        self.tell_parent(parent, pid, uid, status);
         if forgets {
             self.reap(pid);
         }
-        self.tell_parent(parent, pid, uid, status);
     }
 
     /// The entry of a zombie goes.

@@ -14,7 +14,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use credentials::UserSpace;
-use unixproto::ops::{Locked, Process, Waited};
+use unixproto::ops::{Locked, Process};
 use unixproto::scheduling::USER;
 use unixproto::signals::{SigInfo, SIGCHLD, SI_KERNEL, SI_SIGIO, SI_TIMER};
 use unixproto::{op, ops, Any, Errno, Reply, Words};
@@ -422,10 +422,6 @@ impl Procs {
             Any::Inherit(_) => {
                 let answer = ops::Inherited::decode(&words)?;
                 ops::Inherited { pid: shown(answer.pid), ..answer }.encode()
-            }
-            Any::Wait(_) => {
-                let answer = Waited::decode(&words)?;
-                Waited { pid: shown(answer.pid), ..answer }.encode()
             }
             Any::GetOwner(_) => {
                 let answer = ops::Owner::decode(&words)?;

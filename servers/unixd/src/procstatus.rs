@@ -84,7 +84,9 @@ impl Texts<'_> {
             session.header().limits[limit::RSS as usize][0].load(Relaxed)
         });
         let (terminal, foreground) = match self.terminal.control(proc.sid) {
-            Some((line, group)) => (line.device(), group.map_or(-1, |group| self.number(group) as i64)),
+            Some((line, group)) => {
+                (line.device(), group.map_or(-1, |group| self.number(group) as i64))
+            }
             None => (0, -1),
         };
         let mut text = format!(

@@ -209,7 +209,9 @@ impl Opened {
             "pid_for_children" => {
                 // As on Linux, it is not there before it has a first process.
                 let space = proc.pids_of_children.clone();
-                Opened::Pids(Some(space).filter(|one| one.as_ref().is_none_or(|one| one.has_begun()))?)
+                Opened::Pids(
+                    Some(space).filter(|one| one.as_ref().is_none_or(|one| one.has_begun()))?,
+                )
             }
             "user" => Opened::User(proc.who.space.clone()),
             _ => return None,
