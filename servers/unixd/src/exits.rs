@@ -65,6 +65,9 @@ impl Life<'_> {
         self.procs.parcels.forget(pid);
         self.procs.drop_bequest(pid);
         self.give_up(pid);
+        for other in self.procs.close_space(pid) {
+            self.kill_at_once(other);
+        }
         self.trace_gone(pid, status);
         self.tracer_gone(pid);
         self.end_vfork(pid);
@@ -128,7 +131,7 @@ impl Life<'_> {
             match state {
                 State::Zombie if reaper == INIT => self.reap(child),
                 // Its new parent is told as the first one was.
-                State::Zombie => self.ended(child),
+                State::Zombie => self.tell_end(child),
                 State::Building => self.terminate(child, killed(SIGKILL)),
                 State::Live if acted => self.terminate(child, killed(SIGKILL)),
                 _ => {}
@@ -158,8 +161,20 @@ impl Life<'_> {
 
     /// Nothing of a process is left: its parent is told.
     fn ended(&mut self, pid: Pid) {
+        if self.procs.awaits_others(pid) {
+            return;
+        }
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.state = State::Zombie;
+        let init = self.procs.has_ended(pid);
+        self.tell_end(pid);
+        if let Some(init) = init {
+            self.ended(init);
+        }
+    }
+
+    fn tell_end(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get(pid) else { return };
         self.fx.process_ended(pid);
         let (parent, status, uid) = (proc.parent, proc.status, proc.who.users.real);
         self.procs.tell(pid, true);
@@ -168,10 +183,10 @@ impl Life<'_> {
         let header = session.header();
         let forgets = header.child_flags.load(Relaxed) & CHLD_NOWAIT != 0
             || header.ignored.load(Relaxed) & bit(SIGCHLD) != 0;
+        self.tell_parent(parent, pid, uid, status);
         if forgets {
             self.reap(pid);
         }
-        self.tell_parent(parent, pid, uid, status);
     }
 
     /// The entry of a zombie goes.

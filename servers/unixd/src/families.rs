@@ -82,6 +82,7 @@ impl Procs {
             self.means_tracee(pid, which, tid).then_some((tid, status, ended))
         };
         let (tid, status, ended) = self.tracees.of(pid).find_map(ready)?;
+        let shown = self.number_for(pid, tid);
         if options & WNOWAIT == 0 {
             match (ended, self.tracees.get_mut(tid)) {
                 (false, Some(tracee)) => tracee.news = None,
@@ -92,7 +93,7 @@ impl Procs {
         let uid = self.real_user(self.leader(tid));
         let trapped = if ended { 0 } else { TRAPPED };
         let status = u64::from(uid) << 32 | u64::from(status | trapped);
-        Some(Waited { pid: tid, status, ..NOBODY })
+        Some(Waited { pid: shown, status, ..NOBODY })
     }
 
     /// Has a process a child, by the id or the group that a wait names, that counts?
@@ -111,6 +112,8 @@ impl Procs {
         options: u32,
         fx: &mut Effects,
     ) -> Tried {
+        // As the caller sees it: with the last of the child its numbers go.
+        let shown = self.number_for(pid, child);
         let proc = self.get_mut(child)?;
         let cpu = proc.cpu + proc.children_cpu;
         let (faults, peak_pages) = (proc.children_faults, proc.children_peak);
@@ -118,7 +121,7 @@ impl Procs {
         let half = |value: u64| value.min(u32::MAX as u64);
         let memory = half(peak_pages) << 32 | half(faults);
         let CpuTime { ns: cpu_ns, system: system_ns } = cpu;
-        let answer = Waited { pid: child, status, cpu_ns, system_ns, memory };
+        let answer = Waited { pid: shown, status, cpu_ns, system_ns, memory };
         if options & WNOWAIT != 0 {
             return done(answer);
         }

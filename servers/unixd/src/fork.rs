@@ -17,6 +17,7 @@ use crate::lines::Controls;
 use crate::lower::UNREAD;
 use crate::names::View;
 use crate::nodes::Tree;
+use crate::pids::is_same;
 use crate::procs::*;
 use crate::seals::Seals;
 use crate::server::SCRATCH;
@@ -60,8 +61,10 @@ pub struct Births<'a> {
 impl Births<'_> {
     /// A child of the caller.
     pub fn fork(&mut self, pid: Pid, op::Fork { act, traced, spaces }: op::Fork) -> Tried {
-        if act
-            && (self.life.procs.get(pid)?.domain.is_none() || self.life.procs.acted(pid).is_some())
+        let parent = self.life.procs.get(pid)?;
+        // Who acts as its child has its numbers' name space in common with it.
+        let is_elsewhere = !is_same(&parent.pids, &parent.pids_of_children);
+        if act && (is_elsewhere || parent.domain.is_none() || self.life.procs.acted(pid).is_some())
         {
             return Err(Errno::EAGAIN);
         }
@@ -90,6 +93,8 @@ impl Births<'_> {
             scheduling: parent.scheduling.inherited(),
             hosts: parent.hosts.clone(),
             ipc: parent.ipc.clone(),
+            pids: parent.pids.clone(),
+            pids_of_children: parent.pids_of_children.clone(),
             ..Proc::new(
                 child,
                 parent.pgid,
@@ -110,6 +115,12 @@ impl Births<'_> {
                 self.life.end_quietly(child);
                 return Err(error);
             }
+        }
+        let proc = self.life.procs.get_mut(child)?;
+        proc.pids = proc.pids_of_children.clone();
+        if let Err(error) = self.life.procs.give_numbers(child, child, &[]) {
+            self.life.end_quietly(child);
+            return Err(error);
         }
         self.life.look_at_cpu_later(child);
         self.life.procs.publish(child);
@@ -240,6 +251,9 @@ impl Births<'_> {
         if arrival.count() != 1 || proc.domain.is_none() {
             return Err(Errno::EINVAL);
         }
+        if !is_same(&proc.pids, &proc.pids_of_children) {
+            return Err(Errno::EINVAL);
+        }
         let options = if proc.native { 0 } else { options::LINUX };
         self.life.procs.may_make_thread(pid)?;
         let tid = self.life.procs.new_pid(self.controls, self.life.procs.real_user(pid))?;
@@ -260,6 +274,10 @@ impl Births<'_> {
             Err(error) => (Slots::none(), None, Err(error)),
         };
         if let Err(error) = shown {
+            self.life.voices.end_thread(voice, dispatcher, unit);
+            return Err(error);
+        }
+        if let Err(error) = self.life.procs.give_numbers(pid, tid, &[]) {
             self.life.voices.end_thread(voice, dispatcher, unit);
             return Err(error);
         }
@@ -352,10 +370,23 @@ impl Procs {
         let Ok(proc) = self.get(pid) else { return };
         for tid in core::iter::once(pid).chain(proc.threads.iter().copied()) {
             let Ok(session) = self.session_of(tid) else { continue };
-            publish_to(session.header(), proc, tid);
+            self.publish_to(session.header(), proc, tid);
             session.header().epoch.store(self.epoch, Relaxed);
             session.header().randomizes.store(self.randomizes, Relaxed);
         }
+    }
+
+    /// Writes a process's ids into the header of one of its threads.
+    fn publish_to(&self, header: &Header, proc: &Proc, tid: Pid) {
+        let shown = |id: Pid| self.number_in(&proc.pids, id);
+        header.tid.store(shown(tid), Relaxed);
+        header.pid.store(shown(proc.pid), Relaxed);
+        header.ppid.store(shown(proc.parent), Relaxed);
+        header.pgid.store(shown(proc.pgid), Relaxed);
+        header.sid.store(shown(proc.sid), Relaxed);
+        header.key.store(proc.pid, Relaxed);
+        header.keeps.store(self.is_space_init(proc).into(), Relaxed);
+        publish_who(header, proc);
     }
 
     /// The clock was set: all are told.
@@ -398,13 +429,8 @@ impl Life<'_> {
     }
 }
 
-/// Writes a process's ids into the header of one of its threads.
-fn publish_to(header: &Header, proc: &Proc, tid: Pid) {
-    header.tid.store(tid, Relaxed);
-    header.pid.store(proc.pid, Relaxed);
-    header.ppid.store(proc.parent, Relaxed);
-    header.pgid.store(proc.pgid, Relaxed);
-    header.sid.store(proc.sid, Relaxed);
+/// Writes who a process is into a header.
+fn publish_who(header: &Header, proc: &Proc) {
     let Credentials { users, groups, effective, .. } = &proc.who;
     let users = users.triple().map(|id| proc.who.shown(false, id));
     let groups = groups.triple().map(|id| proc.who.shown(true, id));
@@ -464,6 +490,8 @@ impl Proc {
             stands,
             hosts: crate::spaces::Hosts::first(),
             ipc: crate::spaces::Ipc::first(),
+            pids: None,
+            pids_of_children: None,
             name: Vec::new(),
             program: None,
             blocked: None,

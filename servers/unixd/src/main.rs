@@ -66,6 +66,7 @@ mod others;
 mod owners;
 mod parcels;
 mod pathops;
+mod pids;
 mod pipes;
 mod pmem;
 mod poll;

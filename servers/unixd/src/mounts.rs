@@ -312,8 +312,11 @@ impl PathOps<'_> {
     }
 
     fn mount_made(&mut self, wish: &Wish, kind: Kind, root: ProcNode, device: u64) -> Tried {
-        // What it shows belongs to name spaces of which there are only the first.
-        if !self.has(Capability::SysAdmin)? {
+        // What it shows belongs to name spaces of which there are only the first, but for processes.
+        let proc = self.procs.get(self.caller.pid)?;
+        let shows_own = proc.pids.as_ref().filter(|_| root == ProcNode::Root);
+        let owner = shows_own.map_or(0, |space| space.owner_number());
+        if !proc.who.has_in(owner, Capability::SysAdmin) {
             return Err(Errno::EPERM);
         }
         self.may_cover(wish.target)?;

@@ -21,7 +21,8 @@ impl Opening<'_> {
         let Opening { procs, system, load, .. } = self;
         let Handles { clock, tree, descs, terminal, sockets, .. } = &self.handles;
         let sockets = &sockets.inet;
-        Texts { procs, descs, clock, terminal, system, tree, load, sockets }
+        let reader = self.caller.pid;
+        Texts { reader, procs, descs, clock, terminal, system, tree, load, sockets }
     }
 
     /// Opens a node.

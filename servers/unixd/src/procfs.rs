@@ -275,9 +275,13 @@ impl View<'_> {
             | Fd(pid, _)
             | Tasks(pid)
             | Spaces(pid)
-            | Space(pid, _) => self.procs.get(pid).map(Some).map_err(|_| Errno::ENOENT),
+            | Space(pid, _) => match self.number(pid) {
+                0 => Err(Errno::ENOENT),
+                _ => self.procs.get(pid).map(Some).map_err(|_| Errno::ENOENT),
+            },
             Task(pid, tid) | TaskFile(pid, tid, _) => match self.is_task(pid, tid) {
-                true => self.procs.get(pid).map(Some),
+                true if self.number(tid) != 0 => self.procs.get(pid).map(Some),
+                true => Err(Errno::ENOENT),
                 false => Err(Errno::ENOENT),
             },
             _ => Ok(None),
@@ -292,7 +296,13 @@ impl View<'_> {
 
     /// Where `/proc/thread-self` leads.
     fn own_task(&self) -> Vec<u8> {
-        format!("{}/task/{}", self.caller.pid, self.caller.tid).into_bytes()
+        let (pid, tid) = (self.number(self.caller.pid), self.number(self.caller.tid));
+        format!("{pid}/task/{tid}").into_bytes()
+    }
+
+    /// The number of a process or thread in the name space of who looks; 0: it is not there.
+    fn number(&self, id: Pid) -> Pid {
+        self.procs.number_for(self.caller.pid, id)
     }
 
     /// What a node is, for a walk.
@@ -306,7 +316,7 @@ impl View<'_> {
                 self.is_there(pid)?;
                 Step::Other
             }
-            SelfLink => Step::Link(format!("{}", self.caller.pid).into_bytes()),
+            SelfLink => Step::Link(format!("{}", self.number(self.caller.pid)).into_bytes()),
             ThreadLink => Step::Link(self.own_task()),
             MountsLink => Step::Link(MOUNTS.to_vec()),
             Made(number) if self.tree.made().is_dir(number) => Step::Dir,
@@ -436,7 +446,8 @@ impl View<'_> {
                 found.map(|kind| Space(pid, kind.0))
             }
             Tasks(pid) => {
-                let tid = number(name).filter(|tid| self.is_task(pid, *tid));
+                let tid = number(name).map(|number| self.id(number));
+                let tid = tid.filter(|tid| self.is_task(pid, *tid));
                 tid.map(|tid| Task(pid, tid))
             }
             Task(pid, tid) => known(&TASK_FILES, name).map(|name| TaskFile(pid, tid, name)),
@@ -454,12 +465,19 @@ impl View<'_> {
 
     /// A process or a thread by its number. Threads are there, but not listed.
     fn numbered(&self, number: u32) -> Option<ProcNode> {
+        let number = self.id(number);
         let leader = self.procs.leader(number);
         match self.procs.get(number) {
             _ if number == INIT => Some(Init),
             Ok(_) => Some(Pid(number)),
             Err(_) => self.is_task(leader, number).then_some(Task(leader, number)),
         }
+    }
+
+    /// What a number means in the name space of who looks.
+    fn id(&self, number: u32) -> Pid {
+        let own = self.procs.get(self.caller.pid);
+        own.map_or(number, |own| self.procs.id_in(&own.pids, number))
     }
 
     /// All entries of a directory.
@@ -481,9 +499,15 @@ impl View<'_> {
                 add("tessera", DIRECTORY, Tessera);
                 add("net", DIRECTORY, Net);
                 add("sysvipc", DIRECTORY, SysvIpc);
-                add(&format!("{INIT}"), DIRECTORY, Init);
-                for proc in self.procs.iter() {
-                    add(&format!("{}", proc.pid), DIRECTORY, Pid(proc.pid));
+                if self.number(INIT) != 0 {
+                    add(&format!("{INIT}"), DIRECTORY, Init);
+                }
+                let mut seen: Vec<_> =
+                    self.procs.iter().map(|proc| (self.number(proc.pid), proc.pid)).collect();
+                // Programs count on their order.
+                seen.sort_unstable();
+                for (number, pid) in seen.into_iter().filter(|(number, _)| *number != 0) {
+                    add(&format!("{number}"), DIRECTORY, Pid(pid));
                 }
             }
             Tessera => TESSERA.iter().for_each(|name| add(name, REGULAR, TesseraFile(name))),
@@ -505,7 +529,7 @@ impl View<'_> {
             Tasks(pid) => {
                 let others = self.procs.get(pid)?.threads.iter().copied();
                 for tid in core::iter::once(pid).chain(others) {
-                    add(&format!("{tid}"), DIRECTORY, Task(pid, tid));
+                    add(&format!("{}", self.number(tid)), DIRECTORY, Task(pid, tid));
                 }
             }
             Task(pid, tid) => {
@@ -545,7 +569,7 @@ impl View<'_> {
         };
         // A link that jumps is `stat`ed itself only where it was not followed.
         let size = match node {
-            SelfLink => format!("{}", self.caller.pid).len() as i64,
+            SelfLink => format!("{}", self.number(self.caller.pid)).len() as i64,
             ThreadLink => self.own_task().len() as i64,
             MountsLink => MOUNTS.len() as i64,
             _ => 0,
@@ -577,7 +601,7 @@ impl View<'_> {
     /// `readlink` of a node.
     pub fn proc_link(&self, node: ProcNode) -> Result<Vec<u8>, Errno> {
         match node {
-            SelfLink => Ok(format!("{}", self.caller.pid).into_bytes()),
+            SelfLink => Ok(format!("{}", self.number(self.caller.pid)).into_bytes()),
             ThreadLink => Ok(self.own_task()),
             MountsLink => Ok(MOUNTS.to_vec()),
             Link(pid, name) => {

@@ -9,6 +9,7 @@ use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::lines::Controls;
 use crate::parcels::Parcels;
+use crate::pids::{is_same, Named, Space};
 use crate::queues::{Waiting, QUEUED_MAX};
 use crate::scheduling::Scheduling;
 use crate::spaces::{Hosts, Ipc};
@@ -107,6 +108,10 @@ pub struct Proc {
     pub hosts: Rc<Hosts>,
     /// Where its System V objects and message queues are.
     pub ipc: Rc<Ipc>,
+    /// The name space of its process id.
+    pub pids: Space,
+    /// That of its children.
+    pub pids_of_children: Space,
     /// Where it stands.
     pub stands: Standing,
     /// Name, for `/proc`.
@@ -268,6 +273,8 @@ pub struct Procs {
     pub queues: Queues<Waiting>,
     /// Groups and sessions.
     families: BTreeMap<Pid, Family>,
+    /// The numbers of those that are in other name spaces of process ids than the first.
+    pub named: BTreeMap<Pid, Named>,
     /// The children of [`INIT`].
     orphans: Ids,
     /// How [`INIT`] is scheduled, as far as it has been told.
@@ -293,6 +300,7 @@ impl Default for Procs {
             bequests: Shares::new(piecewise::Limits::of(crate::bequests::ALL_MAX)),
             queues: Queues::new(QUEUED_MAX),
             families: BTreeMap::new(),
+            named: BTreeMap::new(),
             orphans: Ids::default(),
             init: Scheduling::default(),
             users: Shares::new(piecewise::Limits::of(PROCESSES_MAX)),
@@ -362,7 +370,12 @@ impl Procs {
     pub fn reaper_of(&self, pid: Pid) -> Pid {
         let parent = |pid: &Pid| self.get(*pid).ok().map(|proc| proc.parent);
         let wants = |pid: &Pid| self.live(*pid).is_ok_and(|proc| proc.reaps);
-        core::iter::successors(parent(&pid), parent).find(wants).unwrap_or(INIT)
+        let Ok(proc) = self.get(pid) else { return INIT };
+        // It stays in its name space, which has a first process of its own.
+        let is_near = |pid: &Pid| self.get(*pid).is_ok_and(|near| is_same(&near.pids, &proc.pids));
+        let near = core::iter::successors(parent(&pid), parent).take_while(is_near);
+        let reaper = near.into_iter().find(wants).or_else(|| self.space_init(proc));
+        reaper.unwrap_or(INIT)
     }
     /// Gives a process another parent, who has learnt all of it that its first one has.
     pub fn set_parent(&mut self, pid: Pid, parent: Pid) {
@@ -407,13 +420,18 @@ impl Procs {
         for _ in 0..PID_MAX {
             self.last = if self.last >= PID_MAX { 300 } else { self.last.max(INIT) + 1 };
             let pid = self.last;
-            let is_process = self.table.contains_key(&pid) || self.threads.contains_key(&pid);
-            let is_other = self.families.contains_key(&pid) || self.tracees.get(pid).is_some();
-            if !is_process && !is_other && !controls.has_in_foreground(pid) {
+            if !self.is_used(pid) && !controls.has_in_foreground(pid) {
+                // What a tracer has known of it last is forgotten.
+                self.take_numbers(pid);
                 return Ok(pid);
             }
         }
         Err(Errno::EAGAIN)
+    }
+    /// Is an id that of a process, a thread, a group or a session?
+    pub fn is_used(&self, id: Pid) -> bool {
+        let is_process = self.table.contains_key(&id) || self.threads.contains_key(&id);
+        is_process || self.families.contains_key(&id) || self.tracees.get(id).is_some()
     }
     /// Adds one.
     pub fn add(&mut self, proc: Proc) {
@@ -454,6 +472,7 @@ impl Procs {
         family.count -= 1;
         if family.count == 0 {
             self.families.remove(&id);
+            self.take_numbers(id);
         }
     }
     /// A thread that is not the first of its process.
@@ -498,6 +517,7 @@ impl Procs {
     pub fn remove_thread(&mut self, tid: Tid) -> Option<Box<Thread>> {
         let thread = self.threads.remove(&tid)?;
         self.thread_has_no_signals(tid);
+        self.take_numbers(tid);
         let uid = self.real_user(thread.leader);
         self.users.give_back(uid, 1);
         Some(thread)
@@ -523,6 +543,7 @@ impl Procs {
         self.users.give_back(proc.who.users.real, 1);
         self.leave(proc.pgid, Some(pid));
         self.leave(proc.sid, None);
+        self.take_numbers(pid);
         Some(proc)
     }
 }

@@ -84,16 +84,18 @@ impl Texts<'_> {
             session.header().limits[limit::RSS as usize][0].load(Relaxed)
         });
         let (terminal, foreground) = match self.terminal.control(proc.sid) {
-            Some((line, group)) => (line.device(), group.map_or(-1, |group| group as i64)),
+            Some((line, group)) => {
+                (line.device(), group.map_or(-1, |group| self.number(group) as i64))
+            }
             None => (0, -1),
         };
         let mut text = format!(
             "{} ({name}) {} {} {} {} {} {foreground} 0 {} {} 0 0 ",
-            tid,
+            self.number(tid),
             self.procs.letter(proc, tid),
-            proc.parent,
-            proc.pgid,
-            proc.sid,
+            self.number(proc.parent),
+            self.number(proc.pgid),
+            self.number(proc.sid),
             terminal,
             usage.faults,
             proc.children_faults,
@@ -137,9 +139,10 @@ impl Texts<'_> {
         }
         put_line!(
             text,
-            "State:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{}",
-            proc.pid,
-            proc.parent
+            "State:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}",
+            self.number(proc.pid),
+            self.number(tid),
+            self.number(proc.parent)
         );
         put_line!(text, "TracerPid:\t0");
         for (name, ids) in [("Uid", users), ("Gid", groups)] {
@@ -152,13 +155,16 @@ impl Texts<'_> {
             put!(text, "{}{id}", if n > 0 { " " } else { "" });
         }
         put_line!(text, " ");
-        put_line!(
-            text,
-            "NStgid:\t{}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}",
-            proc.pid,
-            proc.pgid,
-            proc.sid
-        );
+        let reader = self.procs.get(self.reader).map_or(None, |reader| reader.pids.clone());
+        for (name, id) in
+            [("NStgid", proc.pid), ("NSpid", tid), ("NSpgid", proc.pgid), ("NSsid", proc.sid)]
+        {
+            put!(text, "{name}:");
+            for number in self.procs.numbers_of(proc, &reader, id) {
+                put!(text, "\t{number}");
+            }
+            text.push('\n');
+        }
         if proc.session().is_ok() {
             put_memory(&mut text, self.usage(proc));
         }
@@ -192,6 +198,11 @@ impl Texts<'_> {
         let Forgone { mode, filters, .. } = who.forgone;
         put_line!(text, "Seccomp:\t{mode}\nSeccomp_filters:\t{filters}");
         text
+    }
+
+    /// The number of a process, thread, group or session as who reads sees it.
+    fn number(&self, id: Pid) -> Pid {
+        self.procs.number_for(self.reader, id)
     }
 
     /// Processor time of a thread.

@@ -7,7 +7,7 @@ use crate::inet::Sockets;
 use crate::load::Load;
 use crate::nodes::Tree;
 use crate::procfs::ProcNode;
-use crate::procs::Procs;
+use crate::procs::{Pid, Procs};
 use crate::procstatus::init_text;
 use crate::swap;
 use crate::system::System;
@@ -24,6 +24,8 @@ pub const TICKS: u64 = 100;
 /// What the texts are about.
 #[derive(Clone, Copy)]
 pub struct Texts<'a> {
+    /// Who reads, whose numbers of processes they have.
+    pub reader: Pid,
     pub procs: &'a Procs,
     pub descs: &'a Descs,
     pub tree: &'a Tree,

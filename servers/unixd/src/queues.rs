@@ -47,6 +47,11 @@ impl Waiting {
         Waiting { info, ticket: Some(ticket) }
     }
 
+    /// What is said of who has sent it, to be changed.
+    pub fn info_mut(&mut self) -> &mut SigInfo {
+        &mut self.info
+    }
+
     /// What comes with it, as it is now; `None`: it is not to come.
     fn info(&self) -> Option<SigInfo> {
         match &self.ticket {

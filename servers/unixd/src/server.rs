@@ -288,7 +288,10 @@ impl Unixd {
             // Whoever is being taken apart waits for that.
             return Ok(Outcome::Never);
         };
-        let any = Any::decode(words)?;
+        let mut any = Any::decode(words)?;
+        if !self.procs.is_plain() {
+            any = self.procs.with_ids(pid, any);
+        }
         if self.restrains && self.procs.has_forgone(pid, &any) {
             return Err(Errno::EPERM);
         }
@@ -300,6 +303,7 @@ impl Unixd {
         }
         if let Some(outcome) = self.with_caps(pid, &call, arrival) {
             self.hide_changed();
+            let outcome = self.seen(pid, &call.any, outcome);
             self.perform();
             return outcome;
         }

@@ -7,7 +7,8 @@
 use crate::alarms;
 use crate::clock::{Due, PERIOD_MIN};
 use crate::life::Life;
-use crate::procs::{Pid, State, Timer, INIT};
+use crate::pids::is_in;
+use crate::procs::{Pid, Proc, State, Timer, INIT};
 use crate::queues::Waiting;
 use crate::threads::Tid;
 use crate::wait::{done, Call, Outcome, Tried};
@@ -78,9 +79,20 @@ impl Life<'_> {
         pid: Pid,
         thread: Option<Tid>,
         signal: u32,
-        what: Waiting,
+        mut what: Waiting,
     ) -> Result<Option<Tid>, Errno> {
         let mask = bit(signal);
+        let Ok(proc) = self.procs.live(pid) else { return Ok(None) };
+        // The first process of a name space does not do what others in it could make it do.
+        let mut keeps = false;
+        if proc.pids.is_some() {
+            let is_from_outside = self.procs.show_sender(proc, signal, what.info_mut());
+            let is_forced = is_from_outside && mask & UNSTOPPABLE != 0;
+            keeps = self.procs.is_space_init(proc) && !is_forced;
+        }
+        if keeps && signal == SIGKILL {
+            return Ok(None);
+        }
         if signal == SIGKILL {
             self.kill_at_once(pid);
             return Ok(None);
@@ -111,8 +123,9 @@ impl Life<'_> {
             // Whatever comes of it, its tracer is told before.
             return self.deliver(pid, thread, signal, what, taker);
         }
-        let nothing =
-            ignored || !caught && matches!(action, DefaultAction::Ignore | DefaultAction::Continue);
+        let nothing = ignored
+            || !caught && keeps
+            || !caught && matches!(action, DefaultAction::Ignore | DefaultAction::Continue);
         if nothing && !blocked {
             return Ok(None);
         }
@@ -134,7 +147,7 @@ impl Life<'_> {
     }
 
     /// `SIGKILL`.
-    fn kill_at_once(&mut self, pid: Pid) {
+    pub fn kill_at_once(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         match proc.state {
             State::Live if proc.domain.is_some() => self.strike_down(pid, SIGKILL),
@@ -170,6 +183,9 @@ impl Life<'_> {
     /// A signal that waits and ends the process by default, as its header says.
     pub fn deadly_signal(&self, pid: Pid) -> Option<u32> {
         let header = self.procs.live(pid).ok()?.session().ok()?.header();
+        if self.procs.is_space_init(self.procs.get(pid).ok()?) {
+            return None;
+        }
         let kept = header.caught.load(Relaxed) | header.ignored.load(Relaxed);
         let taken = |tid: Tid| self.procs.pending_for(tid) & !self.procs.mask_of(tid) & !kept;
         let waiting = self.procs.threads_of(pid).into_iter().fold(0, |all, tid| all | taken(tid));
@@ -254,7 +270,15 @@ impl Life<'_> {
         }
         let targets: Vec<Pid> = match op.pid {
             0 => self.members(pgid),
-            -1 => self.procs.select(|proc| proc.pid != pid),
+            -1 => {
+                let caller = self.procs.get(pid)?;
+                // Not to those outside of its name space, nor to the first one there.
+                let init = caller.pids.as_ref().and_then(|space| space.init());
+                let meant = |proc: &Proc| {
+                    proc.pid != pid && Some(proc.pid) != init && is_in(&proc.pids, &caller.pids)
+                };
+                self.procs.select(meant)
+            }
             target if target > 0 => {
                 self.procs.get(leader).map(|proc| proc.pid).into_iter().collect()
             }
@@ -324,7 +348,8 @@ impl Life<'_> {
         }
         let said = self.procs.a(self.caller, call)?;
         let word = |at: usize| Some(u32::from_le_bytes(*said.get(at..)?.first_chunk()?));
-        Ok(word(0).zip(word(4)))
+        let pids = &self.procs.get(self.caller.pid)?.pids;
+        Ok(word(0).map(|number| self.procs.id_in(pids, number)).zip(word(4)))
     }
 
     /// Whoever has killed itself gets no answer.

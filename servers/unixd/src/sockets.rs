@@ -402,8 +402,9 @@ impl Opening<'_> {
     fn claimed_user(&self, who: &[u8]) -> Result<User, Errno> {
         let mut words = words(who);
         let mut next = || words.next().unwrap_or_default();
-        let claimed = User { pid: next(), uid: next(), gid: next() };
         let proc = self.procs.get(self.caller.pid)?;
+        let pid = self.procs.id_in(&proc.pids, next());
+        let claimed = User { pid, uid: next(), gid: next() };
         let is_one = |id: u32, ids: [u32; 3]| ids.contains(&id);
         let who = &proc.who;
         let users = [who.users.real, who.users.effective, who.users.saved];
@@ -463,6 +464,7 @@ impl Opening<'_> {
         let before = bytes.len();
         let users = if user.is_some() { USER_BYTES } else { 0 };
         if let Some(User { pid, uid, gid }) = user {
+            let pid = self.procs.number_for(self.caller.pid, pid);
             [pid, uid, gid].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         }
         if let Some(name) = from {
@@ -513,6 +515,7 @@ impl Opening<'_> {
             SO_PEERCRED => {
                 let unknown = User { pid: 0, uid: u32::MAX, gid: u32::MAX };
                 let User { pid, uid, gid } = all.peer_user(number)?.unwrap_or(unknown);
+                let pid = self.procs.number_for(self.caller.pid, pid);
                 let bytes: Vec<u8> =
                     [pid, uid, gid].iter().flat_map(|it| it.to_le_bytes()).collect();
                 self.procs.put(self.caller, &bytes)?;

@@ -1,7 +1,9 @@
-//! Name spaces: of users, of mounts, of host names, and of System V objects and message queues. There is one of every other kind.
+//! Name spaces: of users, of mounts, of host names, of System V objects and message queues, and of [process ids](crate::pids).
+//! There is one of every other kind.
 
 use crate::descs::{Handles, Object};
 use crate::nodes::Tree;
+use crate::pids::{self, PidSpace, Space};
 use crate::procs::{Pid, Proc, Procs};
 use crate::system::System;
 use crate::voices::Speaker;
@@ -20,6 +22,7 @@ pub const SPACES_MAX: usize = 2048;
 /// Bytes of a host name.
 pub const NAME_MAX: usize = 64;
 /// The first numbers, which programs know from Linux.
+const FIRST_PIDS: u64 = 0xefff_fffc;
 const FIRST_USER: u64 = 0xefff_fffd;
 const FIRST_HOSTS: u64 = 0xefff_fffe;
 /// That of the first of System V objects, which owns what has no other.
@@ -39,17 +42,24 @@ pub mod flag {
     pub const NEWUTS: u32 = 0x400_0000;
     pub const NEWIPC: u32 = 0x800_0000;
     pub const NEWUSER: u32 = 0x1000_0000;
+    pub const NEWPID: u32 = 0x2000_0000;
     /// Those that there are.
-    pub const SPACES: u32 = NEWNS | NEWUTS | NEWIPC | NEWUSER;
-    /// What there is not: control groups, process ids, networks, times.
-    pub const ABSENT: u32 = 0x200_0000 | 0x2000_0000 | 0x4000_0000 | 0x80;
+    pub const SPACES: u32 = NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID;
+    /// What there is not: control groups, networks, times.
+    pub const ABSENT: u32 = 0x200_0000 | 0x4000_0000 | 0x80;
     /// `CLONE_THREAD`, `CLONE_SIGHAND`, `CLONE_VM`.
     pub const OF_THREADS: u32 = 0x1_0000 | 0x800 | 0x100;
 }
 
 /// The kinds, with their names in `/proc/PID/ns`.
-pub const KINDS: [(&str, u32); 4] =
-    [("ipc", flag::NEWIPC), ("mnt", flag::NEWNS), ("user", flag::NEWUSER), ("uts", flag::NEWUTS)];
+pub const KINDS: [(&str, u32); 6] = [
+    ("ipc", flag::NEWIPC),
+    ("mnt", flag::NEWNS),
+    ("pid", flag::NEWPID),
+    ("pid_for_children", flag::NEWPID),
+    ("user", flag::NEWUSER),
+    ("uts", flag::NEWUTS),
+];
 
 /// Host and domain name of who is in a name space.
 #[derive(Debug)]
@@ -118,7 +128,7 @@ impl Drop for Ipc {
 
 /// A name space that counts for a user as long as it is there.
 #[derive(Debug)]
-struct Lease {
+pub struct Lease {
     uid: u32,
     all: Rc<RefCell<Shares>>,
 }
@@ -176,6 +186,7 @@ pub enum Opened {
     Mounts(SpaceId, u64),
     Hosts(Rc<Hosts>),
     Ipc(Rc<Ipc>),
+    Pids(Space),
     User(Option<Rc<UserSpace>>),
 }
 
@@ -194,6 +205,14 @@ impl Opened {
             "mnt" => Opened::Mounts(proc.stands.space, mounts_number(tree, proc.stands.space)),
             "ipc" => Opened::Ipc(proc.ipc.clone()),
             "uts" => Opened::Hosts(proc.hosts.clone()),
+            "pid" => Opened::Pids(proc.pids.clone()),
+            "pid_for_children" => {
+                // As on Linux, it is not there before it has a first process.
+                let space = proc.pids_of_children.clone();
+                Opened::Pids(
+                    Some(space).filter(|one| one.as_ref().is_none_or(|one| one.has_begun()))?,
+                )
+            }
             "user" => Opened::User(proc.who.space.clone()),
             _ => return None,
         })
@@ -204,6 +223,7 @@ impl Opened {
             Opened::Mounts(_, number) => *number,
             Opened::Hosts(hosts) => hosts.number,
             Opened::Ipc(ipc) => ipc.number,
+            Opened::Pids(space) => space.as_ref().map_or(FIRST_PIDS, |space| space.number),
             Opened::User(space) => space.as_ref().map_or(FIRST_USER, |space| space.number),
         }
     }
@@ -213,6 +233,7 @@ impl Opened {
             Opened::Mounts(..) => flag::NEWNS,
             Opened::Hosts(_) => flag::NEWUTS,
             Opened::Ipc(_) => flag::NEWIPC,
+            Opened::Pids(_) => flag::NEWPID,
             Opened::User(_) => flag::NEWUSER,
         }
     }
@@ -267,6 +288,15 @@ pub fn unshare(
             Some(Rc::new(Ipc { number, owner, kept: Some((lease, numbers.ended.clone())) }))
         }
     };
+    let pids_of_children = match flags & flag::NEWPID {
+        0 => None,
+        // Its children are in another one already, where it could not see them.
+        _ if !pids::is_same(&proc.pids, &proc.pids_of_children) => return Err(Errno::EINVAL),
+        _ => {
+            let space = who.space.clone();
+            Some(PidSpace::begin(&proc.pids, space, || numbers.take(uid))?)
+        }
+    };
     let mut stands = proc.stands;
     if flags & flag::NEWNS != 0 {
         let above = tree.mounts().space(stands.space).map_or(0, |space| space.owner);
@@ -296,6 +326,9 @@ pub fn unshare(
     }
     if let Some(ipc) = ipc {
         proc.ipc = ipc;
+    }
+    if pids_of_children.is_some() {
+        proc.pids_of_children = pids_of_children;
     }
     procs.publish(pid);
     Ok(())
@@ -366,7 +399,7 @@ impl Spaces<'_> {
                     return Err(Errno::EPERM);
                 }
                 let tree = &*self.handles.tree;
-                let wanted = ["user", "uts", "ipc", "mnt"].into_iter().filter_map(|name| {
+                let wanted = ["user", "uts", "ipc", "pid", "mnt"].into_iter().filter_map(|name| {
                     Opened::of(other, tree, name).filter(|space| op.kinds & space.flag() != 0)
                 });
                 for space in wanted.collect::<Vec<_>>() {
@@ -400,6 +433,17 @@ impl Spaces<'_> {
                 }
                 self.procs.get_mut(pid)?.ipc = ipc.clone();
                 self.leaves = true;
+            }
+            Opened::Pids(space) => {
+                let owner = space.as_ref().map_or(0, |space| space.owner_number());
+                if !may(owner) || !proc.who.has_own(Capability::SysAdmin) {
+                    return Err(Errno::EPERM);
+                }
+                // Nobody gets out of the one that he is in.
+                if is_shared || !pids::is_in(space, &proc.pids) {
+                    return Err(Errno::EINVAL);
+                }
+                self.procs.get_mut(pid)?.pids_of_children = space.clone();
             }
             Opened::User(space) => {
                 if *space == proc.who.space || is_shared {

@@ -609,11 +609,13 @@ impl TtyOps<'_> {
             }
             TIOCGPGRP if ours || is_master => {
                 let group = controls.foreground(line).unwrap_or(0);
+                let group = self.procs.number_for(pid, group);
                 self.give(&group.to_le_bytes())
             }
             TIOCSPGRP if ours => self.set_foreground(id, pid, input),
             TIOCGSID if ours || is_master => {
                 let session = line.session().ok_or(Errno::ENOTTY)?;
+                let session = self.procs.number_for(pid, session);
                 self.give(&session.to_le_bytes())
             }
             TIOCSCTTY => {
@@ -678,10 +680,12 @@ impl TtyOps<'_> {
 
     fn set_foreground(&mut self, id: LineId, pid: Pid, input: &[u8]) -> Tried {
         let group = word(input)?;
-        let sid = self.procs.get(pid)?.sid;
+        let proc = self.procs.get(pid)?;
+        let sid = proc.sid;
         if group == 0 || group > i32::MAX as u32 {
             return Err(Errno::EINVAL);
         }
+        let group = self.procs.id_in(&proc.pids, group);
         self.check(id, pid, SIGTTOU)?;
         if self.procs.members(group).next().is_none() {
             return Err(Errno::ESRCH);

@@ -17,7 +17,7 @@ pub const DATA_BYTES: usize = SHOWN_OFFSET - HEADER_BYTES;
 /// Where the [files](ShownFiles) are that the process knows.
 pub const SHOWN_OFFSET: usize = SESSION_BYTES as usize - core::mem::size_of::<ShownFiles>();
 /// How many file descriptors the header shows (to `/proc/PID/fd` only).
-pub const SHOWN_FDS: usize = 122;
+pub const SHOWN_FDS: usize = 120;
 /// How many files are shown.
 pub const SHOWN_FILES: usize = 8;
 /// How many resource limits there are.
@@ -89,6 +89,11 @@ pub struct Header {
     pub most_fds: AtomicU32,
     /// The cores on which the thread that executes a program may run, 0 for all. By the library, when it executes one.
     pub affinity: AtomicU64,
+    /// What identifies the process: unlike `pid`, the same in all name spaces of process ids. By `unixd`.
+    pub key: AtomicU32,
+    /// 1 if it is the first process of such a name space, which signals end or stop only if a handler, a fault or somebody outside
+    /// does so. By `unixd`.
+    pub keeps: AtomicU32,
     /// File descriptor → description id, zero for none, for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }

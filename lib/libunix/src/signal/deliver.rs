@@ -5,7 +5,7 @@ use super::calls::retarget;
 use super::{dequeue, force, frame, mask, pending, restart_wish, Fault, Own, SYNCHRONOUS};
 use crate::errno::Errno;
 use crate::process::{self, Process, Task, NO_CALL};
-use crate::server::{self, op};
+use crate::server::{self, header, op};
 use crate::thread::Me;
 use crate::upcall::die;
 use crate::{trace, vfork};
@@ -35,6 +35,12 @@ impl Info {
         let of_child = signal == SIGCHLD && info.code > 0;
         let what = if of_child { info.status as u32 as u64 } else { info.value };
         Info { signal, code: info.code, errno: 0, details: [who, what] }
+    }
+
+    /// Does it come from a fault, or is it one that nothing holds off?
+    fn is_forced(&self) -> bool {
+        self.code > 0 && bit(self.signal) & SYNCHRONOUS != 0
+            || matches!(self.signal, SIGKILL | SIGSTOP)
     }
 
     /// As the program sees it.
@@ -107,6 +113,8 @@ fn act(p: &mut Process, regs: &mut Regs, info: &Info) {
     let action = *p.signals.action(info.signal);
     match action.handler {
         SIG_IGN => {}
+        // The first process of a name space does nothing that it has no handler for, unless it is a fault of its own.
+        SIG_DFL if header().keeps.load(Ordering::Relaxed) != 0 && !info.is_forced() => {}
         SIG_DFL => default(p, regs, info.signal),
         _ => handle(p, regs, &action, info),
     }

@@ -167,6 +167,7 @@ impl Unixd {
         if waits {
             self.life().give_up(tid);
         }
+        // No request of those names a process.
         let mut call = Call::new(Any::decode(words)?, lengths(words)?);
         let outcome = self.first_attempt(pid, &mut call);
         self.hide_changed();

@@ -92,8 +92,24 @@ impl Unixd {
         }
     }
 
+    /// An answer as its caller sees it.
+    #[inline(always)]
+    pub(super) fn seen(&self, pid: Pid, any: &Any, outcome: Tried) -> Tried {
+        match self.procs.is_plain() {
+            true => outcome,
+            false => self.procs.as_seen(pid, any, outcome),
+        }
+    }
+
     /// Tries a request.
+    #[inline(always)]
     pub(super) fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        let outcome = self.attempt_by_id(pid, call);
+        self.seen(pid, &call.any, outcome)
+    }
+
+    /// Tries one that names processes by their inner ids.
+    fn attempt_by_id(&mut self, pid: Pid, call: &mut Call) -> Tried {
         match call.any {
             Any::Attach(op) => self.births().attach(pid, op.from),
             Any::ForkCommit(_)
@@ -327,9 +343,15 @@ impl Unixd {
                 done(())
             }
             Any::OpenProcess(op) => self.opening().process(op),
-            Any::ProcessOf(op) => done(Process { pid: self.named_process(pid, op.desc)? }),
+            Any::ProcessOf(op) => done(Process { pid: self.visible_process(pid, op.desc)? }),
             Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
-                let target = self.named_process(pid, desc)? as i32;
+                let target = match self.visible_process(pid, desc) {
+                    // As on Linux, signals are not sent out of a name space.
+                    Err(Errno::ESRCH) if self.named_process(pid, desc).is_ok() => {
+                        return Err(Errno::EINVAL);
+                    }
+                    target => target? as i32,
+                };
                 self.life().kill(pid, call, op::Kill { pid: target, signal, code, value })
             }
             Any::Event(op) => self.opening().event(op),
@@ -763,6 +785,15 @@ impl Unixd {
             Object::Dir(Node::Proc(ProcNode::Init)) => Ok(INIT),
             Object::Dir(_) => Err(Errno::EBADF),
             _ => self.counters.process(counters::number(desc)?),
+        }
+    }
+
+    /// The same of one that has a number where the caller is. What is outside is as good as not there.
+    fn visible_process(&self, pid: Pid, desc: u32) -> Result<Pid, Errno> {
+        let named = self.named_process(pid, desc)?;
+        match self.procs.number_for(pid, named) {
+            0 => Err(Errno::ESRCH),
+            _ => Ok(named),
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Memory {
 
 impl Memory {
     fn is_own(&self) -> bool {
-        self.pid == header().pid.load(Relaxed)
+        self.pid == header().key.load(Relaxed)
     }
 
     fn offset(&self) -> Result<u64> {

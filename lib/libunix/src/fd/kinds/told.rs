@@ -29,7 +29,7 @@ pub struct Told {
 
 impl Told {
     fn piece(&self, io: &mut Io, from: u64, len: usize) -> Result<Vec<u8>> {
-        if self.pid == header().pid.load(Relaxed) {
+        if self.pid == header().key.load(Relaxed) {
             return own_text::told(&mut io.mm, self.what, from, len);
         }
         let ask =
@@ -95,7 +95,7 @@ impl FileOps for Told {
             return Err(Errno::EIO);
         }
         let number = cleared(&text[..len])?;
-        if self.pid == header().pid.load(Relaxed) {
+        if self.pid == header().key.load(Relaxed) {
             own_text::clear_refs(&mut io.mm, number);
         } else {
             let ask =
