@@ -1992,6 +1992,33 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/storage/morsel/src/survey.rs", "kind(index) == (is_there, is_out)", "kind(index).1 == is_out")],
         found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
     },
+    Bug {
+        name: "who_is_first_in_a_name_space_leaves_the_others",
+        changes: &[(
+            "servers/unixd/src/exits.rs",
+            "for other in self.procs.close_space(pid) {\n            self.kill_at_once(other);",
+            "for other in self.procs.close_space(pid) {\n            self.fx.wake(other);",
+        )],
+        found_by: Test::Machine { test: "linux/hostile_pid_spaces.gcc" },
+    },
+    Bug {
+        name: "setns_leads_out_of_a_name_space_of_process_ids",
+        changes: &[(
+            "servers/unixd/src/spaces.rs",
+            "if is_shared || !pids::is_in(space, &proc.pids) {",
+            "if is_shared {",
+        )],
+        found_by: Test::Machine { test: "linux/hostile_pid_spaces.gcc" },
+    },
+    Bug {
+        name: "numbers_of_other_name_spaces_mean_somebody",
+        changes: &[(
+            "servers/unixd/src/pids.rs",
+            "*number = space.meaning(*number).unwrap_or(NOBODY);",
+            "*number = space.meaning(*number).unwrap_or(*number);",
+        )],
+        found_by: Test::Machine { test: "linux/hostile_pid_spaces.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
