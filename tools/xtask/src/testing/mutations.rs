@@ -1992,6 +1992,15 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/storage/morsel/src/survey.rs", "kind(index) == (is_there, is_out)", "kind(index).1 == is_out")],
         found_by: Test::Host { package: "morsel", test: "random_operations_are_those_of_the_model" },
     },
+    Bug {
+        name: "what_is_left_is_looked_for_where_it_was_at_first",
+        changes: &[(
+            "lib/libunix/src/fd/stream.rs",
+            "let rest = server::data(left).skip(done);",
+            "let rest = server::data(bytes).skip(bytes - left + done);",
+        )],
+        found_by: Test::Machine { test: "linux/stream_order.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
