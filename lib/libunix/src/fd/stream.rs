@@ -71,9 +71,11 @@ pub fn write_some(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<(u64
     if wanted == 0 {
         return Ok((0, 0));
     }
-    let done = taken(wanted, |left| {
-        Ok(server::wait_filled(io, op::Write { desc }, left)?.count as usize)
-    })?;
+    let done =
+        taken(
+            wanted,
+            |left| Ok(server::wait_filled(io, op::Write { desc }, left)?.count as usize),
+        )?;
     Ok((done as u64, wanted as u64))
 }
 
