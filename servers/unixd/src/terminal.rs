@@ -21,7 +21,7 @@ use credentials::Capability;
 use tty::{Input, Termios, Tty, Winsize, TOSTOP};
 use unixproto::files::*;
 use unixproto::signals::*;
-use unixproto::sockets::{device_shape, SIOCATMARK, SIOCGIFCONF};
+use unixproto::sockets::{device_shape, SIOCATMARK, SIOCGIFCONF, SIOCOUTQ, SIOCOUTQNSD};
 use unixproto::tty::*;
 use unixproto::{op, Errno};
 
@@ -490,6 +490,15 @@ impl TtyOps<'_> {
         if let (SIOCATMARK, &Object::Inet(number)) = (op.command, &desc.object) {
             let is_at_mark = self.sockets.inet.all.is_at_mark(number)?;
             return self.give(&u32::from(is_at_mark).to_le_bytes());
+        }
+        if matches!(op.command, SIOCOUTQ | SIOCOUTQNSD) && is_socket {
+            let is_left = op.command == SIOCOUTQNSD;
+            let unsent = match desc.object {
+                Object::Inet(number) => self.sockets.inet.all.unsent(number, is_left)?,
+                Object::Socket(number) if !is_left => self.sockets.all.unsent(number)?,
+                _ => return Err(Errno::ENOTTY),
+            };
+            return self.give(&(unsent as u32).to_le_bytes());
         }
         let (waiting, end) = match desc.object {
             Object::Tty(id, _) => {

@@ -92,6 +92,10 @@ pub const fn device_shape(command: u32) -> Option<Shape> {
 use crate::tty::Shape;
 /// Is the urgent byte of a stream the next one?
 pub const SIOCATMARK: u32 = 0x8905;
+/// Bytes that were sent and not taken by the other end, and those of them that were not sent over a wire either. The first is `TIOCOUTQ`, too.
+pub const SIOCOUTQ: u32 = crate::tty::TIOCOUTQ;
+/// Likewise.
+pub const SIOCOUTQNSD: u32 = 0x894b;
 pub use linux_raw_sys::ioctl::SIOCGIFCONF;
 use linux_raw_sys::{ioctl, net};
 

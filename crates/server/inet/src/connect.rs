@@ -192,6 +192,7 @@ impl Inet {
         }
         socket.state = State::Idle;
         (socket.remote, socket.error, socket.link) = (None, None, Link::None);
+        socket.unacknowledged = 0;
         (socket.is_deaf, socket.is_mute, socket.is_finished) = (false, false, false);
         socket.is_connecting = false;
     }

@@ -164,6 +164,8 @@ pub(crate) struct Socket {
     pub rest: Option<(u32, Vec<u8>)>,
     /// Bytes that were read, of which the network server has not been told.
     pub untold: u32,
+    /// Bytes that the network server was given and the other end has not acknowledged, as far as was told.
+    pub unacknowledged: u32,
     /// A raw one: the identifier of echo requests whose answers it waits for.
     pub expects: Option<u16>,
     /// Groups that it is in.
@@ -296,6 +298,7 @@ impl Inet {
             parts: None,
             rest: None,
             untold: 0,
+            unacknowledged: 0,
             expects: None,
             groups: Vec::new(),
             options: Options::default(),
@@ -538,13 +541,29 @@ impl Inet {
     /// Bytes that can be read: of datagrams, those of the first.
     ///
     /// # Errors
-    /// `EINVAL`: it listens.
+    /// `EINVAL`: it listens. `ENOTTY`: that cannot be asked of it.
     pub fn unread(&self, number: Number) -> Result<usize, Errno> {
         let socket = self.get(number)?;
         match (&socket.state, socket.kind) {
             (State::Listening { .. }, _) => Err(Errno::EINVAL),
             (_, Kind::Stream) => Ok(socket.readable()),
+            (_, Kind::Echo | Kind::Route) => Err(Errno::ENOTTY),
             _ => Ok(socket.packets.front().map_or(0, |first| first.bytes.len())),
+        }
+    }
+
+    /// Bytes that were sent and not taken by the other end (`SIOCOUTQ`). What is sent inside of the machine is with the other end at once; a datagram
+    /// is not the socket's any more. `is_left`: those that have not left the machine (`SIOCOUTQNSD`), of which is known here only that they are not more.
+    ///
+    /// # Errors
+    /// As [`unread`](Self::unread)'s.
+    pub fn unsent(&self, number: Number, is_left: bool) -> Result<usize, Errno> {
+        let socket = self.get(number)?;
+        match (&socket.state, socket.kind) {
+            (State::Listening { .. }, _) => Err(Errno::EINVAL),
+            (_, Kind::Stream) => Ok(socket.unacknowledged as usize),
+            (_, Kind::Datagram | Kind::Raw) if !is_left => Ok(0),
+            _ => Err(Errno::ENOTTY),
         }
     }
 

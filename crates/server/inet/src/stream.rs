@@ -61,6 +61,7 @@ impl Inet {
                     return Err(Errno::EAGAIN);
                 }
                 socket.link = Link::Wire { id, room: room.saturating_sub(count as u32) };
+                socket.unacknowledged = socket.unacknowledged.saturating_add(count as u32);
                 self.command_with(Command::Send { id, bytes: &[] }, bytes);
                 changes.push((number, false));
                 Ok(count)

@@ -365,9 +365,30 @@ fn what_is_sent_outside_is_bounded_by_what_was_offered() {
     assert_eq!(inet.connect(out, Some(afar()), false, &mut changes), Ok(()));
     assert_eq!(send(&mut inet, out, &[1; 30], &mut changes), Ok(10));
     assert_eq!(send(&mut inet, out, &[1; 30], &mut changes), Err(Errno::EAGAIN));
+    assert_eq!(inet.unsent(out, false), Ok(10));
     inet.happened(Event::Sent { id, bytes: 5 }, &mut changes);
+    assert_eq!(inet.unsent(out, false), Ok(5));
     assert_eq!(send(&mut inet, out, &[1; 30], &mut changes), Ok(5));
+    assert_eq!(inet.unsent(out, false), Ok(10));
+    // More than there was to acknowledge: it is not believed in anything any more.
+    inet.happened(Event::Sent { id, bytes: 11 }, &mut changes);
+    assert!(send(&mut inet, out, &[1; 30], &mut changes).is_err());
+    assert!(inet.wires.is_empty());
     inet.remove(out, &mut changes);
+}
+
+/// What is inside of the machine is with the other end at once; who listens has nothing that could be asked for.
+#[test]
+fn what_is_sent_inside_is_taken() {
+    let (mut inet, mut changes) = (Inet::default(), Changes::new());
+    let both = pair(&mut inet);
+    send(&mut inet, both[0], b"bytes", &mut changes).unwrap();
+    assert_eq!((inet.unsent(both[0], false), inet.unsent(both[0], true)), (Ok(0), Ok(0)));
+    let (door, _) = listener(&mut inet, 0);
+    assert_eq!(inet.unsent(door, false), Err(Errno::EINVAL));
+    let datagrams = inet.make(Family::V4, Kind::Datagram, ROOT).unwrap();
+    assert_eq!(inet.unsent(datagrams, false), Ok(0));
+    assert_eq!(inet.unsent(datagrams, true), Err(Errno::ENOTTY));
 }
 
 #[test]

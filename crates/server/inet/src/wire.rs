@@ -199,6 +199,12 @@ impl Inet {
             }),
             Event::Sent { id, bytes } => self.of_wire(id, |inet, number| {
                 let socket = inet.get_mut(number)?;
+                let Some(left) = socket.unacknowledged.checked_sub(bytes) else {
+                    // More than was sent.
+                    inet.end_wire(id, number, changes);
+                    return Ok(());
+                };
+                socket.unacknowledged = left;
                 if let Link::Wire { room, .. } = &mut socket.link {
                     *room = room.saturating_add(bytes);
                 }
@@ -224,8 +230,9 @@ impl Inet {
                         self.fail(number, error, changes);
                     }
                     (_, 0) => {
-                        // Both have said that they are done.
+                        // Both have said that they are done, and know it.
                         (socket.is_finished, socket.is_mute) = (true, true);
+                        socket.unacknowledged = 0;
                         (socket.state, socket.link) = (State::Closed, Link::None);
                         changes.push((number, true));
                     }

@@ -245,7 +245,9 @@ impl Conn {
         let socket = self.set.get_mut::<Socket>(self.handle);
         let (capacity, queue) = (socket.send_capacity(), socket.send_queue());
         let freed = capacity.saturating_sub(queue).saturating_sub(self.room);
-        if freed > 0 && (freed >= capacity / 4 || queue == 0) && socket.may_send() {
+        // Of one that has been reset, nothing was acknowledged; of one that sends no more, that all was is still told.
+        let is_there = socket.state() != State::Closed;
+        if freed > 0 && (freed >= capacity / 4 || queue == 0) && is_there {
             tell(Event::Sent { id, bytes: freed as u32 })?;
             self.room += freed;
         }

@@ -356,6 +356,19 @@ fn all_is_sent_before_the_end() {
     assert!(world.sides[0].stack.is_idle());
 }
 
+/// What was sent before the end is told to be acknowledged, too: nobody sends any more, but somebody may ask.
+#[test]
+fn what_is_acknowledged_behind_the_end_is_told() {
+    let mut world = World::new(12, FAIR);
+    listen(&mut world, 80);
+    world.connected(1, 80);
+    let room = world.sides[0].heard.room[&1];
+    *world.sides[0].heard.room.get_mut(&1).expect("room") -= 1000;
+    world.command(0, Command::Send { id: 1, bytes: &[3; 1000] });
+    world.command(0, Command::Shut { id: 1 });
+    world.until(5000, |world| world.sides[0].heard.room[&1] == room);
+}
+
 #[test]
 fn nobody_listens_or_nobody_is_there() {
     let mut world = World::new(1, FAIR);

@@ -3,6 +3,7 @@
 use crate::Name;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 /// Who has sent something, or has made a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -14,6 +15,13 @@ pub struct User {
     /// Group.
     pub gid: u32,
 }
+
+/// What a socket has sent and nobody has taken yet, in bytes, with what each message costs besides: it is the socket's, and each message that
+/// it has sent counts itself there as long as it is.
+pub(crate) type Outgoing = Rc<Cell<usize>>;
+
+/// What a message counts besides its bytes, so that one without any counts, too.
+const OVERHEAD: usize = 576;
 
 /// A message, or a part of a stream that was sent by one.
 #[derive(Debug)]
@@ -27,12 +35,20 @@ pub struct Message {
     pub user: User,
     /// The sender's name, if it has one.
     pub from: Option<Rc<Name>>,
+    outgoing: Outgoing,
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        self.outgoing.update(|all| all - self.left().len() - OVERHEAD);
+    }
 }
 
 impl Message {
     /// One that nobody has read.
-    pub fn new(bytes: Vec<u8>, user: User) -> Message {
-        Message { bytes, read: 0, rights: Vec::new(), user, from: None }
+    pub(crate) fn new(bytes: Vec<u8>, user: User, outgoing: Outgoing) -> Message {
+        outgoing.update(|all| all + bytes.len() + OVERHEAD);
+        Message { bytes, read: 0, rights: Vec::new(), user, from: None, outgoing }
     }
 
     /// What is left of it.
@@ -42,7 +58,9 @@ impl Message {
 
     /// So many bytes more have been read.
     pub(crate) fn skip(&mut self, bytes: usize) {
+        let before = self.left().len();
         self.read = self.bytes.len().min(self.read + bytes);
+        self.outgoing.update(|all| all - (before - self.left().len()));
     }
 
     /// Bytes that it keeps from others.
@@ -52,7 +70,8 @@ impl Message {
 
     /// Could bytes of another one be read together with its?
     pub(crate) fn continues(&self, other: &Message) -> bool {
-        self.rights.is_empty() && other.rights.is_empty() && self.user == other.user
+        let has_rights = !self.rights.is_empty() || !other.rights.is_empty();
+        !has_rights && self.user == other.user && Rc::ptr_eq(&self.outgoing, &other.outgoing)
     }
 
     /// Adds the bytes of another one that [continues](Self::continues) it. `false`: there is no memory.
@@ -65,6 +84,7 @@ impl Message {
             return false;
         }
         self.bytes.extend_from_slice(bytes);
+        self.outgoing.update(|all| all + bytes.len());
         true
     }
 }

@@ -1,6 +1,6 @@
 //! Sockets, and how they are connected.
 
-use crate::message::{Message, User};
+use crate::message::{Message, Outgoing, User};
 use crate::names::{Name, Names};
 use crate::options::Options;
 use crate::{BACKLOG_MOST, QUEUE_BYTES, QUEUE_DATAGRAMS};
@@ -59,6 +59,8 @@ pub(crate) struct Socket {
     pub queue: VecDeque<Message>,
     /// Bytes in it.
     pub bytes: usize,
+    /// What it has sent that is in the queues of others.
+    pub outgoing: Outgoing,
     /// Nothing more comes.
     pub is_over: bool,
     /// Nothing more is sent.
@@ -135,6 +137,7 @@ impl Sockets {
             name: None,
             queue: VecDeque::new(),
             bytes: 0,
+            outgoing: Outgoing::default(),
             is_over: false,
             is_mute: false,
             error: None,
@@ -437,9 +440,9 @@ impl Sockets {
     }
 
     /// A message is gone: its bytes are free, and what came with it is lost.
-    pub(crate) fn forget(&mut self, message: Message) {
+    pub(crate) fn forget(&mut self, mut message: Message) {
         self.bytes.give_back(message.user.uid, message.charge());
-        self.lost.extend(message.rights);
+        self.lost.append(&mut message.rights);
     }
 
     /// A descriptor that was passed, and that nobody will read.
@@ -532,6 +535,11 @@ impl Sockets {
             }
             _ => Ok(socket.bytes),
         }
+    }
+
+    /// What it has sent and nobody has taken (`SIOCOUTQ`): bytes, and overhead for each message as on Linux, whose amount is no promise.
+    pub fn unsent(&self, number: Number) -> Result<usize, Errno> {
+        Ok(self.get(number)?.outgoing.get())
     }
 }
 

@@ -26,6 +26,36 @@ fn receive(sockets: &mut Sockets, number: Number, most: usize) -> Result<Vec<u8>
     Ok(sockets.receive(number, most, false, &mut Changes::new())?.bytes)
 }
 
+/// What was sent counts until it is taken, or lost with the socket that it was for; also that of senders that are gone.
+#[test]
+fn what_nobody_has_taken_counts_for_its_sender() {
+    let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
+    let [a, b] = sockets.pair(Kind::Stream, ME).unwrap();
+    assert_eq!(sockets.unsent(a), Ok(0));
+    send(&mut sockets, a, b"one").unwrap();
+    let one = sockets.unsent(a).unwrap();
+    assert!(one > 3);
+    // They are one message now.
+    send(&mut sockets, a, b"two").unwrap();
+    assert_eq!((sockets.unsent(a), sockets.unsent(b)), (Ok(one + 3), Ok(0)));
+    receive(&mut sockets, b, 2).unwrap();
+    assert_eq!(sockets.unsent(a), Ok(one + 1));
+    receive(&mut sockets, b, 9).unwrap();
+    assert_eq!(sockets.unsent(a), Ok(0));
+    send(&mut sockets, a, b"three").unwrap();
+    sockets.remove(b, &mut changes);
+    assert_eq!(sockets.unsent(a), Ok(0));
+    sockets.remove(a, &mut changes);
+
+    let [a, b] = sockets.pair(Kind::Stream, ME).unwrap();
+    send(&mut sockets, a, b"four").unwrap();
+    sockets.remove(a, &mut changes);
+    assert_eq!(sockets.unsent(a), Err(Errno::EBADF));
+    assert_eq!(receive(&mut sockets, b, 9), Ok(b"four".to_vec()));
+    sockets.remove(b, &mut changes);
+    assert_eq!(sockets.bytes.taken(), 0);
+}
+
 #[test]
 fn a_connection() {
     let (mut sockets, mut changes) = (Sockets::default(), Changes::new());

@@ -49,7 +49,7 @@ impl Sockets {
         if let Some(error) = socket.error.take() {
             return Err(error);
         }
-        let (kind, from) = (socket.kind, socket.name.clone());
+        let (kind, from, outgoing) = (socket.kind, socket.name.clone(), socket.outgoing.clone());
         if socket.is_mute {
             return Err(Errno::EPIPE);
         }
@@ -93,7 +93,7 @@ impl Sockets {
         let mut copy = Vec::new();
         copy.try_reserve_exact(count).map_err(|_| Errno::ENOBUFS)?;
         copy.extend_from_slice(&bytes[..count]);
-        let mut message = Message::new(copy, user);
+        let mut message = Message::new(copy, user, outgoing);
         (message.rights, message.from) = (rights.to_vec(), from);
         self.bytes.take(user.uid, count);
         let receiver = self.get_mut(to)?;

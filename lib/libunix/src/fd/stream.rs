@@ -68,21 +68,41 @@ pub fn in_pieces(bytes: u64, mut piece: impl FnMut(u64) -> Result<(u64, bool)>) 
 pub fn write_some(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<(u64, u64)> {
     let room = server::data(from.left().min(DATA_BYTES as u64) as usize);
     let wanted = from.gather_to(io, room).some()?;
-    let mut done = 0;
-    while done < wanted {
-        if done > 0 {
-            // To lower addresses, from the lowest one on.
-            let _ = room.copy_from(room.first(wanted).skip(done));
-        }
-        match server::wait_filled(io, op::Write { desc }, wanted - done) {
-            Ok(reply) if reply.count == 0 => break,
-            Ok(reply) => done += (reply.count as usize).min(wanted - done),
-            Err(error) if done == 0 => return Err(error),
-            // The next request meets the same error and reports it, unless it is over.
-            Err(_) => break,
-        }
+    if wanted == 0 {
+        return Ok((0, 0));
     }
+    let done =
+        taken(
+            wanted,
+            |left| Ok(server::wait_filled(io, op::Write { desc }, left)?.count as usize),
+        )?;
     Ok((done as u64, wanted as u64))
+}
+
+/// Has the first `bytes` bytes of the data area taken, by as many requests as that needs, and by one if there are none. `request`
+/// is told how many are left, which are then the first ones there, and answers how many it took. Answers how many were taken:
+/// fewer if a request took none, or one behind the first failed.
+///
+/// # Errors
+///
+/// That of the first request.
+pub fn taken(bytes: usize, mut request: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
+    let mut left = bytes;
+    loop {
+        let done = match request(left) {
+            Ok(done) => done.min(left),
+            Err(error) if left == bytes => return Err(error),
+            // The next request meets the same error and reports it, unless it is over.
+            Err(_) => 0,
+        };
+        let rest = server::data(left).skip(done);
+        left -= done;
+        if done == 0 || left == 0 {
+            return Ok(bytes - left);
+        }
+        // To lower addresses, from the lowest one on.
+        let _ = server::data(left).copy_from(rest);
+    }
 }
 
 /// What a write that ends with an error answers: the bytes written before, if any. The signal of a

@@ -5,7 +5,7 @@ use super::readwrite::vector;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::kinds::socket::Socket;
-use crate::fd::{self, alone, File};
+use crate::fd::{self, alone, stream, File};
 use crate::mm::user;
 use crate::mm::Mm;
 use crate::process::Io;
@@ -216,30 +216,40 @@ fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> R
         }
         is_parted |= goes_on;
         let more = if goes_on { MSG_MORE } else { 0 };
-        let a = from.gather_to(&mut io.mm, server::data(bytes)).some()?;
-        // What goes along goes with the first bytes.
-        let mut b = Vec::new();
-        let is_first = total == 0;
-        let rights = if is_first { &along.rights[..] } else { &[] };
-        rights.iter().for_each(|desc| b.extend_from_slice(&desc.to_le_bytes()));
-        b.extend_from_slice(along.user.as_ref().map_or(&[], |user| &user[..]));
-        b.extend_from_slice(&along.control);
-        b.extend_from_slice(along.to.as_ref().map_or(&[], |to| &to[..]));
-        let b = server::put_b(a, &b);
-        let request = op::Send {
-            desc,
-            flags: flags & (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_OOB) | more,
-            rights: rights.len() as u32,
-            tells: along.user.is_some(),
-            control: along.control.len() as u32,
+        let a = match from.gather_to(&mut io.mm, server::data(bytes)).some() {
+            Ok(a) => a,
+            Err(error) if total == 0 || is_parted => return Err(error),
+            Err(_) => return Ok(total),
         };
-        match server::wait_both(io, request, a, b) {
-            Ok(sent) => total += sent.count,
+        let mut is_first = total == 0;
+        // The bytes that a stream takes are the first ones: what it has no room for is not skipped.
+        let taken = stream::taken(a, |a| {
+            // What goes along goes with the first bytes.
+            let rights = if is_first { &along.rights[..] } else { &[] };
+            is_first = false;
+            let mut b = Vec::new();
+            rights.iter().for_each(|desc| b.extend_from_slice(&desc.to_le_bytes()));
+            b.extend_from_slice(along.user.as_ref().map_or(&[], |user| &user[..]));
+            b.extend_from_slice(&along.control);
+            b.extend_from_slice(along.to.as_ref().map_or(&[], |to| &to[..]));
+            let b = server::put_b(a, &b);
+            let request = op::Send {
+                desc,
+                flags: flags & (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_OOB) | more,
+                rights: rights.len() as u32,
+                tells: along.user.is_some(),
+                control: along.control.len() as u32,
+            };
+            Ok(server::wait_both(io, request, a, b)?.count as usize)
+        });
+        let taken = match taken {
+            Ok(taken) => taken,
             // Of a datagram all is sent, or nothing.
             Err(error) if total == 0 || is_parted => return Err(restart(error)),
             Err(_) => return Ok(total),
-        }
-        if a < bytes || from.left() == 0 {
+        };
+        total += taken as u64;
+        if taken < bytes || from.left() == 0 {
             return Ok(total);
         }
     }
@@ -301,6 +311,11 @@ impl Message {
 }
 
 pub fn sendmsg(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<u64> {
+    Ok(send_message(io, fd, at, flags)?.0)
+}
+
+/// Sends a message. Answers how many bytes of it were, and how many it has.
+fn send_message(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<(u64, u64)> {
     find(io, fd)?;
     let message = Message::read(&mut io.mm, at)?;
     if message.count > 1024 {
@@ -314,7 +329,9 @@ pub fn sendmsg(io: &mut Io, fd: i32, at: u64, flags: u32) -> Result<u64> {
     if message.control_bytes > 0 {
         read_control(io, &message, &mut along)?;
     }
-    send(io, fd, &mut Cursor::new(&buffers), flags, &along)
+    let mut cursor = Cursor::new(&buffers);
+    let bytes = cursor.left();
+    Ok((send(io, fd, &mut cursor, flags, &along)?, bytes))
 }
 
 /// What the control messages say that is to go along.
@@ -589,7 +606,10 @@ fn write_control(
 }
 
 pub fn sendmmsg(io: &mut Io, fd: i32, at: u64, count: u32, flags: u32) -> Result<u64> {
-    each_message(io, at, count, |io, message, _| sendmsg(io, fd, message, flags))
+    each_message(io, at, count, |io, message, _| {
+        let (done, bytes) = send_message(io, fd, message, flags)?;
+        Ok((done, done < bytes))
+    })
 }
 
 pub fn recvmmsg(
@@ -609,26 +629,29 @@ pub fn recvmmsg(
     }
     each_message(io, at, count, |io, message, n| {
         let more = if n > 0 && flags & MSG_WAITFORONE != 0 { MSG_DONTWAIT } else { 0 };
-        recvmsg(io, fd, message, flags & !MSG_WAITFORONE | more)
+        Ok((recvmsg(io, fd, message, flags & !MSG_WAITFORONE | more)?, false))
     })
 }
 
-/// Does something with one message after the other, until one fails. Answers how many were done.
+/// Does something with one message after the other, until one fails. `each` answers with how many bytes of a message it did it,
+/// and whether nothing may follow. Answers how many were done.
 fn each_message(
     io: &mut Io,
     at: u64,
     count: u32,
-    mut each: impl FnMut(&mut Io, u64, u32) -> Result<u64>,
+    mut each: impl FnMut(&mut Io, u64, u32) -> Result<(u64, bool)>,
 ) -> Result<u64> {
-    let mut done = 0;
-    while done < count.min(MESSAGES_MOST) {
+    let (mut done, mut is_last) = (0, false);
+    while done < count.min(MESSAGES_MOST) && !is_last {
         let message = at + MESSAGE_BYTES * u64::from(done);
         match each(io, message, done) {
-            Ok(bytes) => user::copy_out(&mut io.mm, message + MESSAGE_HEAD, &(bytes as u32))?,
+            Ok((bytes, last)) => {
+                user::copy_out(&mut io.mm, message + MESSAGE_HEAD, &(bytes as u32))?;
+                (done, is_last) = (done + 1, last);
+            }
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
         }
-        done += 1;
     }
     Ok(done.into())
 }

@@ -2019,6 +2019,33 @@ const BUGS: &[Bug] = &[
         )],
         found_by: Test::Machine { test: "linux/hostile_pid_spaces.gcc" },
     },
+    Bug {
+        name: "what_is_left_is_looked_for_where_it_was_at_first",
+        changes: &[(
+            "lib/libunix/src/fd/stream.rs",
+            "let rest = server::data(left).skip(done);",
+            "let rest = server::data(bytes).skip(bytes - left + done);",
+        )],
+        found_by: Test::Machine { test: "linux/stream_order.gcc" },
+    },
+    Bug {
+        name: "what_joins_a_message_does_not_count",
+        changes: &[(
+            "crates/server/sockets/src/message.rs",
+            "self.outgoing.update(|all| all + bytes.len());",
+            "",
+        )],
+        found_by: Test::Host { package: "sockets", test: "what_nobody_has_taken_counts_for_its_sender" },
+    },
+    Bug {
+        name: "more_is_acknowledged_than_was_sent",
+        changes: &[(
+            "crates/server/inet/src/wire.rs",
+            "let Some(left) = socket.unacknowledged.checked_sub(bytes) else {",
+            "let Some(left) = Some(socket.unacknowledged.saturating_sub(bytes)) else {",
+        )],
+        found_by: Test::Host { package: "inet", test: "what_is_sent_outside_is_bounded_by_what_was_offered" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

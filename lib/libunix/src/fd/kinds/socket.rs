@@ -11,7 +11,7 @@ use crate::mm::user;
 use crate::server::{self, op};
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
-use unixproto::sockets::{device_shape, DEVICE_BYTES, SIOCATMARK, SIOCGIFCONF};
+use unixproto::sockets::*;
 use unixproto::tty::Shape;
 
 /// A socket, by its description.
@@ -46,7 +46,7 @@ impl FileOps for Socket {
         if command == SIOCGIFCONF {
             return all_devices(io, self.desc, arg);
         }
-        if command == SIOCATMARK {
+        if matches!(command, SIOCATMARK | SIOCOUTQ | SIOCOUTQNSD) {
             let shape = Shape { input: 0, output: size_of::<u32>() };
             return stream::shaped(io, self.desc, command, arg, shape);
         }
