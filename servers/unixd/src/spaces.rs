@@ -9,13 +9,16 @@ use crate::system::System;
 use crate::voices::Speaker;
 use crate::volumes::Spot;
 use crate::wait::{count, done, Call, Tried};
-use alloc::rc::Rc;
+use alloc::collections::BTreeMap;
+use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use credentials::{Capability, Credentials, UserSpace};
+use files::Claim;
 use mounttable::SpaceId;
 use piecewise::{Limits, Shares};
-use unixproto::{op, Errno};
+use unixproto::files::O_RDONLY;
+use unixproto::{op, ops, Errno};
 
 /// Name spaces of users and of host names that there may be.
 pub const SPACES_MAX: usize = 2048;
@@ -145,12 +148,19 @@ pub struct Numbers {
     all: Rc<RefCell<Shares>>,
     /// Those of System V objects that nobody is in any more, and that nobody has open.
     ended: Ended,
+    /// Those of users that somebody is in or has open, by their numbers.
+    users: RefCell<BTreeMap<u64, Weak<UserSpace>>>,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
         let all = Rc::new(RefCell::new(Shares::new(Limits::of(SPACES_MAX))));
-        Numbers { last: Cell::new(OTHERS), all, ended: Default::default() }
+        Numbers {
+            last: Cell::new(OTHERS),
+            all,
+            ended: Default::default(),
+            users: Default::default(),
+        }
     }
 }
 
@@ -166,6 +176,24 @@ impl Numbers {
         let mut ended = self.ended.take();
         ended.sort_unstable();
         ended
+    }
+
+    /// A user name space has begun.
+    fn note_user(&self, space: &Rc<UserSpace>) {
+        let mut users = self.users.borrow_mut();
+        users.retain(|_, one| one.strong_count() > 0);
+        users.insert(space.number, Rc::downgrade(space));
+    }
+
+    /// The user name space with a number, 0 for the first. `EPERM`: nobody is in it any more, nor in one inside of it.
+    fn user(&self, number: u64) -> Result<Option<Rc<UserSpace>>, Errno> {
+        match number {
+            0 => Ok(None),
+            _ => {
+                let space = self.users.borrow().get(&number).and_then(Weak::upgrade);
+                Ok(Some(space.ok_or(Errno::EPERM)?))
+            }
+        }
     }
 
     /// A number, on a user's account. `ENOSPC`: that one has too many.
@@ -265,6 +293,7 @@ pub fn unshare(
         }
         let (number, lease) = numbers.take(who.users.effective)?;
         who.enter_new(number, lease)?;
+        who.space.iter().for_each(|space| numbers.note_user(space));
     }
     if flags & (flag::SPACES & !flag::NEWUSER) != 0 && !who.has_own(Capability::SysAdmin) {
         return Err(Errno::EPERM);
@@ -409,6 +438,71 @@ impl Spaces<'_> {
             _ => return Err(Errno::EINVAL),
         }
         done(())
+    }
+
+    /// The name space that a description is.
+    fn opened(&self, desc: u32) -> Result<&Opened, Errno> {
+        match &self.handles.descs.of(self.caller.pid, desc)?.object {
+            Object::Space(space) => Ok(space),
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+
+    /// `NS_GET_PARENT`, `NS_GET_USERNS`.
+    pub fn open_around(&mut self, op: op::OpenSpaceAround) -> Tried {
+        let (pid, proc) = (self.caller.pid, self.proc()?);
+        let is_own = |space: &Option<Rc<UserSpace>>| *space == proc.who.space;
+        // The caller's, or inside of it.
+        let seen = |space: Option<Rc<UserSpace>>| {
+            let mut around = Some(&space);
+            while let Some(one) = around.filter(|one| !is_own(one)) {
+                around = one.as_ref().map(|one| &one.parent);
+            }
+            match around {
+                Some(_) => Ok(Opened::User(space)),
+                None => Err(Errno::EPERM),
+            }
+        };
+        let around = match (self.opened(op.desc)?, op.is_parent) {
+            (Opened::User(space), _) => seen(space.as_ref().ok_or(Errno::EPERM)?.parent.clone())?,
+            (Opened::Pids(space), true) => {
+                let parent = space.as_ref().ok_or(Errno::EPERM)?.parent.clone();
+                if !pids::is_in(&parent, &proc.pids) {
+                    return Err(Errno::EPERM);
+                }
+                Opened::Pids(parent)
+            }
+            (Opened::Pids(space), false) => {
+                seen(space.as_ref().and_then(|space| space.owner.clone()))?
+            }
+            (_, true) => return Err(Errno::EINVAL),
+            (Opened::Hosts(hosts), false) => seen(self.system.numbers().user(hosts.owner)?)?,
+            (Opened::Ipc(ipc), false) => seen(self.system.numbers().user(ipc.owner)?)?,
+            (&Opened::Mounts(space, _), false) => {
+                let space = self.handles.tree.mounts().space(space).ok_or(Errno::EINVAL)?;
+                seen(self.system.numbers().user(space.owner)?)?
+            }
+        };
+        let uid = proc.cred().uid;
+        self.handles.descs.room(pid, uid, 1)?;
+        let object = Object::Space(around);
+        let (kind, inode) = (object.kind() as u8, object.inode());
+        let desc = self.handles.open((pid, uid), object, O_RDONLY, None, Claim::None)?;
+        done(ops::Opened { desc, kind, inode, is_stored: false, is_large: false })
+    }
+
+    /// `NS_GET_NSTYPE`, `NS_GET_OWNER_UID`.
+    pub fn fact(&self, op: op::SpaceFact) -> Tried {
+        let space = self.opened(op.desc)?;
+        let fact = match (op.is_owner, space) {
+            (false, _) => space.flag(),
+            (true, Opened::User(space)) => {
+                let owner = space.as_ref().map_or(0, |space| space.owner);
+                self.proc()?.who.shown(false, owner)
+            }
+            (true, _) => return Err(Errno::EINVAL),
+        };
+        count(fact as usize)
     }
 
     fn enter_one(&mut self, space: &Opened) -> Result<(), Errno> {

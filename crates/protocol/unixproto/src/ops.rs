@@ -1710,6 +1710,22 @@ requests! {
         /// `CLONE_NEW*`; 0: of any kind.
         kinds: u32
     ) -> ();
+    /// Opens the name space around one that is open (`NS_GET_PARENT`), or the user name space that it belongs to (`NS_GET_USERNS`).
+    /// `EPERM`: it is neither the caller's nor inside of that. `EINVAL`: ones of this kind are in no other. `ENOTTY`: it is no name space.
+    294 OpenSpaceAround(
+        /// Description of a name space.
+        desc: u32,
+        /// Around it, else what it belongs to.
+        is_parent: bool
+    ) -> Opened;
+    /// The kind of a name space that is open, as `CLONE_NEW*` (`NS_GET_NSTYPE`), or who has made it (`NS_GET_OWNER_UID`). `EINVAL`: that
+    /// is known of user name spaces only. `ENOTTY`: it is no name space.
+    295 SpaceFact(
+        /// Description of a name space.
+        desc: u32,
+        /// Who has made it, else its kind.
+        is_owner: bool
+    ) -> Count;
     /// Sets the name of the host to `a`, or that of the domain. `EPERM`, `EINVAL`.
     225 SetHostName(
         /// That of the domain.

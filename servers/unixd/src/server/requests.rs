@@ -453,6 +453,8 @@ impl Unixd {
             Any::SetSocketBytes(op) => self.opening().set_socket_bytes(op),
             Any::Unshare(op) => self.change_spaces(|spaces| spaces.unshare(op.flags)),
             Any::EnterSpace(op) => self.change_spaces(|spaces| spaces.enter(op)),
+            Any::OpenSpaceAround(op) => self.spaces().open_around(op),
+            Any::SpaceFact(op) => self.spaces().fact(op),
             Any::SetHostName(op) => self.spaces().set_host_name(call, op),
             Any::HostNames(_) => self.spaces().host_names(),
             Any::MakeTimer(op) => self.life().make_alarm(pid, op),

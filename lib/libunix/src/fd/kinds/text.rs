@@ -1,14 +1,20 @@
 //! Text that `unixd` makes when it is opened: `/proc`.
 
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::transfer::Source;
-use crate::fd::{stream, Fds};
+use crate::fd::{install, stream, Fds, File};
+use crate::mm::user;
 use crate::process::Io;
 use crate::server::{self, op};
-use unixproto::files::{Kind, SEEK_CUR, SEEK_SET};
+use unixproto::files::{Kind, O_RDONLY, SEEK_CUR, SEEK_SET};
 use unixproto::ops::Opened;
+
+const NS_GET_USERNS: u32 = 0xb701;
+const NS_GET_PARENT: u32 = 0xb702;
+const NS_GET_NSTYPE: u32 = 0xb703;
+const NS_GET_OWNER_UID: u32 = 0xb704;
 
 /// An open text.
 #[derive(Clone, Copy)]
@@ -53,5 +59,24 @@ impl FileOps for Text {
     }
     fn sync(&self, _offset: u64, _bytes: u64) -> Result<u64> {
         Ok(0)
+    }
+    /// Of name spaces.
+    fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        let desc = self.desc;
+        match command {
+            NS_GET_USERNS | NS_GET_PARENT => {
+                io.fds.check_room(0, io.limits.max_files())?;
+                let is_parent = command == NS_GET_PARENT;
+                let opened = server::call(op::OpenSpaceAround { desc, is_parent })?;
+                Ok(install(io, File::opened(opened, O_RDONLY), true)? as u64)
+            }
+            NS_GET_NSTYPE => Ok(server::call(op::SpaceFact { desc, is_owner: false })?.count),
+            NS_GET_OWNER_UID => {
+                let owner = server::call(op::SpaceFact { desc, is_owner: true })?.count;
+                user::copy_out(&mut io.mm, arg, &(owner as u32))?;
+                Ok(0)
+            }
+            _ => Err(Errno::ENOTTY),
+        }
     }
 }
