@@ -24,7 +24,7 @@ static const char *name_of(int number) {
 #define N(name) { name, #name }
         N(EADDRINUSE), N(EAGAIN), N(EBADF), N(ECONNREFUSED), N(ECONNRESET), N(EFAULT), N(EINVAL), N(EISCONN), N(EMSGSIZE),
         N(ENOENT), N(ENOTCONN), N(ENOTSOCK), N(EOPNOTSUPP), N(EPERM), N(EPIPE), N(EPROTONOSUPPORT), N(EPROTOTYPE),
-        N(ESOCKTNOSUPPORT), N(EAFNOSUPPORT), N(ENOPROTOOPT), N(EDOM), N(ENXIO), N(EACCES), N(ENOTDIR), N(ESPIPE),
+        N(ESOCKTNOSUPPORT), N(EAFNOSUPPORT), N(ENOPROTOOPT), N(EDOM), N(ENXIO), N(EACCES), N(ENOTDIR), N(ESPIPE), N(ESRCH),
     };
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) if (names[i].number == number) return names[i].name;
     return "?";
@@ -438,6 +438,11 @@ static void users(void) {
     memcpy(CMSG_DATA(&control.head), &who, sizeof who);
     printf("true %s", error(sendmsg(fds[0], &message, 0)));
     take(fds[1], text, none, 0, 0, &who);
+    // Who may say that he is somebody else may not say that he is nobody.
+    struct ucred nobody = { 0x3fffff, who.uid, who.gid };
+    memcpy(CMSG_DATA(&control.head), &nobody, sizeof nobody);
+    printf(" nobody %s\n", error(sendmsg(fds[0], &message, 0)));
+    memcpy(CMSG_DATA(&control.head), &who, sizeof who);
     control.head.cmsg_len--;
     printf(" short %s\n", error(sendmsg(fds[0], &message, 0)));
     close(fds[0]), close(fds[1]);

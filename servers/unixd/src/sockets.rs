@@ -7,7 +7,7 @@ use crate::nodes::Node;
 use crate::notify::FileEvent;
 use crate::open::Opening;
 use crate::pipes::broken;
-use crate::procs::Pid;
+use crate::procs::{Pid, INIT};
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, WaitersOf};
 use crate::watches::Source;
@@ -413,7 +413,8 @@ impl Opening<'_> {
             && (is_one(claimed.uid, users) || who.has(Capability::Setuid))
             && (is_one(claimed.gid, groups) || who.has(Capability::Setgid));
         match may {
-            true => Ok(claimed),
+            true if claimed.pid == INIT || self.procs.is_used(claimed.pid) => Ok(claimed),
+            true => Err(Errno::ESRCH),
             false => Err(Errno::EPERM),
         }
     }
