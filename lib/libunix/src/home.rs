@@ -31,7 +31,7 @@ pub fn is_elsewhere() -> bool {
 pub fn carry(words: Words, caps: Caps) -> Result<(Words, u32)> {
     loop {
         let mut carried = words;
-        carried[THREAD_WORD] = header().tid.load(Relaxed).into();
+        carried[THREAD_WORD] = header().thread_key.load(Relaxed).into();
         let (answer, count) = call_at(STANDIN, carried, caps)?;
         if answer[0] != u64::from(LATER_ERROR.0) || caps.count > 0 {
             return Ok((answer, count));

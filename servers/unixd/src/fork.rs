@@ -385,6 +385,7 @@ impl Procs {
         header.pgid.store(shown(proc.pgid), Relaxed);
         header.sid.store(shown(proc.sid), Relaxed);
         header.key.store(proc.pid, Relaxed);
+        header.thread_key.store(tid, Relaxed);
         header.keeps.store(self.is_space_init(proc).into(), Relaxed);
         publish_who(header, proc);
     }

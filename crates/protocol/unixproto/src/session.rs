@@ -17,7 +17,7 @@ pub const DATA_BYTES: usize = SHOWN_OFFSET - HEADER_BYTES;
 /// Where the [files](ShownFiles) are that the process knows.
 pub const SHOWN_OFFSET: usize = SESSION_BYTES as usize - core::mem::size_of::<ShownFiles>();
 /// How many file descriptors the header shows (to `/proc/PID/fd` only).
-pub const SHOWN_FDS: usize = 120;
+pub const SHOWN_FDS: usize = 119;
 /// How many files are shown.
 pub const SHOWN_FILES: usize = 8;
 /// How many resource limits there are.
@@ -91,6 +91,8 @@ pub struct Header {
     pub affinity: AtomicU64,
     /// What identifies the process: unlike `pid`, the same in all name spaces of process ids. By `unixd`.
     pub key: AtomicU32,
+    /// The same of the thread. By `unixd`.
+    pub thread_key: AtomicU32,
     /// 1 if it is the first process of such a name space, which signals end or stop only if a handler, a fault or somebody outside
     /// does so. By `unixd`.
     pub keeps: AtomicU32,

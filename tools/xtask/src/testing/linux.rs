@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Tests that are also run with processes at home on all cores: of waits, signals, terminals, locks, sockets, threads, shared memory,
 /// and of who is hostile.
-const AT_HOMES: [&str; 16] = [
+const AT_HOMES: [&str; 17] = [
     "cow_promise",
     "epoll",
     "exec",
@@ -31,6 +31,7 @@ const AT_HOMES: [&str; 16] = [
     "hostile_roots",
     "hostile_stop",
     "locks",
+    "pid_spaces",
     "pipes",
     "ptys",
     "shared_events",
