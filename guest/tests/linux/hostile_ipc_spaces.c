@@ -4,14 +4,12 @@
 // build: gcc
 // cores: 4
 // expect-stdout: refused at last: 28\nnot too early: yes\nagain, when those are gone: yes\nthousands: yes\nfound by trying: 0\nstill there: 1 5 9\nmemory is back: yes\n
-#include "test.h"
-#include <sched.h>
+#include "spaces.h"
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/resource.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
-#include <sys/sysinfo.h>
 
 enum { MANY = 2000, USERS = 2, SEGMENT = 1 << 18 };
 static struct message {
@@ -20,12 +18,6 @@ static struct message {
 } message = {1, "x"};
 
 static long open_mq(const char *name, int flags) { return syscall(SYS_mq_open, name, flags, 0600, NULL); }
-
-static int wait_for(pid_t pid) {
-    int status = -1;
-    waitpid(pid, &status, 0);
-    return status;
-}
 
 // Something of each kind, under names that are others' too.
 static int fill(void) {
@@ -41,12 +33,6 @@ static int fill(void) {
     if (segment & 1) shmdt(at);
     else munmap(at, SEGMENT);
     return close(mq);
-}
-
-static unsigned long free_pages(void) {
-    struct sysinfo it;
-    sysinfo(&it);
-    return it.freeram / 4096 * it.mem_unit;
 }
 
 static int as_user(int id) { return setgid(id) || setuid(id) || unshare(CLONE_NEWUSER | CLONE_NEWIPC); }

@@ -12,22 +12,9 @@
 #include <poll.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
 #include <sys/wait.h>
 
 enum { USERS = 2, ROUNDS = 100, MANY = 3000, NUMBERS = 4000 };
-
-static int wait_for(pid_t pid) {
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    return status;
-}
-
-static unsigned long free_pages(void) {
-    struct sysinfo it;
-    sysinfo(&it);
-    return it.freeram / 4096 * it.mem_unit;
-}
 
 static pid_t in_new(uint64_t flags) {
     struct clone_args args = {.flags = CLONE_NEWPID | flags, .exit_signal = SIGCHLD};

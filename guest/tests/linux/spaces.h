@@ -2,6 +2,8 @@
 #pragma once
 #include "test.h"
 #include <sched.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
 
 // As the kernel has it: C libraries without its headers do not.
 struct clone_args {
@@ -53,4 +55,16 @@ static int in_same(const char *kind, pid_t other) {
     snprintf(theirs, sizeof theirs, "/proc/%d/ns/%s", other, kind);
     if (stat(own, &a) || stat(theirs, &b)) return -errno;
     return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+static int wait_for(pid_t pid) {
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    return status;
+}
+
+static unsigned long free_pages(void) {
+    struct sysinfo it;
+    sysinfo(&it);
+    return it.freeram / 4096 * it.mem_unit;
 }

@@ -118,7 +118,7 @@ impl Births<'_> {
         }
         let proc = self.life.procs.get_mut(child)?;
         proc.pids = proc.pids_of_children.clone();
-        if let Err(error) = self.life.procs.give_numbers(child, child, &[]) {
+        if let Err(error) = self.life.procs.give_numbers(child, child) {
             self.life.end_quietly(child);
             return Err(error);
         }
@@ -277,7 +277,7 @@ impl Births<'_> {
             self.life.voices.end_thread(voice, dispatcher, unit);
             return Err(error);
         }
-        if let Err(error) = self.life.procs.give_numbers(pid, tid, &[]) {
+        if let Err(error) = self.life.procs.give_numbers(pid, tid) {
             self.life.voices.end_thread(voice, dispatcher, unit);
             return Err(error);
         }

@@ -21,8 +21,6 @@ use unixproto::{op, ops, Any, Errno, Reply, Words};
 
 /// Name spaces may be inside each other this deep, the first not counted.
 pub const LEVELS_MAX: u32 = 32;
-/// The process 1 of a name space, to which its orphans belong and with which it ends.
-const SPACE_INIT: Pid = 1;
 /// After the last number, they begin again behind this one.
 const RESERVED: Pid = 300;
 /// The inner id that nobody ever has: what a number means that means nobody.
@@ -135,15 +133,9 @@ impl PidSpace {
     fn ids(&self) -> Vec<Pid> {
         self.names.borrow().values().copied().collect()
     }
-    /// A number that nobody has, or `wanted`, if nobody has that.
-    fn free_number(&self, wanted: Option<Pid>) -> Result<Pid, Errno> {
+    /// A number that nobody has.
+    fn free_number(&self) -> Result<Pid, Errno> {
         let names = self.names.borrow();
-        if let Some(wanted) = wanted {
-            return match names.contains_key(&wanted) {
-                true => Err(Errno::EEXIST),
-                false => Ok(wanted),
-            };
-        }
         for _ in 0..PID_MAX {
             let last = self.last.get();
             let next = if last >= PID_MAX { RESERVED } else { last + 1 };
@@ -224,25 +216,19 @@ impl Procs {
         }
     }
 
-    /// Gives an id its numbers, in the name space of its process and all around that. `wanted`: those that it is to have, from the
-    /// innermost on.
+    /// Gives an id its numbers, in the name space of its process and all around that.
     ///
     /// # Errors
-    /// `ENOMEM`: the process 1 of one of them has ended. `EEXIST`: a wanted number is somebody's. `EINVAL`: the first is to have
-    /// another number than 1. `EAGAIN`: there are no more numbers.
-    pub fn give_numbers(&mut self, pid: Pid, id: Tid, wanted: &[Pid]) -> Result<(), Errno> {
+    /// `ENOMEM`: the process 1 of one of them has ended. `EAGAIN`: there are no more numbers.
+    pub fn give_numbers(&mut self, pid: Pid, id: Tid) -> Result<(), Errno> {
         let Some(space) = self.get(pid)?.pids.clone() else { return Ok(()) };
         let own = Some(space.clone());
         let mut numbers = Vec::with_capacity(space.level as usize);
-        for (n, one) in outwards(&own).enumerate() {
+        for one in outwards(&own) {
             if one.is_closed.get() {
                 return Err(Errno::ENOMEM);
             }
-            let wanted = wanted.get(n).copied();
-            if !one.has_begun() && wanted.is_some_and(|wanted| wanted != SPACE_INIT) {
-                return Err(Errno::EINVAL);
-            }
-            numbers.push(one.free_number(wanted)?);
+            numbers.push(one.free_number()?);
         }
         for (one, &number) in outwards(&own).zip(&numbers) {
             one.names.borrow_mut().insert(number, id);

@@ -373,9 +373,8 @@ impl Procs {
         let Ok(proc) = self.get(pid) else { return INIT };
         // It stays in its name space, which has a first process of its own.
         let is_near = |pid: &Pid| self.get(*pid).is_ok_and(|near| is_same(&near.pids, &proc.pids));
-        let near = core::iter::successors(parent(&pid), parent).take_while(is_near);
-        let reaper = near.into_iter().find(wants).or_else(|| self.space_init(proc));
-        reaper.unwrap_or(INIT)
+        let mut near = core::iter::successors(parent(&pid), parent).take_while(is_near);
+        near.find(wants).or_else(|| self.space_init(proc)).unwrap_or(INIT)
     }
     /// Gives a process another parent, who has learnt all of it that its first one has.
     pub fn set_parent(&mut self, pid: Pid, parent: Pid) {

@@ -345,14 +345,13 @@ impl Unixd {
             Any::OpenProcess(op) => self.opening().process(op),
             Any::ProcessOf(op) => done(Process { pid: self.visible_process(pid, op.desc)? }),
             Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
-                let target = match self.visible_process(pid, desc) {
-                    // As on Linux, signals are not sent out of a name space.
-                    Err(Errno::ESRCH) if self.named_process(pid, desc).is_ok() => {
-                        return Err(Errno::EINVAL);
-                    }
-                    target => target? as i32,
-                };
-                self.life().kill(pid, call, op::Kill { pid: target, signal, code, value })
+                let target = self.named_process(pid, desc)?;
+                // As on Linux, signals are not sent out of a name space.
+                if self.procs.number_for(pid, target) == 0 {
+                    return Err(Errno::EINVAL);
+                }
+                let kill = op::Kill { pid: target as i32, signal, code, value };
+                self.life().kill(pid, call, kill)
             }
             Any::Event(op) => self.opening().event(op),
             Any::Alarm(op) => self.opening().alarm(op),
