@@ -163,6 +163,29 @@ static void obeys(void) {
     printf("a core with much to do: %s\n", right ? "avoided" : "chosen");
 }
 
+// The program is known by now: it has ended soon twice. Where others compute, who executes it stays, unless its home is not allowed.
+static void is_short(void) {
+    int status, home = home_of(getpid(), 0);
+    pid_t busy = fork();
+    if (busy == 0)
+        for (volatile unsigned long i = 0;; i++) {}
+    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+        int other = (home + 1) % CORES, expected = elsewhere ? other : home;
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (elsewhere) run_on(1ul << other);
+            char number[16];
+            sprintf(number, "%d", expected);
+            execl(self, self, "same", number, NULL);
+            _exit(99);
+        }
+        while (waitpid(pid, &status, WNOHANG) == 0) {}
+        const char *what = elsewhere ? "a short program that may not run where it is" : "a short program beside one that computes";
+        printf("%s: %s\n", what, status ? "another home" : elsewhere ? "goes" : "stays");
+    }
+    stop(busy);
+}
+
 int main(int count, char **arguments) {
     self = arguments[0];
     const char *what = arguments[1];
@@ -173,7 +196,6 @@ int main(int count, char **arguments) {
         for (volatile unsigned long i = 0;; i++) {}
     }
     if (!strcmp(what, "same")) return home_of(getpid(), number) != number;
-    stays();
     spread("executed", 0, 0, CORES);
     stop_all();
     spread("executed", 0, 0, MOST);
@@ -185,5 +207,6 @@ int main(int count, char **arguments) {
     obeys();
     stop_all();
     stays();
+    is_short();
     return 0;
 }

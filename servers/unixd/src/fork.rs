@@ -325,10 +325,15 @@ impl Births<'_> {
         let caller = self.life.caller;
         let program = self.program(caller, call)?;
         let is_watched = self.life.procs.is_watched(pid);
+        let proc = self.life.procs.get(pid)?;
+        let is_noted = proc.next_home.get().is_some() || proc.run.is_some();
+        let used = is_noted.then(|| self.life.procs.cpu(self.life.clock, proc).ns);
         let proc = self.life.procs.get_mut(pid)?;
         (proc.name, proc.program) = program;
         proc.execed = true;
-        proc.next_home.take();
+        if let Some(used) = used {
+            proc.change_run(used);
+        }
         proc.memories += 1;
         let before = proc.who.clone();
         let secure = proc.who.exec_as(SetIds::default(), is_watched);
@@ -525,6 +530,7 @@ impl Proc {
             threads: Vec::new(),
             first_ended: false,
             next_home: Default::default(),
+            run: None,
             coming: None,
             scheduling: Default::default(),
         }

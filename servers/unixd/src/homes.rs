@@ -5,6 +5,7 @@
 //! lying, of which there are at most one of each kind for each dispatcher.
 
 use crate::caps::{errno, frame, Slots};
+use crate::clock::Clock;
 use crate::procs::{Pid, Procs};
 use crate::threads::Tid;
 use abi::layout::PAGE;
@@ -13,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
-use balance::Loads;
+use balance::{Lengths, Loads};
 use captypes::op;
 use libos::cores::monitor;
 use libos::ephemeral::Window;
@@ -28,6 +29,10 @@ use unixproto::Errno;
 pub const STANDIN: Pid = 0;
 /// Errands may wait for so many dispatchers at a core.
 const ERRANDS_MAX: usize = 16384;
+
+/// Calls of the kernel from which it is learnt how fast the machine is: so many times so many.
+const CALLS_TIMED: u64 = 8;
+const CALLS_AT_ONCE: u64 = 64;
 
 /// A dispatcher that a stand-in holds, with its CSpace if it is the first of a domain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -116,8 +121,26 @@ pub enum Choice {
     Keep,
     /// At random, by this seed.
     Random(u64),
-    /// By what the cores have to do.
-    Load(Box<Loads>),
+    /// By what the cores have to do, and how long programs ran.
+    Load(Box<(Loads, Lengths)>),
+}
+
+impl Choice {
+    /// By load.
+    pub fn by_load(clock: &Clock) -> Choice {
+        // SAFETY: reads a counter.
+        let now = || unsafe { core::arch::x86_64::_rdtsc() };
+        // The shortest of some times: nothing came between.
+        let times = (0..CALLS_TIMED).map(|_| {
+            let before = now();
+            for _ in 0..CALLS_AT_ONCE {
+                let _ = SELF_EP.identify();
+            }
+            now() - before
+        });
+        let call_ns = clock.ns(times.min().unwrap_or(0)) / CALLS_AT_ONCE;
+        Choice::Load(Box::new((Loads::default(), Lengths::new(call_ns))))
+    }
 }
 
 static HOMES: Local<Option<Homes>> = Local::new(None);
@@ -345,8 +368,16 @@ pub fn has(core: u32) -> bool {
     with(|homes| homes.stands.contains_key(&core)).unwrap_or(false)
 }
 
-/// A core for a program that a thread is about to execute: 0 is this one. `None`: its present home, whichever that is.
-pub fn choose(procs: &Procs, tid: Tid, home: u32, now_ns: u64) -> Option<u32> {
+/// A program of this file has ended that used so many nanoseconds.
+pub fn ended(file: u64, ns: u64) {
+    with(|homes| match &mut homes.choice {
+        Choice::Load(load) => load.1.note(file, ns),
+        Choice::Keep | Choice::Random(_) => {}
+    });
+}
+
+/// A core for a program of this file that a thread is about to execute: 0 is this one. `None`: its present home, whichever that is.
+pub fn choose(procs: &Procs, tid: Tid, home: u32, file: u64, now_ns: u64) -> Option<u32> {
     with(|homes| {
         let Homes { stands, choice, .. } = homes;
         match choice {
@@ -359,7 +390,8 @@ pub fn choose(procs: &Procs, tid: Tid, home: u32, now_ns: u64) -> Option<u32> {
                     None => Some(0),
                 }
             }
-            Choice::Load(loads) => {
+            Choice::Load(load) => {
+                let (loads, lengths) = &mut **load;
                 if loads.are_old(procs.len(), now_ns) {
                     loads.begin(now_ns);
                     procs.count_homes(now_ns, |core, threads| loads.add(core, threads));
@@ -368,6 +400,10 @@ pub fn choose(procs: &Procs, tid: Tid, home: u32, now_ns: u64) -> Option<u32> {
                     session.header().affinity.load(core::sync::atomic::Ordering::Relaxed)
                 });
                 let allowed = if allowed == 0 { u64::MAX } else { allowed };
+                // Before it has paid for its way, it is over.
+                if lengths.is_short(file) && allowed >> home & 1 != 0 {
+                    return Some(home);
+                }
                 // One without a bell would not hear of it.
                 let usable = stands.iter().filter(|(_, stand)| stand.bell.is_some());
                 let usable = usable.fold(1, |set, (core, _)| set | 1 << core);

@@ -70,9 +70,9 @@ pub struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Is the program that the caller is about to execute to have its home at another core than the caller? It is the same for each file
-    /// that is opened on the way: scripts, and once more before the program takes over.
-    fn goes_elsewhere(&self) -> bool {
+    /// Is the program of this file, which the caller is about to execute, to have its home at another core than the caller? It is the same for
+    /// each file that is opened on the way: scripts, and once more before the program takes over.
+    fn goes_elsewhere(&self, file: Ino) -> bool {
         let Ok(proc) = self.procs.get(self.caller.pid) else { return false };
         if proc.native || self.procs.tracees.has_thread_of(self.caller.pid) {
             return false;
@@ -80,8 +80,9 @@ impl Opening<'_> {
         let home = self.procs.core_of(self.caller.pid);
         let now = self.handles.clock.now();
         let next = proc.next_home.get().filter(|next| next.holds(now)).or_else(|| {
-            let core = homes::choose(self.procs, self.caller.tid, home, now)?;
-            Some(NextHome { core, chosen: now })
+            let file = file.0.into();
+            let core = homes::choose(self.procs, self.caller.tid, home, file, now)?;
+            Some(NextHome { core, chosen: now, file })
         });
         proc.next_home.set(next);
         next.is_some_and(|next| next.core != home)
@@ -239,7 +240,7 @@ impl Opening<'_> {
                 let who = &self.procs.get(self.caller.pid)?.who;
                 let may_change = flags & flag::NOSUID == 0;
                 let changes = may_change && who.would_change(set_ids(self.handles.tree, ino, who));
-                changes || self.goes_elsewhere()
+                changes || self.goes_elsewhere(ino)
             }
             _ => false,
         };

@@ -177,6 +177,8 @@ pub struct Proc {
     pub first_ended: bool,
     /// The core at which its next program is to have its home, once that is known.
     pub next_home: Cell<Option<NextHome>>,
+    /// What it runs, where that is noted.
+    pub run: Option<Run>,
     /// What that program is to go on with, while it is being made there.
     pub coming: Option<Box<Coming>>,
     /// How it says that it is to be scheduled.
@@ -192,6 +194,16 @@ pub struct NextHome {
     pub core: u32,
     /// When that was chosen.
     pub chosen: u64,
+    /// The file that is executed: of a script its own.
+    pub file: u64,
+}
+
+/// A program that a process runs, of which it is noted how long it ran.
+#[derive(Clone, Copy)]
+pub struct Run {
+    file: u64,
+    /// What the process had used before, in nanoseconds.
+    before: u64,
 }
 
 impl NextHome {
@@ -219,6 +231,13 @@ impl Proc {
     /// Path of its program; empty if it has none.
     pub fn exe(&self) -> &[u8] {
         self.program.as_ref().map_or(&[], |program| &program.exe)
+    }
+    /// Its program is over, after so much processor time of the process. The one that its home was chosen for begins, or none.
+    pub fn change_run(&mut self, used_ns: u64) {
+        let next = self.next_home.take().map(|next| Run { file: next.file, before: used_ns });
+        if let Some(run) = core::mem::replace(&mut self.run, next) {
+            crate::homes::ended(run.file, used_ns.saturating_sub(run.before));
+        }
     }
     /// Its arguments, with a NUL behind each.
     pub fn cmdline(&self) -> &[u8] {

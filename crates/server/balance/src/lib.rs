@@ -1,8 +1,13 @@
 //! Which core is to be the home of a program that begins.
 //!
 //! A core's load is how many threads run or could whose home it is, wherever they run: what they ask of the kernel about their memory is done
-//! there, one after the other. To begin elsewhere costs more than to begin where one is, so a program only goes to a core that has less to do.
+//! there, one after the other. To begin elsewhere costs more than to begin where one is, so a program only goes to a core that has less to do,
+//! and only if it is not known to be a short one: how long programs ran is noted when they end ([`Lengths`]).
 #![no_std]
+
+mod lengths;
+
+pub use lengths::Lengths;
 
 /// Cores that there may be.
 pub const CORES: usize = 64;

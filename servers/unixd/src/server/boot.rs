@@ -26,7 +26,6 @@ use crate::terminal::Terminal;
 use crate::voices::Speaker;
 use crate::volatile::VolatilePool;
 use crate::wire::Wire;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use captypes::invocations::options;
 use credentials::Credentials;
@@ -325,7 +324,7 @@ impl Unixd {
     fn find_homes(&mut self, line: &str, library_bytes: u64) -> Result<u32, &'static str> {
         let first = cmdline::number(line, "home").unwrap_or(0) as u32;
         let choice = match cmdline::option(line, "homes") {
-            Some("load") => Choice::Load(Box::default()),
+            Some("load") => Choice::by_load(&self.clock),
             _ => cmdline::number(line, "homes").map_or(Choice::Keep, Choice::Random),
         };
         if first == 0 && matches!(choice, Choice::Keep) {

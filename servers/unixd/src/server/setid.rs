@@ -117,7 +117,7 @@ impl Unixd {
         let proc = life.procs.get_mut(pid)?;
         (proc.name, proc.program) = program;
         (proc.native, proc.cpu, proc.execed, proc.first_ended) = (false, cpu, true, false);
-        proc.next_home.take();
+        proc.change_run(cpu.ns);
         let parent = proc.parent;
         proc.memories += 1;
         let user = proc.who.users.real;
