@@ -20,7 +20,7 @@ use crate::compile::{self, Built, Scope};
 use crate::image::Base;
 use crate::interrupt::OnInterrupt;
 use crate::log::Record;
-use crate::machine::{MachineOptions, MemorySize};
+use crate::machine::{Homes, MachineOptions, MemorySize};
 use crate::map::MapOption;
 use crate::micro::{self, Extent, Program, Set};
 use crate::papers;
@@ -348,7 +348,7 @@ fn prepare_built(project: &Project, built: Built) -> Result<Context> {
         base,
         verbose: false,
         cores: 1,
-        homes: None,
+        homes: Homes::One,
         filter: String::new(),
         notes: Default::default(),
     })

@@ -22,6 +22,8 @@ pub const EXIT_PANIC: i32 = 0x11 * 2 + 1;
 /// How the cores are chosen where Linux programs have their homes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Homes {
+    /// All at the core of the servers.
+    One,
     /// Where least is to be done.
     Load,
     /// At random, by this seed.
@@ -33,8 +35,9 @@ impl FromStr for Homes {
 
     fn from_str(text: &str) -> Result<Homes, String> {
         match text {
+            "one" => Ok(Homes::One),
             "load" => Ok(Homes::Load),
-            _ => text.parse().map(Homes::Seed).map_err(|_| "neither load nor a number".into()),
+            _ => text.parse().map(Homes::Seed).map_err(|_| "neither one, load nor a number".into()),
         }
     }
 }
@@ -42,6 +45,7 @@ impl FromStr for Homes {
 impl fmt::Display for Homes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Homes::One => f.write_str("one"),
             Homes::Load => f.write_str("load"),
             Homes::Seed(seed) => seed.fmt(f),
         }
@@ -102,9 +106,9 @@ pub struct MachineOptions {
     /// The core at which the first program has its home
     #[arg(long, hide = true, value_name = "CORE")]
     pub home: Option<u32>,
-    /// Programs have homes on all cores: load, where least is to be done, or at random by a seed
-    #[arg(long, value_name = "load|SEED")]
-    pub homes: Option<Homes>,
+    /// Which cores do what programs ask of the kernel: where least is to be done (load), that of the servers (one), or at random by a seed
+    #[arg(long, value_name = "load|one|SEED", default_value_t = Homes::Load)]
+    pub homes: Homes,
     /// Programs and their parts are at random places
     #[arg(skip)]
     pub randmaps: bool,
@@ -180,7 +184,7 @@ impl Default for MachineOptions {
             icount: false,
             turns: false,
             home: None,
-            homes: None,
+            homes: Homes::One,
             randmaps: false,
             la57: false,
             iommu: false,
@@ -395,7 +399,11 @@ pub fn arguments(boot: &Boot, ports: Ports) -> Vec<OsString> {
     arguments.extend(["-initrd".into(), boot.image.clone().into()]);
     let la57 = if options.la57 { " la57" } else { "" };
     let home = options.home.map_or(String::new(), |core| format!(" home={core}"));
-    let homes = options.homes.map_or(String::new(), |homes| format!(" homes={homes}"));
+    let homes = match (options.homes, options.cores) {
+        // There is nothing to choose.
+        (Homes::One, _) | (_, 1) => String::new(),
+        (homes, _) => format!(" homes={homes}"),
+    };
     let randmaps = if options.randmaps { " randmaps" } else { "" };
     let turns = if options.turns { " occupancy=turns" } else { "" };
     // So that a guest which cannot use the device says so, and does not write where nobody reads.

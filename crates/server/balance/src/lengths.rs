@@ -27,9 +27,7 @@ impl Lengths {
     pub fn note(&mut self, program: u64, ns: u64) {
         let place = &mut self.known[place(program)];
         let average = match *place {
-            Some((known, average)) if known == program => {
-                average - average / WEIGHT + ns / WEIGHT
-            }
+            Some((known, average)) if known == program => average - average / WEIGHT + ns / WEIGHT,
             _ => ns,
         };
         *place = Some((program, average));

@@ -23,8 +23,8 @@ use std::fs;
 use std::time::Duration;
 
 /// Machines, by their cores and how homes are chosen; the first is what the others are compared with.
-const MACHINES: [(u32, Option<Homes>); 5] =
-    [(1, None), (2, None), (4, None), (2, Some(Homes::Load)), (4, Some(Homes::Load))];
+const MACHINES: [(u32, Homes); 5] =
+    [(1, Homes::One), (2, Homes::One), (4, Homes::One), (2, Homes::Load), (4, Homes::Load)];
 /// The load, which begins each of its parts with a line `@cores NAME` and what was counted until then.
 const SCRIPT: &str = "guest/bench/cores/build.sh";
 /// A program that it runs.
@@ -45,7 +45,7 @@ pub struct Order<'a> {
     /// Names the log.
     pub test: String,
     pub cores: u32,
-    pub homes: Option<Homes>,
+    pub homes: Homes,
     /// Words before the command, such as `taskset 1`.
     pub words: &'a [&'a str],
     /// Objects to be made.
@@ -198,11 +198,14 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
 }
 
 /// Cores, and how homes are chosen.
-type Machine = (u32, Option<Homes>);
+type Machine = (u32, Homes);
 
 /// What the names of measurements end with where homes are chosen.
-pub(super) fn suffix(homes: Option<Homes>) -> String {
-    homes.map_or(String::new(), |homes| format!(",_homes_by_{homes}"))
+pub(super) fn suffix(homes: Homes) -> String {
+    match homes {
+        Homes::One => String::new(),
+        homes => format!(",_homes_by_{homes}"),
+    }
 }
 
 fn print(machines: &[(Machine, Ran)]) -> Result<()> {
@@ -228,7 +231,7 @@ fn print(machines: &[(Machine, Ran)]) -> Result<()> {
             table.row(vec![
                 part.clone(),
                 cores.to_string(),
-                homes.map_or(String::new(), |homes| homes.to_string()),
+                homes.to_string(),
                 grouped(counts.span()),
                 format!("{:.2}", alone.span() / counts.span()),
                 busy.join(" "),

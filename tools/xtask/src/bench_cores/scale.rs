@@ -51,7 +51,7 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     setup::c_compiler()?;
     compile(&project.path(PROGRAM), &program, "gcc")?;
     let mut all = Vec::new();
-    let threads = Kind { who: "threads", words: &[], homes: None };
+    let threads = Kind { who: "threads", words: &[], homes: Homes::One };
     let machines = run(lab, &program, &threads, &MACHINES)?;
     report(lab, &threads, &machines, &mut all)?;
     for (part, least) in APART {
@@ -59,7 +59,7 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     }
     let words = &["all", "processes"];
     let mut kept = None;
-    for homes in [None, Some(Homes::Load)] {
+    for homes in [Homes::One, Homes::Load] {
         let processes = Kind { who: "processes", words, homes };
         // On one core there is nothing to choose.
         let machines = match kept.take() {
@@ -71,7 +71,7 @@ pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
             }
         };
         report(lab, &processes, &machines, &mut all)?;
-        if homes.is_some() {
+        if homes != Homes::One {
             for (part, least) in APART_AT_HOMES {
                 ensure_speed_up(&machines[0].1, &machines[1].1, part, least)?;
             }
@@ -86,7 +86,7 @@ struct Kind {
     who: &'static str,
     /// Further words of the program.
     words: &'static [&'static str],
-    homes: Option<Homes>,
+    homes: Homes,
 }
 
 fn run(lab: &Lab, program: &Path, kind: &Kind, machines: &[u32]) -> Result<Vec<(u32, Ran)>> {
@@ -130,8 +130,8 @@ fn report(
     let end = suffix(*homes);
     let title = match (*who, homes) {
         ("threads", _) => "threads of a process".to_owned(),
-        (_, None) => "processes, one home".to_owned(),
-        (_, Some(homes)) => format!("processes, homes by {homes}"),
+        (_, Homes::One) => "processes, one home".to_owned(),
+        (_, homes) => format!("processes, homes by {homes}"),
     };
     let mut table = Table::new(
         [

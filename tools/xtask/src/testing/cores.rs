@@ -10,7 +10,7 @@ use super::native::{collect, read_results};
 use super::{Case, Context, TestResult};
 use crate::bench_cores::load::{self, Load, Order, Ran};
 use crate::emulator::End;
-use crate::machine::{parse_size, MachineOptions};
+use crate::machine::{parse_size, Homes, MachineOptions};
 use crate::program::Invocation;
 use anyhow::{bail, ensure, Result};
 use std::fs;
@@ -245,7 +245,7 @@ fn kept_busy(context: &Context) -> Result<()> {
         let test = format!("cores/{name}");
         load.run(
             context,
-            Order { test, cores: 4, homes: None, words, objects: 6, timeout: TIMEOUT },
+            Order { test, cores: 4, homes: Homes::One, words, objects: 6, timeout: TIMEOUT },
         )
     };
     let together = run("kept-busy", &[])?;

@@ -124,7 +124,9 @@ fn run_at_homes(context: &Context, source: &Path, name: &str) -> Result<()> {
     directives.cores.get_or_insert(HOMES_CORES);
     let test = format!("linux/{name}.homes");
     let mut run = guest_run(context, test, (source, name, "gcc"), &directives)?;
-    run.machine.homes.get_or_insert(HOMES);
+    if !matches!(run.machine.homes, Homes::Seed(_)) {
+        run.machine.homes = HOMES;
+    }
     check(context, run, (source, "gcc"), &directives)
 }
 

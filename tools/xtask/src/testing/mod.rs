@@ -78,9 +78,9 @@ pub struct TestOptions {
     /// Cores of the machine, where a test does not say itself
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     cores: u32,
-    /// With many cores, programs of C and of the shell have homes on all: load, or at random by this seed
-    #[arg(long, hide = true, value_name = "load|SEED")]
-    homes: Option<Homes>,
+    /// How homes of programs of C and of the shell are chosen: load, one, or at random by this seed
+    #[arg(long, hide = true, value_name = "load|one|SEED", default_value_t = Homes::Load)]
+    homes: Homes,
     #[command(flatten)]
     map: MapOption,
     /// Only list the tests
@@ -105,7 +105,7 @@ pub struct Context {
     /// Cores, where a test does not say.
     pub cores: u32,
     /// How homes of their programs are chosen.
-    pub homes: Option<Homes>,
+    pub homes: Homes,
     /// What the tests that were asked for have in their names.
     pub filter: String,
     /// What tests have to say though they passed.
@@ -115,9 +115,7 @@ pub struct Context {
 impl Context {
     /// The machine for a test that says this.
     pub fn machine(&self, directives: &Directives) -> Result<MachineOptions> {
-        let machine = directives.machine(self.cores)?;
-        let homes = self.homes.filter(|_| machine.cores > 1);
-        Ok(MachineOptions { homes, ..machine })
+        Ok(MachineOptions { homes: self.homes, ..directives.machine(self.cores)? })
     }
 
     /// Is it this suite that was asked for, or some of it, rather than all tests?

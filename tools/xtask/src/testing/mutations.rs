@@ -2046,6 +2046,21 @@ const BUGS: &[Bug] = &[
         )],
         found_by: Test::Host { package: "inet", test: "what_is_sent_outside_is_bounded_by_what_was_offered" },
     },
+    Bug {
+        name: "a_short_program_goes_elsewhere",
+        changes: &[("servers/unixd/src/homes.rs", "if lengths.is_short(file) && allowed >> home & 1 != 0 {", "if false {")],
+        found_by: Test::Machine { test: "linux/homes_load.gcc" },
+    },
+    Bug {
+        name: "a_short_program_stays_where_it_may_not_run",
+        changes: &[("servers/unixd/src/homes.rs", "if lengths.is_short(file) && allowed >> home & 1 != 0 {", "if lengths.is_short(file) {")],
+        found_by: Test::Machine { test: "linux/homes_load.gcc" },
+    },
+    Bug {
+        name: "who_is_killed_was_short",
+        changes: &[("servers/unixd/src/exits.rs", "if status & 0x7f == 0 {\n            proc.change_run(", "if true {\n            proc.change_run(")],
+        found_by: Test::Machine { test: "linux/homes_load.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
