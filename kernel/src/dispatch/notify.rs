@@ -44,7 +44,7 @@ impl Scheduler {
             return;
         }
         let bits = frame.notifications().get();
-        if bits == 0 || frame.is_disabled(dcb.ctx.rip.get()) {
+        if bits == 0 && !frame.was_switched() || frame.is_disabled(dcb.ctx.rip.get()) {
             return;
         }
         let reason = if bits == NOTIFY_TIMER { Upcall::Timer } else { Upcall::Message };

@@ -206,6 +206,7 @@ impl Scheduler {
         if self.core.cores.are_many() {
             next.frame.get().set_core(self.core.id.0, self.core.node);
         }
+        next.frame.get().note_switch(&next.ctx, next.frame_va.get());
         self.registers.load(next);
         // SAFETY: the root of a dispatcher that may run is a root table with the kernel's half; `tear_down`
         // and `refresh_dispatcher` clear the field before the table goes.

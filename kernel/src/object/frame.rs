@@ -4,7 +4,7 @@
 
 use super::context::Ctx;
 use super::UserWord;
-use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
+use abi::dispatcher::{DispatcherFrame, Regs, Upcall, SWITCHED, WANTS_SWITCHES};
 use abi::layout::USER_END;
 use core::mem::offset_of;
 
@@ -100,10 +100,40 @@ impl Frame {
         word!(self, vectors).set(1);
     }
 
+    /// Somebody else ran, or nobody: if the library wants to know, it is told before its program goes on, also if that is on its way back.
+    #[inline]
+    pub fn note_switch(self, ctx: &Ctx, va: u64) {
+        if word!(self, switched).get() == WANTS_SWITCHES {
+            tell_of_switch(self, ctx, va);
+        }
+    }
+
+    /// Is the library to be told that somebody else ran?
+    #[inline]
+    pub fn was_switched(self) -> bool {
+        word!(self, switched).get() >= SWITCHED
+    }
+
     /// Notification bits, shared with the library.
     #[inline]
     pub fn notifications(self) -> UserWord {
         word!(self, notifications)
+    }
+}
+
+/// The same to a library that wants to know.
+#[cold]
+#[inline(never)]
+fn tell_of_switch(frame: Frame, ctx: &Ctx, va: u64) {
+    word!(frame, switched).set(SWITCHED);
+    let (low, high) = (word!(frame, critical_low).get(), word!(frame, critical_high).get());
+    let is_enabled = word!(frame, disabled).get() as u32 == 0;
+    if is_enabled && (low..high).contains(&ctx.rip.get()) && low < USER_END {
+        // Nothing of the program has been executed: its registers are still in the save area, and so is the flag that has each instruction trap.
+        const TRAP: u64 = 1 << 8;
+        ctx.rflags.set(ctx.rflags.get() & !TRAP);
+        ctx.rip.set(low);
+        ctx.rdi.set(va);
     }
 }
 

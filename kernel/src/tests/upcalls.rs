@@ -4,7 +4,7 @@ use super::machine::*;
 use crate::arch;
 use crate::events::{on_irq, on_syscall, on_trap};
 use crate::object::{DcbRef, State, UserWord};
-use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
+use abi::dispatcher::{DispatcherFrame, Regs, Upcall, SWITCHED, WANTS_SWITCHES};
 use captypes::invocations::options;
 use captypes::{op, CapAddr, CapType, Label, Place, Status};
 use core::mem::offset_of;
@@ -325,4 +325,55 @@ fn breakpoints_are_of_a_dispatcher_and_of_its_program() {
     m.core.local.sched.suspend(linux).unwrap();
     m.run();
     assert_eq!(arch::breakpoints().control, 0);
+}
+
+/// A library that wants to know enters when somebody else ran, also if it was on its way back; one that does not goes on where it was.
+#[test]
+fn a_library_that_wants_to_is_told_that_somebody_else_ran() {
+    let (mut m, linux) = setup();
+    let switched = || field(offset_of!(DispatcherFrame, switched));
+    let elsewhere = |m: &mut Machine| {
+        m.core.local.sched.suspend(linux).unwrap();
+        m.run();
+        assert_eq!(m.current(), None);
+        m.core.local.sched.resume(linux).unwrap();
+        m.run();
+        assert_eq!(m.current(), Some(linux));
+    };
+    elsewhere(&mut m);
+    assert_eq!((linux.ctx.rip.get(), switched().get()), (0x40_0000, 0));
+    // In its program.
+    switched().set(WANTS_SWITCHES);
+    elsewhere(&mut m);
+    assert!(is_in(linux, Upcall::Message));
+    assert_eq!(switched().get(), SWITCHED);
+    // In itself: it goes on, and sees it on its way back.
+    switched().set(WANTS_SWITCHES);
+    linux.ctx.rip.set(0x30_0000);
+    elsewhere(&mut m);
+    assert_eq!((linux.ctx.rip.get(), switched().get()), (0x30_0000, SWITCHED));
+    // On its way back, after it has looked: it begins that anew. At its end, and behind it.
+    for (rip, then) in [(0x20_0000, 0x20_0000), (0x20_00ff, 0x20_0000)] {
+        switched().set(WANTS_SWITCHES);
+        enable(linux);
+        linux.ctx.rip.set(rip);
+        linux.ctx.rflags.set(0x302);
+        elsewhere(&mut m);
+        assert_eq!((linux.ctx.rip.get(), switched().get()), (then, SWITCHED));
+        assert_eq!(linux.ctx.rflags.get(), 0x202);
+        assert_eq!(linux.ctx.rdi.get(), FRAME_VA);
+    }
+    switched().set(WANTS_SWITCHES);
+    enable(linux);
+    linux.ctx.rip.set(0x20_0100);
+    elsewhere(&mut m);
+    assert!(is_in(linux, Upcall::Message));
+    // What it has written there is not believed.
+    field(offset_of!(DispatcherFrame, critical_low)).set(0xffff_8000_0000_0000);
+    field(offset_of!(DispatcherFrame, critical_high)).set(u64::MAX);
+    switched().set(WANTS_SWITCHES);
+    enable(linux);
+    linux.ctx.rip.set(0x40_0000);
+    elsewhere(&mut m);
+    assert!(is_in(linux, Upcall::Message));
 }

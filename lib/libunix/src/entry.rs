@@ -7,9 +7,10 @@
 //! The way back is `resume_program`: it clears `disabled` and loads the registers, the last two
 //! straight from the frame, whose address is fixed. (`iretq` would do it in one, but emulators of
 //! our time let it read the stack as the kernel would, and fail.) Its code is the *critical range*:
-//! there the dispatcher counts as disabled although the flag is clear.
+//! there the dispatcher counts as disabled although the flag is clear. It begins with a look whether the program is to be told that
+//! somebody else ran ([restartable sequences](crate::thread::restart)); who is preempted in it begins it anew.
 
-use abi::dispatcher::{DispatcherFrame, Regs};
+use abi::dispatcher::{DispatcherFrame, Regs, Upcall, WANTS_SWITCHES};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 
@@ -28,15 +29,21 @@ global_asm!(
     "jmp {first}",
     ".global resume_program",
     "resume_program:",
-    "lea rsp, [rdi + {save}]",
     "mov dword ptr [rdi + {disabled}], 0",
     ".global critical_low",
     "critical_low:",
+    "cmp qword ptr [rdi + {switched}], {WANTS_SWITCHES}",
+    "ja 2f",
+    "lea rsp, [rdi + {save}]",
     abi::pop_registers!(),
     "lea rsp, [rsp + 16]",
     "popfq",
     "mov rsp, [rip + dispatcher_frame + {rsp}]",
     "jmp qword ptr [rip + dispatcher_frame + {rip}]",
+    // As if the program had been interrupted before its next instruction.
+    "2: mov dword ptr [rdi + {disabled}], 1",
+    "mov rsp, [rdi + {upcall_stack}]",
+    "jmp qword ptr [rdi + {message}]",
     ".global critical_high",
     "critical_high:",
     "ud2",
@@ -46,6 +53,10 @@ global_asm!(
     rsp = const offset_of!(DispatcherFrame, save) + offset_of!(Regs, rsp),
     rip = const offset_of!(DispatcherFrame, save) + offset_of!(Regs, rip),
     disabled = const offset_of!(DispatcherFrame, disabled),
+    switched = const offset_of!(DispatcherFrame, switched),
+    WANTS_SWITCHES = const WANTS_SWITCHES,
+    upcall_stack = const offset_of!(DispatcherFrame, upcall_stack),
+    message = const offset_of!(DispatcherFrame, upcall) + 8 * Upcall::Message as usize,
 );
 
 extern "C" {

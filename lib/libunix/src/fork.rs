@@ -14,7 +14,7 @@ use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::processes;
 use crate::sys::scheduling::take_affinity;
-use crate::thread::{self, area, create, lock, Me};
+use crate::thread::{self, area, create, lock, restart, Me};
 use crate::trace::{self, event};
 use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
@@ -554,6 +554,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
         upcall::die(SIGKILL, "memory cannot be what its parent's is without who serves it");
     }
     usage::begin_child(&mut p.mm);
+    restart::begin(&p.me);
     if child_tid != 0 {
         let pid = p.pid;
         // The page is the parent's still. Linux ignores a bad address here, too.

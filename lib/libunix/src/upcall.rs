@@ -7,7 +7,7 @@ use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
 use crate::sys::unlocked::{self, Outcome};
 use crate::sys::{seccomp, time};
-use crate::thread::{create, lock};
+use crate::thread::{create, lock, restart};
 use crate::trace::breakpoints;
 use crate::{exec, fork, home, sys, trace as trace_library, vfork};
 use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
@@ -220,14 +220,28 @@ extern "C" fn exception(frame: *mut DispatcherFrame) -> ! {
     finish(p, regs, frame)
 }
 
-/// Somebody has set notification bits: a signal has come.
+/// Somebody has set notification bits: a signal has come. Or somebody else ran, and the program wants to know.
 extern "C" fn message(frame: *mut DispatcherFrame) -> ! {
+    // SAFETY: `begin` comes later.
+    if unsafe { restart::is_settled(frame) } {
+        go_unlocked(frame)
+    }
+    noted(frame)
+}
+
+/// The same if there is more.
+#[inline(never)]
+fn noted(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
     let (p, regs) = unsafe { begin(frame) };
     // SAFETY: the frame is mapped; the field is atomic.
     unsafe { (*frame).notifications.store(0, Relaxed) };
     time::look();
     p.me.call = NO_CALL;
+    if restart::settle(p, regs).is_err() {
+        let cause = Cause::exception(GENERAL_PROTECTION, 0, regs);
+        signal::raise(p, regs, cause);
+    }
     if trace_library::is_traced() {
         settle(p, regs, frame)
     }
@@ -250,6 +264,7 @@ pub fn install(frame: *mut DispatcherFrame, stack: u64) {
         for (reason, entry) in entries {
             (*frame).upcall[reason as usize] = entry as *const () as u64;
         }
+        (*frame).switched.store(0, Relaxed);
         (*frame).upcall[Upcall::Run as usize] = entry::first_entry();
         (*frame).upcall_stack = stack;
         (*frame).critical_low = low;

@@ -6,7 +6,8 @@
 //! A dispatcher is *disabled* while its own library code runs. The kernel upcalls an enabled
 //! dispatcher only; a disabled one that is preempted goes on where it was. While `rip` is in
 //! `[critical_low, critical_high)` the dispatcher counts as disabled whatever the flag says: that
-//! is the code which has already cleared the flag and still has registers to load.
+//! is the code which has already cleared the flag and still has registers to load. It begins by looking at `switched`: who was
+//! preempted in it begins it anew, at `critical_low` with `rdi` = the frame.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -28,6 +29,11 @@ pub enum Upcall {
     /// The program executed `syscall`.
     Syscall = 5,
 }
+
+/// [`DispatcherFrame::switched`]: the library wants to know.
+pub const WANTS_SWITCHES: u64 = 1;
+/// [`DispatcherFrame::switched`]: it has happened. The program goes on when the library has cleared this.
+pub const SWITCHED: u64 = 2;
 
 /// Upcall entry points in a frame.
 pub const UPCALLS: usize = 6;
@@ -137,8 +143,11 @@ pub struct DispatcherFrame {
     /// Address of an instruction that is executed in spite of a breakpoint on it, once. For the library, which returns
     /// to the program without the flag that says so to the processor.
     pub passes: AtomicU64,
+    /// Is the library to be entered when another dispatcher, or nobody, ran between two of its program's instructions? It sets 1 (or 0);
+    /// the kernel sets 2 when that has happened, before the program goes on.
+    pub switched: AtomicU64,
     /// Room for more facts.
-    pub reserved2: [u64; 4],
+    pub reserved2: [u64; 3],
     /// Registers of the program.
     pub save: Regs,
     /// For the library.

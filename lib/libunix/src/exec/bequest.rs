@@ -10,6 +10,7 @@
 //! cores that it may run on       two words
 //! filters of calls               how many; of each how many instructions, and those
 //! descriptors                    how many; number and description of each
+//! userfaultfds                   how many; of each its number, its flags and what it was asked for
 //! path, arguments, environment   how many strings, how many bytes, the bytes
 //! ```
 
@@ -65,11 +66,13 @@ fn hand_over(bytes: &[u8], program: u32, args: &Args) -> Result<()> {
     server::call_ab(op::Succeed { program }, &args.path, &args.argv.bytes)
 }
 
-fn write(fds: &Fds, sys: u32, thread: &Thread, args: &Args) -> Result<Vec<u8>> {
-    let fds: Vec<(i32, u32)> = fd::left(fds).collect();
+fn write(files: &Fds, sys: u32, thread: &Thread, args: &Args) -> Result<Vec<u8>> {
+    let fds: Vec<(i32, u32)> = fd::left(files).collect();
     let strings = args.path.len() + args.argv.bytes.len() + args.envp.bytes.len();
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(strings + 12 * fds.len() + 64).map_err(|_| Errno::ENOMEM)?;
+    let of_memory: Vec<[u32; 3]> = fd::left_of_memory(files).collect();
+    let rest = 12 * (fds.len() + of_memory.len()) + 68;
+    bytes.try_reserve_exact(strings + rest).map_err(|_| Errno::ENOMEM)?;
     let mut put = |word: u32| bytes.extend_from_slice(&word.to_le_bytes());
     put(fds.len() as u32);
     fds.iter().for_each(|(_, desc)| put(*desc));
@@ -82,6 +85,8 @@ fn write(fds: &Fds, sys: u32, thread: &Thread, args: &Args) -> Result<Vec<u8>> {
         put(*fd as u32);
         put(*desc);
     }
+    put(of_memory.len() as u32);
+    of_memory.into_iter().flatten().for_each(&mut put);
     let path = (&args.path, 1);
     for (text, count) in
         [path, (&args.argv.bytes, args.argv.count), (&args.envp.bytes, args.envp.count)]
@@ -111,7 +116,7 @@ pub fn was_left(p: &mut Process, regs: &mut Regs) -> bool {
     p.limits.inherit(secure);
     p.signals.inherit(main_header().ignored.load(Relaxed));
     p.me.signals.inherit(header().blocked.load(Relaxed));
-    let Some(Left { sys, affinity, filter, fds, mut args }) = read(&bytes) else {
+    let Some(Left { sys, affinity, filter, fds, of_memory, mut args }) = read(&bytes) else {
         die(SIGKILL, "what was left to it makes no sense")
     };
     p.sys.inherit(sys, secure);
@@ -122,6 +127,9 @@ pub fn was_left(p: &mut Process, regs: &mut Regs) -> bool {
     for (fd, desc) in fds {
         // One that cannot be opened is not there.
         let _ = fd::install_left(p, fd, desc);
+    }
+    for left in of_memory {
+        let _ = fd::install_of_memory(p, left);
     }
     let opened = Opened {
         desc: inherited.program,
@@ -170,6 +178,7 @@ struct Left {
     affinity: u64,
     filter: Filter,
     fds: Vec<(u32, u32)>,
+    of_memory: Vec<[u32; 3]>,
     args: Args,
 }
 
@@ -186,7 +195,12 @@ fn read(bytes: &[u8]) -> Option<Left> {
     let mut pairs = Rest(pairs);
     let fds = core::iter::from_fn(|| Some((pairs.word()?, pairs.word()?))).collect();
     rest.0 = after;
+    let count = rest.word()? as usize;
+    let mut of_memory = Vec::new();
+    for _ in 0..count {
+        of_memory.push([rest.word()?, rest.word()?, rest.word()?]);
+    }
     let path = rest.strings()?.bytes;
     let args = Args::left(path, rest.ended()?, rest.ended()?);
-    Some(Left { sys, affinity, filter, fds, args })
+    Some(Left { sys, affinity, filter, fds, of_memory, args })
 }

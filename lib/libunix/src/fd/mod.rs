@@ -29,7 +29,7 @@ use kinds::{with_kind, AnyFile, OfKind};
 use linuxabi::fdtable::{Entry, FdTable};
 use ops::{FileOps, Server};
 use tables::{NoMemory, Slab, Sparse};
-use unixproto::files::{lock, O_ACCMODE, O_PATH, O_RDWR, O_WRONLY};
+use unixproto::files::{lock, O_ACCMODE, O_NONBLOCK, O_PATH, O_RDWR, O_WRONLY};
 use unixproto::session::SHOWN_FDS;
 
 /// An open file.
@@ -439,6 +439,22 @@ pub fn left(fds: &Fds) -> impl Iterator<Item = (i32, u32)> + '_ {
     })
 }
 
+/// Those of the memory of the program before, which the library keeps by itself: flags, and what each is.
+pub fn left_of_memory(fds: &Fds) -> impl Iterator<Item = [u32; 3]> + '_ {
+    fds.table.from(0).filter(|(_, entry)| !entry.cloexec).filter_map(|(fd, entry)| {
+        let file = fds.files.get(entry.file)?.as_ref()?;
+        let AnyFile::Userfault(userfault) = &file.kind else { return None };
+        Some([fd as u32, file.flags, userfault.left()])
+    })
+}
+
+/// One of these.
+pub fn install_of_memory(io: &mut Io, [fd, flags, left]: [u32; 3]) -> Result<()> {
+    let file = File::new(kinds::userfault::Userfault::of_other_memory(left), flags & O_NONBLOCK);
+    let index = io.fds.add_file(file).map_err(|_| Errno::ENOMEM)?;
+    put_left(io, fd, index)
+}
+
 /// A descriptor that was left to the process. Those before have smaller numbers.
 pub fn install_left(io: &mut Io, fd: u32, desc: u32) -> Result<()> {
     let index = match io.fds.with_description(desc) {
@@ -449,6 +465,10 @@ pub fn install_left(io: &mut Io, fd: u32, desc: u32) -> Result<()> {
             io.fds.add_file(File::opened(opened, flags)).map_err(|_| Errno::ENOMEM)?
         }
     };
+    put_left(io, fd, index)
+}
+
+fn put_left(io: &mut Io, fd: u32, index: u32) -> Result<()> {
     io.fds.hold(index);
     let limit = fd.checked_add(1).ok_or(Errno::EBADF)?;
     place(&mut io.fds, Entry { file: index, cloexec: false }, fd, limit).map(|_| ())

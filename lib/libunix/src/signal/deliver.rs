@@ -6,7 +6,7 @@ use super::{dequeue, force, frame, mask, pending, restart_wish, Fault, Own, SYNC
 use crate::errno::Errno;
 use crate::process::{self, Process, Task, NO_CALL};
 use crate::server::{self, header, op};
-use crate::thread::Me;
+use crate::thread::{restart, Me};
 use crate::upcall::die;
 use crate::{trace, vfork};
 use abi::layout::USER_END;
@@ -145,6 +145,9 @@ fn handle(p: &mut Process, regs: &mut Regs, action: &Action, info: &Info) {
         Some(_) => repeat(&mut p.me, regs),
     }
     p.me.call = NO_CALL;
+    if restart::interrupted(p, regs).is_err() {
+        force(p, Fault::at(SIGSEGV, SI_KERNEL, 0));
+    }
     if frame::push(p, regs, action, info).is_err() {
         // That is a fault of its own.
         return match signal {

@@ -88,9 +88,3 @@ pub fn setns(fds: &mut Fds, fd: i32, kinds: u32) -> Result<u64> {
 pub fn never(_: ()) -> Result<u64> {
     Err(Errno::ENOSYS)
 }
-
-/// Optional parts of a kernel that this one is configured without: programs expect this answer
-/// and have another way.
-pub fn not_there(_: ()) -> Result<u64> {
-    Err(Errno::ENOSYS)
-}

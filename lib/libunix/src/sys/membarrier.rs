@@ -21,24 +21,36 @@ const PRIVATE_EXPEDITED: u32 = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: u32 = 1 << 4;
 const PRIVATE_EXPEDITED_SYNC_CORE: u32 = 1 << 5;
 const REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: u32 = 1 << 6;
+const PRIVATE_EXPEDITED_RSEQ: u32 = 1 << 7;
+const REGISTER_PRIVATE_EXPEDITED_RSEQ: u32 = 1 << 8;
 const GET_REGISTRATIONS: u32 = 1 << 9;
-/// All but those of restartable sequences, which there are not (`rseq` is `ENOSYS`), as in a Linux without them.
-const COMMANDS: u32 = 0x7f | GET_REGISTRATIONS;
+/// All of them.
+const COMMANDS: u32 = 0x1ff | GET_REGISTRATIONS;
+/// Flag of `PRIVATE_EXPEDITED_RSEQ`: the threads on one core only.
+const FLAG_CPU: u32 = 1;
 
-pub fn membarrier((task, sys): (&Task, &mut State), command: u32, flags: u32) -> Result<u64> {
-    if flags != 0 {
-        return Err(Errno::EINVAL);
-    }
+pub fn membarrier(
+    (task, sys): (&Task, &mut State),
+    command: u32,
+    flags: u32,
+    cpu: i32,
+) -> Result<u64> {
+    let only = match (command, flags) {
+        (PRIVATE_EXPEDITED_RSEQ, FLAG_CPU) => Some(cpu),
+        (_, 0) => None,
+        _ => return Err(Errno::EINVAL),
+    };
     match command {
         QUERY => return Ok(COMMANDS.into()),
         GET_REGISTRATIONS => return Ok(sys.registered.into()),
         REGISTER_GLOBAL_EXPEDITED
         | REGISTER_PRIVATE_EXPEDITED
-        | REGISTER_PRIVATE_EXPEDITED_SYNC_CORE => {
+        | REGISTER_PRIVATE_EXPEDITED_SYNC_CORE
+        | REGISTER_PRIVATE_EXPEDITED_RSEQ => {
             sys.registered |= command;
             return Ok(0);
         }
-        PRIVATE_EXPEDITED | PRIVATE_EXPEDITED_SYNC_CORE => {
+        PRIVATE_EXPEDITED | PRIVATE_EXPEDITED_SYNC_CORE | PRIVATE_EXPEDITED_RSEQ => {
             // The bit of the registration is the next one.
             if sys.registered & command << 1 == 0 {
                 return Err(Errno::EPERM);
@@ -50,13 +62,17 @@ pub fn membarrier((task, sys): (&Task, &mut State), command: u32, flags: u32) ->
         GLOBAL | GLOBAL_EXPEDITED => {}
         _ => return Err(Errno::EINVAL),
     }
-    visit_all(task.me.affinity)?;
+    let cores = match only.map(u32::try_from) {
+        None => all_cores(),
+        // Where there is no such core, nobody runs.
+        Some(core) => core.ok().and_then(|core| 1u64.checked_shl(core)).unwrap_or(0) & all_cores(),
+    };
+    visit_all(cores, task.me.affinity)?;
     Ok(0)
 }
 
-/// Has a thread with this affinity run on each core once.
-fn visit_all(affinity: u64) -> Result<()> {
-    let all = all_cores();
+/// Has a thread with this affinity run on each of these cores once.
+fn visit_all(all: u64, affinity: u64) -> Result<()> {
     let visited = (0..u64::BITS).filter(|core| all >> core & 1 != 0).try_for_each(visit);
     // It ran with it before, so that it cannot be refused.
     set_affinity(area::own_dispatcher(), affinity).and(visited)

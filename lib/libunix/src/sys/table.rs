@@ -8,6 +8,7 @@ use crate::fork;
 use crate::mm::calls as memory;
 use crate::process::{Needs, Process};
 use crate::signal::calls;
+use crate::thread::restart;
 use crate::trace::tracer;
 use abi::Regs;
 
@@ -383,8 +384,8 @@ calls! {
     273 set_robust_list robust::set_robust_list, (u64, u64);
     274 get_robust_list robust::get_robust_list, (i32, u64, u64);
     309 getcpu scheduling::getcpu, (u64, u64);
-    324 membarrier membarrier::membarrier, (u32, u32);
-    334 rseq info::not_there, ();
+    324 membarrier membarrier::membarrier, (u32, u32, i32);
+    334 rseq restart::rseq, (u64, u32, u32, u32);
 
     // Limits and the system.
     63 uname info::uname, (u64);

@@ -14,6 +14,7 @@ pub mod create;
 pub mod end;
 pub mod lock;
 pub mod park;
+pub mod restart;
 
 use crate::process::{Task, NO_CALL};
 use crate::server::Header;
@@ -45,6 +46,8 @@ pub struct Thread {
     pub clear_tid: u64,
     /// Its list of robust mutexes, or 0.
     pub robust_list: u64,
+    /// Its restartable sequences.
+    pub registered: Option<restart::Registered>,
     /// The cores on which it may run: bit N is core N.
     pub affinity: u64,
     /// What it waits for in the library has happened.
@@ -72,6 +75,7 @@ impl Thread {
             fs_base: 0,
             clear_tid: 0,
             robust_list: 0,
+            registered: None,
             affinity: u64::MAX,
             woken: false,
             debug: DebugRegisters::NONE,
@@ -87,6 +91,7 @@ impl Thread {
     /// `execve`: of the old program's memory nothing is left.
     pub fn exec(&mut self) {
         (self.clear_tid, self.robust_list) = (0, 0);
+        restart::forget(self);
         breakpoints::forget(self);
     }
 }
@@ -122,6 +127,17 @@ pub unsafe fn with_own_signals<T>(f: impl FnOnce(&mut signal::Own) -> T) -> T {
     // SAFETY: the thread is there as long as it runs. Others reach its other fields only (`Seen`), and itself it does so
     // with the lock, which it has not now.
     f(unsafe { &mut (*own()).signals })
+}
+
+/// The restartable sequences of the thread that runs here, whoever has the lock: nobody else ever uses them.
+///
+/// # Safety
+///
+/// As of [`with_own_signals`].
+#[inline(always)]
+unsafe fn own_registered() -> Option<restart::Registered> {
+    // SAFETY: as there.
+    unsafe { (*own()).registered }
 }
 
 /// The thread that runs in the library.

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Tests that are also run with processes at home on all cores: of waits, signals, terminals, locks, sockets, threads, shared memory,
 /// and of who is hostile.
-const AT_HOMES: [&str; 17] = [
+const AT_HOMES: [&str; 19] = [
     "cow_promise",
     "epoll",
     "exec",
@@ -34,11 +34,13 @@ const AT_HOMES: [&str; 17] = [
     "pid_spaces",
     "pipes",
     "ptys",
+    "rseq",
     "shared_events",
     "signals",
     "sockets",
     "thread_signals",
     "threads",
+    "userfaultfd",
     "vfork",
     "wait",
 ];

@@ -2061,6 +2061,21 @@ const BUGS: &[Bug] = &[
         changes: &[("servers/unixd/src/exits.rs", "if status & 0x7f == 0 {\n            proc.change_run(", "if true {\n            proc.change_run(")],
         found_by: Test::Machine { test: "linux/homes_load.gcc" },
     },
+    Bug {
+        name: "who_is_preempted_on_its_way_back_goes_on",
+        changes: &[("kernel/src/object/frame.rs", "if is_enabled && (low..high)", "if false && (low..high)")],
+        found_by: Test::Host { package: "kernel", test: "a_library_that_wants_to_is_told_that_somebody_else_ran" },
+    },
+    Bug {
+        name: "a_handler_returns_into_a_sequence",
+        changes: &[("lib/libunix/src/thread/restart.rs", "Some(registered) => leave_sequence(&mut p.mm, registered, regs),", "Some(_) => Ok(()),")],
+        found_by: Test::Machine { test: "linux/rseq.gcc" },
+    },
+    Bug {
+        name: "the_core_of_before_is_shown",
+        changes: &[("lib/libunix/src/thread/restart.rs", "if user::load::<[u32; 4]>(address) == Some([core, core, 0, 0]) {", "if user::load::<u64>(address + 8) == Some(0) {")],
+        found_by: Test::Machine { test: "linux/rseq.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

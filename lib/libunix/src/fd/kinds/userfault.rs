@@ -81,6 +81,11 @@ mod request {
 const MESSAGE_BYTES: usize = 32;
 
 impl Handler {
+    fn new(program_only: bool) -> Handler {
+        let (number, index) = (Cell::new(0), Cell::new(0));
+        let (features, pending) = (Cell::new(None), RefCell::new(VecDeque::new()));
+        Handler { number, index, features, program_only, pending }
+    }
     fn has(&self, feature: u64) -> bool {
         self.features.get().is_some_and(|features| features & feature != 0)
     }
@@ -235,7 +240,23 @@ fn fill(io: &mut Io, range: (u64, u64), from: Fill, (mode, protects): (u64, bool
     if done < range.1 { Err(Errno::EAGAIN) } else { Ok(0) }
 }
 
+/// What has been asked for, as a word.
+const HAS_BEGUN: u32 = 1 << 31;
+
 impl Userfault {
+    /// What it is for a program that begins in other memory, of which it knows nothing.
+    pub fn left(&self) -> u32 {
+        self.0.features.get().map_or(0, |features| features as u32 | HAS_BEGUN)
+    }
+
+    /// The same there.
+    pub fn of_other_memory(left: u32) -> Userfault {
+        let features = (left & HAS_BEGUN != 0).then_some(u64::from(left) & feature::ALL);
+        let handler = Handler::new(true);
+        handler.features.set(features);
+        Userfault(Rc::new(handler))
+    }
+
     /// `UFFDIO_API`.
     fn begin(&self, io: &mut Io, arg: u64) -> Result<u64> {
         const VERSION: u64 = 0xaa;
@@ -277,9 +298,7 @@ pub fn userfaultfd(io: &mut Io, flags: u32) -> Result<u64> {
     if flags & !(PROGRAM_ONLY | O_CLOEXEC | O_NONBLOCK) != 0 {
         return Err(Errno::EINVAL);
     }
-    let (number, index) = (Cell::new(0), Cell::new(0));
-    let (features, pending) = (Cell::new(None), RefCell::new(VecDeque::new()));
-    let handler = Rc::new(Handler { number, index, features, program_only, pending });
+    let handler = Rc::new(Handler::new(program_only));
     handler.number.set(io.mm.userfaults.add(Rc::downgrade(&handler)));
     let file = File::new(Userfault(handler.clone()), flags & O_NONBLOCK);
     let fd = install(io, file, flags & O_CLOEXEC != 0)?;
