@@ -1,4 +1,4 @@
-//! Signals that tell of descriptions (`O_ASYNC`, `F_SETOWN`): that something can be read or written, or is urgent.
+//! Signals that tell of descriptions (`O_ASYNC`, `F_SETOWN`): that something can be read or written, or is urgent; and of leases and directories.
 //!
 //! Who is told is said by anybody who has the description, and told only as far as whoever said so could have sent that signal: it counts who he was
 //! then, and who the owner is when something happens.
@@ -17,6 +17,7 @@ use unixproto::signals::*;
 use unixproto::Errno;
 
 const READABLE: u16 = POLLIN | POLLRDNORM;
+const POLLMSG: u64 = 0x400;
 const POLLRDBAND: u64 = 0x80;
 const POLLWRBAND: u64 = 0x200;
 
@@ -214,6 +215,13 @@ impl Readiness {
         }
     }
 
+    /// Something has happened to a description that nobody waits for by reading it: a lease is broken, a directory has changed.
+    pub fn message(&self, procs: &Procs, (desc, fd): (u32, u32), fx: &mut Effects) {
+        let Some(wish) = self.wishes.get(&desc) else { return };
+        let Some((owner, users)) = wish.owner else { return };
+        tell(procs, (owner, users), signal_of(wish.signal, POLL_MSG, fd), fx);
+    }
+
     /// Something urgent has come.
     pub fn urgent(&self, source: Source, on: Sources, fx: &mut Effects) {
         for desc in self.sources.get(&source).into_iter().flatten() {
@@ -260,6 +268,7 @@ fn signal_of(wanted: u32, reason: i32, fd: u32) -> (u32, SigInfo) {
     let band: u64 = match reason {
         POLL_IN => READABLE.into(),
         POLL_OUT => u64::from(POLLOUT | POLLWRNORM) | POLLWRBAND,
+        POLL_MSG => u64::from(READABLE) | POLLMSG,
         POLL_ERR => POLLERR.into(),
         POLL_PRI => u64::from(POLLPRI) | POLLRDBAND,
         _ => (POLLHUP | POLLERR).into(),

@@ -47,11 +47,16 @@ impl Unixd {
                     notify.tell(&event, tree, fx);
                 }
             }
+            Effect::Message(desc, fd) => {
+                self.readiness.message(&self.procs, (desc, fd), &mut self.fx)
+            }
+            Effect::Disown(desc) => self.readiness.forget(desc),
             Effect::Post => self.post_next(),
             Effect::PostGroup(group, signal) => self.post_group(group, signal),
             Effect::Nudge(tid, signals) => self.life().nudge(tid, signals),
             Effect::LeavePipe(tid, pipe) => self.pipes.give_up(pipe, tid, &mut self.fx),
             Effect::LeaveSemaphores(tid, id) => self.semaphores.give_up(tid, id),
+            Effect::LeaveLeases(tid) => self.leases.leave(tid),
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
             Effect::Release(pid, resident) => {
                 if let Some(resident) = resident {
