@@ -143,6 +143,15 @@ static void silent(void) {
     EXPECT(got(fd), F_RDLCK);
     EXPECT(opened(O_RDONLY | O_NONBLOCK), 0);
     EXPECT(lease(fd, F_UNLCK), 0);
+    // One that is given while the time of the one before is over and nobody has looked is told of as any other.
+    EXPECT(lease(fd, F_WRLCK), 0);
+    EXPECT(opened(O_WRONLY | O_NONBLOCK), EAGAIN);
+    EXPECT(told(), SIGIO);
+    usleep(1200000);
+    EXPECT(lease(fd, F_WRLCK), 0);
+    EXPECT(opened(O_WRONLY | O_NONBLOCK), EAGAIN);
+    EXPECT(told(), SIGIO);
+    EXPECT(lease(fd, F_UNLCK), 0);
     // Who comes later waits as long as there is left of the first one's time.
     EXPECT(setting(BREAK_TIME, "2"), 1);
     EXPECT(lease(fd, F_RDLCK), 0);

@@ -164,7 +164,8 @@ impl Opening<'_> {
         };
         self.handles.notify.notes.add(dir, note)?;
         self.handles.fx.set_observed(true);
+        self.handles.fx.own(op.desc, pid);
         self.procs.hide_all();
-        self.offer_owner(op.desc)
+        done(())
     }
 }

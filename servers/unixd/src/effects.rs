@@ -29,8 +29,10 @@ pub enum Effect {
     Urgent(Source),
     /// Those who watch files are told of the next event.
     Observed,
-    /// A signal tells that something has happened to a description, which its owner calls so.
-    Message(u32, u32),
+    /// Signals tell owners of descriptions that something has happened to those.
+    Messages,
+    /// A process is told of a description if nobody is yet.
+    Own(u32, Pid),
     /// Nobody is told of a description any more.
     Disown(u32),
     /// The next signal is posted.
@@ -92,6 +94,8 @@ pub struct Effects {
     observed: bool,
     /// What was done to files, as far as it was not told yet.
     events: VecDeque<FileEvent>,
+    /// Descriptions to which something has happened, and what their owners call them.
+    messages: Vec<(u32, u32)>,
     /// What both sides of the last rename are known by.
     cookie: u32,
 }
@@ -179,7 +183,20 @@ impl Effects {
 
     /// A signal tells the owner of a description, who calls it `fd`, that something has happened to it.
     pub fn message(&mut self, desc: u32, fd: u32) {
-        self.list.push(Effect::Message(desc, fd));
+        if self.messages.is_empty() {
+            self.list.push(Effect::Messages);
+        }
+        self.messages.push((desc, fd));
+    }
+
+    /// The descriptions of which owners are told, and what those call them.
+    pub fn take_messages(&mut self) -> Vec<(u32, u32)> {
+        core::mem::take(&mut self.messages)
+    }
+
+    /// A process is told of a description if nobody is yet.
+    pub fn own(&mut self, desc: u32, pid: Pid) {
+        self.list.push(Effect::Own(desc, pid));
     }
 
     /// Nobody is told of a description any more, and by no signal.

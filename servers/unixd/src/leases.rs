@@ -1,17 +1,15 @@
 //! Leases (`F_SETLEASE`): who has a regular file open is told by a signal before somebody else opens it in a way that conflicts, or
 //! truncates it. That one waits until the lease is given up, or its time is over; the rules for one file are in [`filelock::lease`].
 //!
-//! All opens come here, so whoever reads and writes a file in his own memory need not know of leases. A description has one lease at
-//! most: there are no more than descriptions, of which each user has a share. Whoever waits is woken when nothing is in his way any more, or
-//! when the time of a lease is over; time itself changes nothing.
+//! All opens come here, so whoever reads and writes a file in his own memory need not know of leases. Whoever waits is woken when nothing is
+//! in his way any more, or when the time of a lease is over; time itself changes nothing. A description has one lease at most.
 
 use crate::clock::{Clock, SECOND};
-use crate::descs::{Desc, Descs, Object};
+use crate::descs::{Desc, Descs, Handles, Object};
 use crate::effects::Effects;
 use crate::made::{Made, Setting};
 use crate::nodes::Node;
 use crate::open::Opening;
-use crate::readiness::Owner;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Tried};
@@ -20,8 +18,14 @@ use credentials::Capability;
 use filelock::lease::{Lease, Leases, NEVER};
 use filelock::Kind;
 use memfs::Ino;
+use piecewise::{Limits, Shares};
 use unixproto::files::{lock, O_ACCMODE, O_NONBLOCK, O_RDONLY};
 use unixproto::{op, Errno};
+
+/// Leases that there may be in all.
+const LEASES_ALL: usize = 8192;
+/// For one user other than root; all of them may be on one file, of which he opens another description.
+const LEASES_USER: usize = 2048;
 
 /// The leases of a file, and who waits for their end.
 #[derive(Default)]
@@ -32,11 +36,19 @@ pub struct FileLeases {
 }
 
 /// The leases of all files that have any.
-#[derive(Default)]
 pub struct AllLeases {
     files: BTreeMap<Ino, FileLeases>,
     /// What each thread waits for.
     waits: BTreeMap<Tid, Ino>,
+    /// How many users have.
+    users: Shares,
+}
+
+impl Default for AllLeases {
+    fn default() -> AllLeases {
+        let limits = Limits { user: LEASES_USER, ..Limits::of(LEASES_ALL) };
+        AllLeases { files: BTreeMap::new(), waits: BTreeMap::new(), users: Shares::new(limits) }
+    }
 }
 
 /// Does an open with these flags break leases as a writer? What it truncates besides does not count, as on Linux.
@@ -114,7 +126,12 @@ impl AllLeases {
     /// Ends leases on a file whose time is over. Who had one has said nothing of its description any more.
     fn expire(&mut self, ino: Ino, clock: &Clock, fx: &mut Effects) {
         let Some(file) = self.files.get_mut(&ino) else { return };
-        if file.leases.expire(clock.now(), |desc| fx.disown(desc)) {
+        let users = &mut self.users;
+        let ended = |lease: &Lease| {
+            users.give_back(lease.user, 1);
+            fx.disown(lease.description);
+        };
+        if file.leases.expire(clock.now(), ended) {
             self.changed(ino, fx);
         }
     }
@@ -142,10 +159,18 @@ impl AllLeases {
         if self.files.is_empty() {
             return;
         }
-        let Object::File(ino) = desc.object else { return };
-        if self.files.get_mut(&ino).is_some_and(|file| file.leases.remove(id)) {
-            self.changed(ino, fx);
+        if let Object::File(ino) = desc.object {
+            self.remove(id, ino, fx);
         }
+    }
+
+    /// Takes the lease of a description away. `false`: it has none.
+    fn remove(&mut self, id: u32, ino: Ino, fx: &mut Effects) -> bool {
+        let Some(file) = self.files.get_mut(&ino) else { return false };
+        let Some(lease) = file.leases.remove(id) else { return false };
+        self.users.give_back(lease.user, 1);
+        self.changed(ino, fx);
+        true
     }
 
     /// `EAGAIN`: a file is open in a way that keeps a description of it from having such a lease. Whoever waits for the end of
@@ -168,13 +193,20 @@ impl AllLeases {
         }
     }
 
-    /// Takes the lease of a description away.
-    fn give_up(&mut self, id: u32, ino: Ino, fx: &mut Effects) -> Result<(), Errno> {
-        let file = self.files.get_mut(&ino).ok_or(Errno::EAGAIN)?;
-        if !file.leases.remove(id) {
-            return Err(Errno::EAGAIN);
+    /// Gives a description a lease, or changes that which it has; `is_open`: new ones are given.
+    fn set(&mut self, ino: Ino, new: Lease, is_open: bool, fx: &mut Effects) -> Result<(), Errno> {
+        let file = self.files.get(&ino);
+        let is_new = file.is_none_or(|file| file.leases.of(new.description).is_none());
+        if is_new && !is_open {
+            return Err(Errno::EINVAL);
         }
-        fx.disown(id);
+        if is_new && !self.users.has_room(new.user, 1) {
+            return Err(Errno::ENOMEM);
+        }
+        self.files.entry(ino).or_default().leases.set(new).map_err(|_| Errno::EAGAIN)?;
+        if is_new {
+            self.users.take(new.user, 1);
+        }
         self.changed(ino, fx);
         Ok(())
     }
@@ -192,29 +224,21 @@ impl Opening<'_> {
         let ino = self.leasable(op.desc)?;
         let Speaker { pid, .. } = self.caller;
         self.handles.leases.expire(ino, self.handles.clock, self.handles.fx);
+        let is_open = self.handles.tree.made().setting(Setting::LeasesEnable) != 0;
+        let user = self.cred().uid;
+        let Handles { leases, descs, fx, .. } = &mut self.handles;
         let Some(kind) = kind else {
-            self.handles.leases.give_up(op.desc, ino, self.handles.fx)?;
-            return done(());
+            return match leases.remove(op.desc, ino, fx) {
+                true => {
+                    fx.disown(op.desc);
+                    done(())
+                }
+                false => Err(Errno::EAGAIN),
+            };
         };
-        let leases = &mut *self.handles.leases;
-        leases.check_opened(self.handles.descs, (op.desc, ino), kind)?;
-        let file = leases.files.get(&ino);
-        let is_new = file.is_none_or(|file| file.leases.of(op.desc).is_none());
-        if is_new && self.handles.tree.made().setting(Setting::LeasesEnable) == 0 {
-            return Err(Errno::EINVAL);
-        }
-        let lease = Lease::new(op.desc, (pid, op.fd), kind);
-        leases.files.entry(ino).or_default().leases.set(lease).map_err(|_| Errno::EAGAIN)?;
-        leases.changed(ino, self.handles.fx);
-        self.offer_owner(op.desc)
-    }
-
-    /// A process is told by signals of a description if nobody is yet.
-    pub(crate) fn offer_owner(&mut self, desc: u32) -> Tried {
-        let Speaker { pid, .. } = self.caller;
-        let users = &self.procs.get(pid)?.who.users;
-        let users = [users.real, users.effective];
-        self.handles.readiness.offer_owner((desc, None), Owner::Process(pid), users);
+        leases.check_opened(descs, (op.desc, ino), kind)?;
+        leases.set(ino, Lease::new(op.desc, (pid, op.fd), user, kind), is_open, fx)?;
+        fx.own(op.desc, pid);
         done(())
     }
 

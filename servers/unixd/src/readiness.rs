@@ -10,7 +10,7 @@ use crate::signals::from_kernel;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::watches::{Source, Sources};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use unixproto::files::*;
 use unixproto::signals::*;
@@ -215,11 +215,24 @@ impl Readiness {
         }
     }
 
-    /// Something has happened to a description that nobody waits for by reading it: a lease is broken, a directory has changed.
-    pub fn message(&self, procs: &Procs, (desc, fd): (u32, u32), fx: &mut Effects) {
-        let Some(wish) = self.wishes.get(&desc) else { return };
-        let Some((owner, users)) = wish.owner else { return };
-        tell(procs, (owner, users), signal_of(wish.signal, POLL_MSG, fd), fx);
+    /// Something has happened to descriptions, in another way than that they are ready: a lease is broken, a directory has changed. With each comes
+    /// what its owner calls it.
+    ///
+    /// Of all that happens at once a group is told once by each signal: else whoever has many descriptions, and many processes in
+    /// a group, would have the server send as many signals as both together.
+    pub fn message(&self, procs: &Procs, descs: &[(u32, u32)], fx: &mut Effects) {
+        let mut groups = BTreeSet::new();
+        for &(desc, fd) in descs {
+            let Some(wish) = self.wishes.get(&desc) else { continue };
+            let Some((owner, users)) = wish.owner else { continue };
+            let is_new = match owner {
+                Owner::Group(group) => groups.insert((group, wish.signal, users)),
+                _ => true,
+            };
+            if is_new {
+                tell(procs, (owner, users), signal_of(wish.signal, POLL_MSG, fd), fx);
+            }
+        }
     }
 
     /// Something urgent has come.

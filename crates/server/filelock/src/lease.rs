@@ -19,6 +19,8 @@ pub struct Lease {
     pub process: u32,
     /// What that calls the description.
     pub fd: u32,
+    /// The user it counts for.
+    pub user: u32,
     /// Shared: it is told of those who open to write; exclusive: of all.
     pub kind: Kind,
     /// When it becomes shared, for somebody who wants to read; [`NEVER`]: when its holder says so.
@@ -29,8 +31,8 @@ pub struct Lease {
 
 impl Lease {
     /// One that nobody has broken.
-    pub fn new(description: u32, (process, fd): (u32, u32), kind: Kind) -> Lease {
-        Lease { description, process, fd, kind, shares_at: None, ends_at: None }
+    pub fn new(description: u32, (process, fd): (u32, u32), user: u32, kind: Kind) -> Lease {
+        Lease { description, process, fd, user, kind, shares_at: None, ends_at: None }
     }
 
     /// Is somebody waiting for it, or was?
@@ -106,11 +108,10 @@ impl Leases {
         Ok(())
     }
 
-    /// Takes a lease away. `false`: there was none.
-    pub fn remove(&mut self, description: u32) -> bool {
-        let before = self.0.len();
-        self.0.retain(|lease| lease.description != description);
-        self.0.len() < before
+    /// Takes a lease away, if there is one.
+    pub fn remove(&mut self, description: u32) -> Option<Lease> {
+        let at = self.0.iter().position(|lease| lease.description == description)?;
+        Some(self.0.remove(at))
     }
 
     /// Is one in the way of opening the file to read, or to write?
@@ -140,9 +141,9 @@ impl Leases {
         in_the_way.map(|lease| lease.until(writes)).min().unwrap_or(NEVER)
     }
 
-    /// Ends those whose time has come, or makes them shared. `ended` is called with the descriptions of those that have ended.
+    /// Ends those whose time has come, or makes them shared. `ended` is called with those that have ended.
     /// Returns `true` if anything has changed.
-    pub fn expire(&mut self, now: u64, mut ended: impl FnMut(u32)) -> bool {
+    pub fn expire(&mut self, now: u64, mut ended: impl FnMut(&Lease)) -> bool {
         let is_past = |time: Option<u64>| time.is_some_and(|time| time <= now);
         let mut has_changed = false;
         self.0.retain_mut(|lease| {
@@ -152,7 +153,7 @@ impl Leases {
             let ends = is_past(lease.ends_at);
             if ends {
                 has_changed = true;
-                ended(lease.description);
+                ended(lease);
             }
             !ends
         });

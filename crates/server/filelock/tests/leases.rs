@@ -56,7 +56,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Set { description, kind } => {
-                    let set = leases.set(Lease::new(description, (1, 2), kind));
+                    let set = leases.set(Lease::new(description, (1, 2), 3, kind));
                     let mut others = known.iter().filter(|(other, _)| **other != description);
                     let is_taken = others.any(|(_, (.., ends))| kind == Kind::Exclusive || ends.is_some());
                     prop_assert_eq!(set.is_err(), is_taken);
@@ -69,7 +69,7 @@ proptest! {
                     }
                 }
                 Op::Remove { description } => {
-                    prop_assert_eq!(leases.remove(description), known.remove(&description).is_some());
+                    prop_assert_eq!(leases.remove(description).is_some(), known.remove(&description).is_some());
                 }
                 Op::Break { writes, patience } => {
                     let by = patience.map_or(NEVER, |patience| now + patience);
@@ -98,7 +98,7 @@ proptest! {
                 Op::Pass { time } => {
                     now += time;
                     let mut ended = Vec::new();
-                    let has_changed = leases.expire(now, |description| ended.push(description));
+                    let has_changed = leases.expire(now, |lease| ended.push(lease.description));
                     let is_past = |time: Option<u64>| time.is_some_and(|time| time <= now);
                     let before = known.clone();
                     known.retain(|_, of| !is_past(of.2));

@@ -1,6 +1,7 @@
 //! Where effects are performed.
 
 use crate::effects::Effect;
+use crate::readiness::Owner;
 use crate::server::Unixd;
 use crate::signals::{from_kernel, tells_of_file};
 use crate::swap;
@@ -47,8 +48,14 @@ impl Unixd {
                     notify.tell(&event, tree, fx);
                 }
             }
-            Effect::Message(desc, fd) => {
-                self.readiness.message(&self.procs, (desc, fd), &mut self.fx)
+            Effect::Messages => {
+                let messages = self.fx.take_messages();
+                self.readiness.message(&self.procs, &messages, &mut self.fx);
+            }
+            Effect::Own(desc, pid) => {
+                if let Ok(users) = self.users_of(pid) {
+                    self.readiness.offer_owner((desc, None), Owner::Process(pid), users);
+                }
             }
             Effect::Disown(desc) => self.readiness.forget(desc),
             Effect::Post => self.post_next(),

@@ -679,7 +679,7 @@ impl Unixd {
     }
 
     /// Real and effective user of a process.
-    fn users_of(&self, pid: Pid) -> Result<[u32; 2], Errno> {
+    pub(super) fn users_of(&self, pid: Pid) -> Result<[u32; 2], Errno> {
         let users = &self.procs.get(pid)?.who.users;
         Ok([users.real, users.effective])
     }
