@@ -12,7 +12,7 @@
 
 enum {
     OP_SET_LEASE = 276, OP_GET_LEASE = 277, OP_NOTIFY_DIR = 278,
-    LEASES = 1000, OPENERS = 100, ROUNDS = 300, NOTES = 256, FD_BASE = 3,
+    LEASES = 1000, USER_LEASES = 2048, MEMBERS = 20, OPENERS = 100, ROUNDS = 300, NOTES = 256, FD_BASE = 3,
 };
 #define FILE_NAME "/tmp/leased"
 
@@ -156,6 +156,61 @@ static void thousand(void) {
     }
 }
 
+// As many as a user may have, and one more.
+static void all_of_a_user(int nothing) {
+    (void)nothing;
+    signal(SIGIO, SIG_IGN);
+    struct rlimit files = {USER_LEASES + 50, USER_LEASES + 50};
+    check("setrlimit", setrlimit(RLIMIT_NOFILE, &files), 0);
+    int fd = -1;
+    for (int i = 0; i < USER_LEASES; i++) {
+        fd = open(FILE_NAME, O_RDONLY);
+        if (fd < 0 || lease(fd, F_RDLCK)) return fail("one of all", i);
+    }
+    int more = open(FILE_NAME, O_RDONLY);
+    check("one more", lease(more, F_RDLCK), -1);
+    check("ENOMEM", errno, ENOMEM);
+    // What there is can be changed, and given back.
+    check("the same once more", lease(fd, F_RDLCK), 0);
+    check("given up", lease(fd, F_UNLCK), 0);
+    check("instead", lease(more, F_RDLCK), 0);
+    check("closed", close(more), 0);
+    check("instead of that", lease(fd, F_RDLCK), 0);
+}
+
+// A group is told once of all leases that end at once: else leases times processes would be sent.
+static void tells_a_group(int signal_number) {
+    setpgid(0, 0);
+    sigset_t told_by = set_of(signal_number, 0, 0);
+    sigprocmask(SIG_BLOCK, &told_by, NULL);
+    int go[2], times[2];
+    if (pipe(go) || pipe(times)) _exit(92);
+    for (int i = 0; i < MEMBERS; i++)
+        if (fork() == 0) {
+            char byte;
+            close(go[1]);
+            read(go[0], &byte, 1);
+            int count = 0;
+            while (sigtimedwait(&told_by, NULL, &(struct timespec){0, 0}) > 0) count++;
+            write(times[1], &count, sizeof count);
+            _exit(0);
+        }
+    for (int i = 0; i < 200; i++) {
+        int fd = open(FILE_NAME, O_RDONLY);
+        check("F_SETSIG", fcntl(fd, 10, signal_number), 0);
+        check("F_SETOWN", fcntl(fd, F_SETOWN, -getpgrp()), 0);
+        check("a lease", lease(fd, F_RDLCK), 0);
+    }
+    check("O_NONBLOCK", open(FILE_NAME, O_WRONLY | O_NONBLOCK), -1);
+    close(go[1]), close(go[0]);
+    for (int i = 0; i < MEMBERS; i++) {
+        int count = -1;
+        check("a count", read(times[0], &count, sizeof count), sizeof count);
+        check("how often a member is told", count, 1);
+    }
+    while (wait(NULL) > 0) continue;
+}
+
 // Several processes take turns: while one has the file leased alone nobody else has it open.
 struct shared {
     volatile int leased, wrong, alone;
@@ -292,6 +347,8 @@ int main(void) {
     killed();
     thousand();
     at_once();
+    ends("who has all", as_user(USER, all_of_a_user, 0), 0);
+    ends("who tells a group", as_user(USER, tells_a_group, SIGRTMIN + 1), 0);
     ends("who forges", as_user(USER, forges, getpid()), 0);
     notes_of_others();
     if (!failed) printf("passed\n");
