@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::disks;
 use crate::effects::Effects;
+use crate::leases::AllLeases;
 use crate::lines::LineId;
 use crate::locks::AllLocks;
 use crate::mqueues::MessageQueues;
@@ -363,6 +364,14 @@ impl Descs {
         all.map(|(_, desc)| u64::from(desc.refs)).sum()
     }
 
+    /// Is there a description by which a file is open, and not only found, of which this holds?
+    pub fn any_of(&self, ino: Ino, is_it: impl Fn(u32, &Desc) -> bool) -> bool {
+        self.table.iter().any(|(index, desc)| match desc.object {
+            Object::File(of) => of == ino && is_it(index as u32 + 1, desc),
+            _ => false,
+        })
+    }
+
     /// Pages that are there of private memory that a process holds as files. A page that its parent or a child has, too, counts for each.
     pub fn private_pages(&self, tree: &Tree, pid: Pid) -> u64 {
         let private = self.held(pid).iter().filter_map(|&id| match self.get(id) {
@@ -520,6 +529,7 @@ pub struct Handles<'a> {
     pub terminal: &'a mut Terminal,
     pub clock: &'a mut Clock,
     pub locks: &'a mut AllLocks,
+    pub leases: &'a mut AllLeases,
     pub watches: &'a mut Watches,
     pub readiness: &'a mut Readiness,
     pub tree: &'a mut Tree,
@@ -583,8 +593,12 @@ impl Handles<'_> {
             self.mqueues.closed(ino, pid);
         }
         self.locks.drop(pid, id, desc, desc.refs == 1, self.fx);
+        if !self.notify.notes.is_empty() {
+            self.notify.forget(pid, id, desc, self.fx);
+        }
         if let Some(desc) = self.descs.let_go(id) {
             self.readiness.forget(id);
+            self.leases.closed(id, &desc, self.fx);
             if let Some(source) = desc.object.source(pid) {
                 self.sets.forget(id, source);
             }

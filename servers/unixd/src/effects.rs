@@ -29,6 +29,12 @@ pub enum Effect {
     Urgent(Source),
     /// Those who watch files are told of the next event.
     Observed,
+    /// Signals tell owners of descriptions that something has happened to those.
+    Messages,
+    /// A process is told of a description if nobody is yet.
+    Own(u32, Pid),
+    /// Nobody is told of a description any more.
+    Disown(u32),
     /// The next signal is posted.
     Post,
     /// A signal of this server is posted to all processes of a group.
@@ -39,6 +45,8 @@ pub enum Effect {
     LeavePipe(Tid, u32),
     /// A thread does not wait for a set of semaphores any more.
     LeaveSemaphores(Tid, u32),
+    /// A thread does not wait for leases any more.
+    LeaveLeases(Tid),
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
@@ -86,6 +94,8 @@ pub struct Effects {
     observed: bool,
     /// What was done to files, as far as it was not told yet.
     events: VecDeque<FileEvent>,
+    /// Descriptions to which something has happened, and what their owners call them.
+    messages: Vec<(u32, u32)>,
     /// What both sides of the last rename are known by.
     cookie: u32,
 }
@@ -171,6 +181,29 @@ impl Effects {
         self.events.pop_front()
     }
 
+    /// A signal tells the owner of a description, who calls it `fd`, that something has happened to it.
+    pub fn message(&mut self, desc: u32, fd: u32) {
+        if self.messages.is_empty() {
+            self.list.push(Effect::Messages);
+        }
+        self.messages.push((desc, fd));
+    }
+
+    /// The descriptions of which owners are told, and what those call them.
+    pub fn take_messages(&mut self) -> Vec<(u32, u32)> {
+        core::mem::take(&mut self.messages)
+    }
+
+    /// A process is told of a description if nobody is yet.
+    pub fn own(&mut self, desc: u32, pid: Pid) {
+        self.list.push(Effect::Own(desc, pid));
+    }
+
+    /// Nobody is told of a description any more, and by no signal.
+    pub fn disown(&mut self, desc: u32) {
+        self.list.push(Effect::Disown(desc));
+    }
+
     /// Posts a signal to the thread that made the request.
     pub fn post_to(&mut self, to: Speaker, signal: u32, info: SigInfo) {
         self.list.push(Effect::Post);
@@ -199,13 +232,14 @@ impl Effects {
         self.list.push(Effect::Nudge(tid, signals));
     }
 
-    /// A request of a thread is given up that may have opened something already, or waits for a pipe.
+    /// A request of a thread is given up that may have opened something already, or is among those who wait for something.
     pub fn drop_kept(&mut self, (pid, tid): (Pid, Tid), call: &Call) {
         match call.any {
             Any::Open(_) if call.kept != 0 => self.list.push(Effect::Close(pid, call.kept)),
             Any::PipeRead(_) | Any::PipeWrite(_) if call.kept != 0 => {
                 self.list.push(Effect::LeavePipe(tid, call.kept - 1));
             }
+            Any::Open(_) | Any::Truncate(_) => self.list.push(Effect::LeaveLeases(tid)),
             Any::SwapOff(_) => crate::swap::stays_on(tid),
             Any::SemaphoreOps(op) => self.list.push(Effect::LeaveSemaphores(tid, op.id)),
             _ => {}

@@ -91,12 +91,12 @@ impl InOut<'_> {
                 count(call.lengths.0)
             }
             ProcNode::Made(number) => {
+                let text = self.procs.a(self.caller, call)?;
                 let of_domain = match self.tree.made().live(number) {
                     Some(Live::HostName) => false,
                     Some(Live::DomainName) => true,
-                    _ => return Err(Errno::EINVAL),
+                    _ => return count(self.tree.made().set(number, &text)?),
                 };
-                let text = self.procs.a(self.caller, call)?;
                 let name = text.split(|&byte| byte == b'\n' || byte == 0).next();
                 let proc = self.procs.get(self.caller.pid)?;
                 let mut name = name.unwrap_or_default();

@@ -8,7 +8,9 @@ use crate::procs::{Pid, Procs};
 use crate::voices::Speaker;
 use crate::wait::{done, Outcome, Tried, Waiters};
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use filelock::{Kind, Lock, Locks, Owner};
+use memfs::Ino;
 use piecewise::{Limits, Shares};
 use unixproto::files::{lock, SEEK_CUR, SEEK_END, SEEK_SET};
 use unixproto::{op, ops, Any, Errno};
@@ -110,7 +112,7 @@ impl Locked<'_> {
         };
         let (start, last) = range(base, op.start, op.len)?;
         let user = self.procs.get(pid)?.cred().uid;
-        Ok((key(&description.object), Lock { owner, kind, start, last, user }))
+        Ok((key(&description.object), Lock { owner, kind, start, last, user, process: pid }))
     }
 
     /// The request for a lock that waits, of a process.
@@ -121,6 +123,17 @@ impl Locked<'_> {
         };
         self.procs.threads_of(pid).into_iter().find_map(waited)
     }
+}
+
+/// A lock as it is listed.
+#[derive(Clone, Copy)]
+pub struct Listed<'a> {
+    pub file: Option<Ino>,
+    pub lock: &'a Lock,
+    /// It is one of `flock`.
+    pub is_whole: bool,
+    /// It is what somebody waits for.
+    pub waits: bool,
 }
 
 impl AllLocks {
@@ -218,6 +231,37 @@ impl AllLocks {
                 Owner::Description(_) => -1,
             },
         })
+    }
+
+    /// Tells all locks, and behind each those that wait for it.
+    pub fn list(&self, on: Locked, mut tell: impl FnMut(Listed)) {
+        for (&key, file) in &self.files {
+            let mut waiting: BTreeMap<(bool, Owner, u64), Vec<Lock>> = BTreeMap::new();
+            for tid in file.waiters.iter() {
+                let Some(Any::SetLock(op)) = on.procs.blocked(tid).map(|it| it.call.any) else {
+                    continue;
+                };
+                let Ok((of, wanted)) = on.lock_of(on.procs.leader(tid), op) else { continue };
+                let is_whole = op.how & lock::WHOLE != 0;
+                let table = if is_whole { &file.whole } else { &file.ranges };
+                let found = table.conflict(&wanted).filter(|_| of == key);
+                if let Some(Lock { owner, start, .. }) = found {
+                    waiting.entry((is_whole, *owner, *start)).or_default().push(wanted);
+                }
+            }
+            // Other files are none of those that have a name here.
+            let ino = u32::try_from(key).ok().map(Ino);
+            for (is_whole, table) in [(false, &file.ranges), (true, &file.whole)] {
+                for lock in table.iter() {
+                    let listed = Listed { file: ino, lock, is_whole, waits: false };
+                    tell(listed);
+                    let waiters = waiting.get(&(is_whole, lock.owner, lock.start));
+                    for lock in waiters.into_iter().flatten() {
+                        tell(Listed { lock, waits: true, ..listed });
+                    }
+                }
+            }
+        }
     }
 
     /// A process closes a description: it loses its locks on that file, whatever descriptor they

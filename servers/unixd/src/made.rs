@@ -11,6 +11,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::Cell;
+use unixproto::Errno;
 
 /// As `uname` has them.
 pub const RELEASE: &str = "6.1.0-tessera";
@@ -27,7 +28,23 @@ enum Content {
     Fixed(String),
     /// A file of which the text is made.
     Live(Live),
+    /// A file that says a number, and takes another one from root.
+    Setting(Setting),
 }
+
+/// Numbers that root changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// Seconds that the holder of a lease has to give it up; 0 or less: as long as it takes.
+    LeaseBreakTime,
+    /// Leases are given; 0: no new ones.
+    LeasesEnable,
+    /// Signals tell of directories; 0: nobody can begin with that, or end it.
+    DirNotifyEnable,
+}
+
+/// What they are at first, by number.
+const SETTINGS: [i32; 3] = [45, 1, 1];
 
 /// What a text is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +69,7 @@ struct Entry {
 pub struct Made {
     all: Vec<Entry>,
     uuids: Cell<u64>,
+    settings: [Cell<i32>; SETTINGS.len()],
 }
 
 /// The root of `/sys`.
@@ -76,6 +94,30 @@ fn uuid(mut seed: u64) -> String {
         0x8000 | b >> 48 & 0x3fff,
         b & 0xffff_ffff_ffff
     )
+}
+
+/// The first number of a text: decimal, octal behind `0`, hexadecimal behind `0x`. With it come the bytes that it takes with the blanks on
+/// both sides.
+fn first_number(text: &[u8]) -> Option<(i32, usize)> {
+    let start = text.iter().position(|byte| !byte.is_ascii_whitespace())?;
+    let behind = |from: usize, ends: fn(&u8) -> bool| {
+        text[from..].iter().position(ends).map_or(text.len(), |length| from + length)
+    };
+    let end = behind(start, |byte| matches!(byte, b' ' | b'\t' | b'\n'));
+    let word = core::str::from_utf8(&text[start..end]).ok()?;
+    let (digits, sign) = word.strip_prefix('-').map_or((word, 1), |digits| (digits, -1));
+    let (digits, radix) = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if digits.starts_with('0') => (digits, 8),
+        None => (digits, 10),
+    };
+    // It takes a sign, too, of which there was one already.
+    if !digits.starts_with(|first: char| first.is_ascii_hexdigit()) {
+        return None;
+    }
+    let value = i64::from_str_radix(digits, radix).ok()?;
+    let value = i32::try_from(sign * value).ok()?;
+    Some((value, behind(end, |byte| !byte.is_ascii_whitespace())))
 }
 
 fn list(count: usize) -> String {
@@ -111,7 +153,7 @@ fn mask(cores: core::ops::Range<usize>) -> String {
 impl Made {
     /// Of a machine with so many cores, where the layout of programs is chosen so.
     pub fn new(cores: usize, clock: &Clock, randomizes: u32) -> Made {
-        let mut made = Made::default();
+        let mut made = Made { settings: SETTINGS.map(Cell::new), ..Made::default() };
         made.all.push(Entry { above: SYS, name: String::new(), content: Content::Dir });
         made.all.push(Entry { above: TUNABLES, name: String::new(), content: Content::Dir });
         made.uuids.set(clock.boot_wall() ^ clock.hz());
@@ -177,6 +219,13 @@ impl Made {
             ("fs/inode-nr", Live::InodeNumber),
         ] {
             self.add(TUNABLES, path, Content::Live(live));
+        }
+        for (path, setting) in [
+            ("fs/lease-break-time", Setting::LeaseBreakTime),
+            ("fs/leases-enable", Setting::LeasesEnable),
+            ("fs/dir-notify-enable", Setting::DirNotifyEnable),
+        ] {
+            self.add(TUNABLES, path, Content::Setting(setting));
         }
     }
 
@@ -309,6 +358,32 @@ impl Made {
         }
     }
 
+    /// Can it be written?
+    pub fn is_written(&self, number: u16) -> bool {
+        matches!(
+            self.entry(number).map(|entry| &entry.content),
+            Some(Content::Live(Live::HostName | Live::DomainName) | Content::Setting(_))
+        )
+    }
+
+    /// A number that root changes.
+    pub fn setting(&self, which: Setting) -> i32 {
+        self.settings[which as usize].get()
+    }
+
+    /// Takes the first number of a text for an entry. Answers how many bytes that is. `EINVAL`: there is no number, or the entry takes none.
+    pub fn set(&self, number: u16, text: &[u8]) -> Result<usize, Errno> {
+        let Some(&Content::Setting(which)) = self.entry(number).map(|entry| &entry.content) else {
+            return Err(Errno::EINVAL);
+        };
+        if text.is_empty() {
+            return Ok(0);
+        }
+        let (value, bytes) = first_number(text).ok_or(Errno::EINVAL)?;
+        self.settings[which as usize].set(value);
+        Ok(bytes)
+    }
+
     /// Its path below its root.
     pub fn path(&self, mut number: u16) -> String {
         let mut path = String::new();
@@ -330,6 +405,7 @@ impl Texts<'_> {
         let live = match content {
             Content::Dir => return Vec::new(),
             Content::Fixed(text) => return text.clone().into_bytes(),
+            Content::Setting(which) => return format!("{}\n", made.setting(*which)).into_bytes(),
             Content::Live(live) => *live,
         };
         let host = |of_domain| {

@@ -7,12 +7,13 @@
 //! in a directory that is watched, and with a new watch all of them are hidden.
 
 use crate::descs::{Desc, Handles, Object};
+use crate::dnotify::Notes;
 use crate::effects::Effects;
 use crate::names::View;
 use crate::nodes::{Node, Tree};
 use crate::open::Opening;
 use crate::procfs;
-use crate::procs::Procs;
+use crate::procs::{Pid, Procs};
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::volumes::Spot;
@@ -83,7 +84,7 @@ impl FileEvent {
 }
 
 /// The number of a file for those who watch it. `None`: it cannot be watched.
-fn key(node: Node) -> Option<u64> {
+pub fn key(node: Node) -> Option<u64> {
     const PROC: u64 = 1 << 40;
     match node {
         Node::Mem(ino) => Some(ino.0.into()),
@@ -102,6 +103,8 @@ struct Instance {
 pub struct Instances {
     table: Table<Instance>,
     notices: Notices,
+    /// Those who are told by signals.
+    pub notes: Notes,
     instances: Shares,
     watches: Shares,
     bytes: Shares,
@@ -113,6 +116,7 @@ impl Default for Instances {
         Instances {
             table: Table::default(),
             notices: Notices::default(),
+            notes: Notes::default(),
             instances: shares(INSTANCES_ALL),
             watches: shares(WATCHES_ALL),
             bytes: shares(EVENT_BYTES),
@@ -139,7 +143,18 @@ impl Instances {
         self.instances.give_back(uid, 1);
         self.watches.give_back(uid, watches);
         self.bytes.give_back(uid, bytes);
-        fx.set_observed(!self.notices.is_empty());
+        fx.set_observed(!self.is_idle());
+    }
+
+    /// Does nobody watch anything?
+    fn is_idle(&self) -> bool {
+        self.notices.is_empty() && self.notes.is_empty()
+    }
+
+    /// A process is not told of a directory any more.
+    pub fn forget(&mut self, pid: Pid, id: u32, desc: &Desc, fx: &mut Effects) {
+        self.notes.forget(pid, id, desc);
+        fx.set_observed(!self.is_idle());
     }
 
     fn uid(&self, number: u32) -> u32 {
@@ -211,7 +226,10 @@ impl Instances {
     /// Does somebody want to know what is done to what is open?
     pub fn is_watched(&self, desc: &Desc) -> bool {
         let keys = [desc.object.node(), desc.place.as_ref().map(|place| place.dir)];
-        keys.into_iter().flatten().filter_map(key).any(|file| self.notices.is_watched(file))
+        keys.into_iter()
+            .flatten()
+            .filter_map(key)
+            .any(|file| self.notices.is_watched(file) || self.notes.has(file))
     }
 
     /// Tells those who watch a file what was done to it.
@@ -240,6 +258,8 @@ impl Instances {
         }
         let file = event.file.and_then(key);
         let name = place.and_then(|(dir, name)| Some((key(dir)?, name)));
+        let dirs = [name.map(|(dir, _)| dir), file.filter(|_| mask & mask::ISDIR != 0)];
+        dirs.into_iter().flatten().for_each(|dir| self.notes.tell(dir, mask, fx));
         let it = Happening { mask, cookie: event.cookie, file, name, is_unlinked };
         let Instances { notices, bytes, table, .. } = self;
         let room = |group: u32| {
@@ -273,7 +293,7 @@ impl Instances {
             instance.waiters.drain().for_each(|tid| fx.wake(tid));
             fx.changed(Source::Notices(change.group), true);
         }
-        fx.set_observed(!self.notices.is_empty());
+        fx.set_observed(!self.is_idle());
     }
 
     fn unwatch(&mut self, number: u32, wd: i32, fx: &mut Effects) -> Result<(), Errno> {

@@ -109,6 +109,7 @@ impl Opening<'_> {
         if call.kept != 0 {
             return self.open_fifo(call);
         }
+        self.handles.leases.leave(self.caller.tid);
         check_exec(op)?;
         self.room(1)?;
         let path = self.procs.path(self.caller, call)?;
@@ -218,6 +219,13 @@ impl Opening<'_> {
             Object::File(ino) => self.claimed(ino, op)?,
             _ => Claim::None,
         };
+        if let Object::File(ino) = object {
+            let Handles { leases, clock, tree, fx, .. } = &mut self.handles;
+            let on = (&**clock, tree.made());
+            if let Some(until) = leases.pass((ino, op.flags), self.caller.tid, on, fx)? {
+                return Ok(Outcome::Block(until));
+            }
+        }
         if let (Object::File(ino), true) = (&object, op.flags & O_TRUNC != 0 && !new) {
             self.handles.seals.permit_size(*ino, self.names().get(*ino)?.size(), 0)?;
             let writer = writer(self.procs, self.caller, self.handles.clock.wall())?;

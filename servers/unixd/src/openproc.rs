@@ -7,7 +7,7 @@ use crate::nodes::Node;
 use crate::open::Opening;
 use crate::pathops::nameless;
 use crate::procfs::ProcNode::{self, *};
-use crate::procfs::{is_written, OOM_SET, PRIVATE};
+use crate::procfs::{OOM_SET, PRIVATE};
 use crate::procs::Pid;
 use crate::proctext::Texts;
 use crate::spaces::{map_text, Opened};
@@ -19,10 +19,10 @@ use unixproto::{op, Errno};
 impl Opening<'_> {
     fn texts(&self) -> Texts<'_> {
         let Opening { procs, system, load, .. } = self;
-        let Handles { clock, tree, descs, terminal, sockets, .. } = &self.handles;
+        let Handles { clock, tree, descs, terminal, sockets, locks, leases, .. } = &self.handles;
         let sockets = &sockets.inet;
         let reader = self.caller.pid;
-        Texts { reader, procs, descs, clock, terminal, system, tree, load, sockets }
+        Texts { reader, procs, descs, clock, terminal, system, tree, load, sockets, locks, leases }
     }
 
     /// Opens a node.
@@ -69,7 +69,7 @@ impl Opening<'_> {
             Fd(..) | Space(..) => Err(Errno::ELOOP),
             Made(number) if op.flags & (O_PATH | O_DIRECTORY) == 0 => {
                 let is_root = self.cred().uid == 0;
-                if writes && !(is_written(self.handles.tree, number) && is_root) {
+                if writes && !(self.handles.tree.made().is_written(number) && is_root) {
                     return Err(Errno::EACCES);
                 }
                 let text = self.texts().made_text(number, self.caller.pid);

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::content::{refused, writer};
 use crate::descs::{Desc, Descs, Object};
 use crate::effects::Effects;
+use crate::leases::AllLeases;
 use crate::lower::UNREAD;
 use crate::names::{Found, Parent, View};
 use crate::nodes::{Node, Tree};
@@ -16,7 +17,7 @@ use crate::share::{folder_of, Visit};
 use crate::stock::Stock;
 use crate::voices::Speaker;
 use crate::volumes::{device_of_volume, flag};
-use crate::wait::{count, done, Call, Tried};
+use crate::wait::{count, done, Call, Outcome, Tried};
 use credentials::Capability;
 use files::Refusal;
 use memfs::{Attr, Cred, Fs, Ino, Kept, Name, Names, Part, Step, PATH_MAX};
@@ -39,6 +40,7 @@ pub struct PathOps<'a> {
     pub procs: &'a mut Procs,
     pub pipes: &'a mut Pipes,
     pub seals: &'a Seals,
+    pub leases: &'a mut AllLeases,
     pub stock: &'a mut Stock,
     pub clock: &'a Clock,
     pub fx: &'a mut Effects,
@@ -99,6 +101,9 @@ impl PathOps<'_> {
             return;
         }
         let is_dir = self.tree.files().names().get(ino).is_ok_and(|inode| inode.is_dir());
+        if from.0 == to.0 {
+            self.named(mask::RENAME, from.0, from.1, is_dir);
+        }
         let cookie = self.fx.cookie();
         for (mask, (dir, name)) in [(mask::MOVED_FROM, from), (mask::MOVED_TO, to)] {
             let event = FileEvent::of_name(mask, dir, name, is_dir);
@@ -161,13 +166,7 @@ impl PathOps<'_> {
             memfs::Node::Device(number) | memfs::Node::Block(number) => number,
             _ => 0,
         };
-        let (dev, number) = match inode.kept() {
-            Some(Kept(number)) => (PMEM_DEVICE, number.get()),
-            None => match inode.volume() {
-                0 => (DEVICE, ino.0),
-                number => (device_of_volume(number), ino.0),
-            },
-        };
+        let (dev, number) = identity(self.tree, ino)?;
         Ok(Stat {
             dev,
             ino: number as u64,
@@ -636,6 +635,7 @@ impl PathOps<'_> {
 
     /// `truncate`, `ftruncate`.
     pub fn truncate(&mut self, call: &Call, op: op::Truncate) -> Tried {
+        self.leases.leave(self.caller.tid);
         let by_desc = call.lengths.0 == 0 && op.flags & AT_EMPTY_PATH != 0 && op.dir != CWD;
         let target = match by_desc {
             true => self.written(op.dir)?,
@@ -663,6 +663,12 @@ impl PathOps<'_> {
         if !by_desc && self.tree.files().content(ino)?.texts() > 0 {
             return Err(Errno::ETXTBSY);
         }
+        if !by_desc {
+            let on = (self.clock, self.tree.made());
+            if let Some(until) = self.leases.pass((ino, O_WRONLY), self.caller.tid, on, self.fx)? {
+                return Ok(Outcome::Block(until));
+            }
+        }
         let size = self.tree.files().names().get(ino)?.size();
         self.seals.permit_size(ino, size, op.size)?;
         let writer = writer(self.procs, self.caller, self.clock.wall())?;
@@ -671,6 +677,18 @@ impl PathOps<'_> {
         self.changed(mask::MODIFY, ino, place);
         done(Inode { inode: ino.0 as u64 })
     }
+}
+
+/// Device and number of an inode, by which programs know it.
+pub fn identity(tree: &Tree, ino: Ino) -> Result<(u64, u32), Errno> {
+    let inode = tree.files().names().get(ino)?;
+    Ok(match inode.kept() {
+        Some(Kept(number)) => (PMEM_DEVICE, number.get()),
+        None => match inode.volume() {
+            0 => (DEVICE, ino.0),
+            number => (device_of_volume(number), ino.0),
+        },
+    })
 }
 
 /// Nothing can be made in `/proc`; what is there exists.

@@ -3,9 +3,9 @@
 use crate::descs::Object;
 use crate::inet;
 use crate::lines::LineId;
-use crate::made::{Live, TUNABLES};
+use crate::made::TUNABLES;
 use crate::names::View;
-use crate::nodes::{Node, Tree};
+use crate::nodes::Node;
 use crate::procnet::FILES as NET;
 use crate::procs::{Pid, Proc, INIT};
 use crate::spaces::{Opened as OpenedSpace, KINDS};
@@ -75,7 +75,7 @@ pub enum ProcNode {
 
 use ProcNode::*;
 
-const SYSTEM: [&str; 11] = [
+const SYSTEM: [&str; 12] = [
     "cpuinfo",
     "filesystems",
     "loadavg",
@@ -87,6 +87,7 @@ const SYSTEM: [&str; 11] = [
     "version",
     "vmstat",
     "cmdline",
+    "locks",
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
 const SYSV: [&str; 3] = ["msg", "sem", "shm"];
@@ -216,11 +217,6 @@ pub fn inode(node: ProcNode) -> u64 {
         Task(_, tid) => THREAD | in_pid(tid, 0),
         TaskFile(_, tid, name) => THREAD | inode(File(tid, name)),
     }
-}
-
-/// Can something in `/proc/sys` be written?
-pub fn is_written(tree: &Tree, number: u16) -> bool {
-    matches!(tree.made().live(number), Some(Live::HostName | Live::DomainName))
 }
 
 fn known(names: &[&'static str], name: &[u8]) -> Option<&'static str> {
@@ -554,7 +550,7 @@ impl View<'_> {
         let mode = match node {
             Root | Tessera | Net | SysvIpc | Init | Pid(_) | Tasks(_) | Task(..) => S_IFDIR | 0o555,
             Made(number) if self.tree.made().is_dir(number) => S_IFDIR | 0o555,
-            Made(number) if is_written(self.tree, number) => S_IFREG | 0o644,
+            Made(number) if self.tree.made().is_written(number) => S_IFREG | 0o644,
             Fds(_) => S_IFDIR | 0o500,
             Spaces(_) => S_IFDIR | 0o511,
             SelfLink | ThreadLink | MountsLink | Link(..) | Space(..) => S_IFLNK | 0o777,

@@ -26,6 +26,7 @@ impl Texts<'_> {
                 let (running, all) = self.procs.running();
                 format!("{} {running}/{all} {}\n", self.load, self.procs.last_pid())
             }
+            "locks" => self.locks_text(),
             "meminfo" => self.meminfo(),
             "partitions" => self.tree.partitions(),
             "stat" => self.stat_text(),

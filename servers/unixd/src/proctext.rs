@@ -4,7 +4,9 @@
 use crate::clock::{Clock, SECOND};
 use crate::descs::Descs;
 use crate::inet::Sockets;
+use crate::leases::AllLeases;
 use crate::load::Load;
+use crate::locks::AllLocks;
 use crate::nodes::Tree;
 use crate::procfs::ProcNode;
 use crate::procs::{Pid, Procs};
@@ -34,6 +36,8 @@ pub struct Texts<'a> {
     pub system: &'a System,
     pub load: &'a Load,
     pub sockets: &'a Sockets,
+    pub locks: &'a AllLocks,
+    pub leases: &'a AllLeases,
 }
 
 impl Texts<'_> {

@@ -1,4 +1,4 @@
-//! Signals that tell of descriptions (`O_ASYNC`, `F_SETOWN`): that something can be read or written, or is urgent.
+//! Signals that tell of descriptions (`O_ASYNC`, `F_SETOWN`): that something can be read or written, or is urgent; and of leases and directories.
 //!
 //! Who is told is said by anybody who has the description, and told only as far as whoever said so could have sent that signal: it counts who he was
 //! then, and who the owner is when something happens.
@@ -10,13 +10,14 @@ use crate::signals::from_kernel;
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::watches::{Source, Sources};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use unixproto::files::*;
 use unixproto::signals::*;
 use unixproto::Errno;
 
 const READABLE: u16 = POLLIN | POLLRDNORM;
+const POLLMSG: u64 = 0x400;
 const POLLRDBAND: u64 = 0x80;
 const POLLWRBAND: u64 = 0x200;
 
@@ -214,6 +215,26 @@ impl Readiness {
         }
     }
 
+    /// Something has happened to descriptions, in another way than that they are ready: a lease is broken, a directory has changed. With each comes
+    /// what its owner calls it.
+    ///
+    /// Of all that happens at once a group is told once by each signal: else whoever has many descriptions, and many processes in
+    /// a group, would have the server send as many signals as both together.
+    pub fn message(&self, procs: &Procs, descs: &[(u32, u32)], fx: &mut Effects) {
+        let mut groups = BTreeSet::new();
+        for &(desc, fd) in descs {
+            let Some(wish) = self.wishes.get(&desc) else { continue };
+            let Some((owner, users)) = wish.owner else { continue };
+            let is_new = match owner {
+                Owner::Group(group) => groups.insert((group, wish.signal, users)),
+                _ => true,
+            };
+            if is_new {
+                tell(procs, (owner, users), signal_of(wish.signal, POLL_MSG, fd), fx);
+            }
+        }
+    }
+
     /// Something urgent has come.
     pub fn urgent(&self, source: Source, on: Sources, fx: &mut Effects) {
         for desc in self.sources.get(&source).into_iter().flatten() {
@@ -260,6 +281,7 @@ fn signal_of(wanted: u32, reason: i32, fd: u32) -> (u32, SigInfo) {
     let band: u64 = match reason {
         POLL_IN => READABLE.into(),
         POLL_OUT => u64::from(POLLOUT | POLLWRNORM) | POLLWRBAND,
+        POLL_MSG => u64::from(READABLE) | POLLMSG,
         POLL_ERR => POLLERR.into(),
         POLL_PRI => u64::from(POLLPRI) | POLLRDBAND,
         _ => (POLLHUP | POLLERR).into(),

@@ -17,6 +17,7 @@ use crate::descs::Descs;
 use crate::effects::Effects;
 use crate::futexes::Futexes;
 use crate::homes::{self, Arrival};
+use crate::leases::AllLeases;
 use crate::load::Load;
 use crate::locks::AllLocks;
 use crate::messages::Messages;
@@ -123,6 +124,8 @@ pub struct Unixd {
     counters: Counters,
     /// Advisory locks.
     locks: AllLocks,
+    /// Leases on files.
+    leases: AllLeases,
     /// Futexes in shared memory.
     futexes: Futexes,
     /// Who watches what.

@@ -236,6 +236,10 @@ macro_rules! poll_bits {
 }
 pub use linux_raw_sys::general::{F_OWNER_PGRP, F_OWNER_PID, F_OWNER_TID};
 
+pub use linux_raw_sys::general::{
+    DN_ACCESS, DN_ATTRIB, DN_CREATE, DN_DELETE, DN_MODIFY, DN_MULTISHOT, DN_RENAME,
+};
+
 /// `O_ASYNC`: signals tell that something can be read or written.
 pub const O_ASYNC: u32 = linux_raw_sys::general::FASYNC;
 

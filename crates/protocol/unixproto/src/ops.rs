@@ -1151,6 +1151,31 @@ requests! {
         /// The signal, which tells of what and of which descriptor; 0: `SIGIO`, and nothing with it.
         signal: u32
     ) -> ();
+    /// Gives a description of a regular file a lease, changes it, or takes it away (`F_SETLEASE`). `EACCES`: it is somebody else's
+    /// file. `EAGAIN`: others have it open in a way that conflicts, or a lease on it; there is none to be taken away.
+    276 SetLease(
+        /// Description.
+        desc: u32,
+        /// A kind of [`lock`](crate::files::lock): shared, to be told of those who write; exclusive, of all.
+        kind: u32,
+        /// The descriptor, which signals name.
+        fd: u32
+    ) -> ();
+    /// The kind of the lease that a description has, or is to have soon (`F_GETLEASE`), as a number of
+    /// [`lock`](crate::files::lock).
+    277 GetLease(
+        /// Description.
+        desc: u32
+    ) -> Count;
+    /// Signals tell the process of what happens in a directory (`F_NOTIFY`). `ENOTDIR`: it is none.
+    278 NotifyDir(
+        /// Description.
+        desc: u32,
+        /// The descriptor, which signals name.
+        fd: u32,
+        /// [`DN_*`](crate::files::DN_MULTISHOT), besides what was said before; none of them: nothing any more.
+        events: u64
+    ) -> ();
     /// Input and output control: [`tty::shape`](crate::tty::shape) says what goes in `a` and
     /// what comes back in data. `ENOTTY` for what is no terminal (but `FIONREAD`).
     60 Ioctl(

@@ -82,6 +82,8 @@ pub const CLD_CONTINUED: i32 = general::CLD_CONTINUED as i32;
 pub const POLL_IN: i32 = 1;
 /// `si_code` of a signal that tells of a file: something can be written.
 pub const POLL_OUT: i32 = 2;
+/// `si_code` of a signal that tells of a file: something has happened to it.
+pub const POLL_MSG: i32 = 3;
 /// `si_code` of a signal that tells of a file: an error.
 pub const POLL_ERR: i32 = 4;
 /// `si_code` of a signal that tells of a file: something is urgent.

@@ -50,6 +50,8 @@ pub enum Capability {
     SysResource = general::CAP_SYS_RESOURCE as u8,
     /// Make device files.
     Mknod = general::CAP_MKNOD as u8,
+    /// Have leases on files of others.
+    Lease = general::CAP_LEASE as u8,
     /// Override rules of mandatory access control.
     MacOverride = general::CAP_MAC_OVERRIDE as u8,
 }

@@ -1,4 +1,4 @@
-//! Advisory locks on ranges of one file.
+//! Advisory locks on ranges of one file, and [leases](lease) on it.
 //!
 //! A range has at most one lock of each owner. Locks of different owners may overlap if both are
 //! shared. Setting a lock replaces what its owner had in that range, and locks of one owner and
@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+pub mod lease;
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -42,6 +44,8 @@ pub struct Lock {
     pub last: u64,
     /// The user it counts for.
     pub user: u32,
+    /// The process that has set it.
+    pub process: u32,
 }
 
 impl Lock {

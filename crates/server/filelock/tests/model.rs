@@ -74,7 +74,7 @@ proptest! {
                 cells.fill(None);
                 continue;
             };
-            let wanted = Lock { owner, kind, start: op.start, last: op.last, user: 0 };
+            let wanted = Lock { owner, kind, start: op.start, last: op.last, user: 0, process: 0 };
             let conflict = locks.conflict(&wanted).map(|lock| lock.start.max(op.start));
             prop_assert_eq!(conflict, in_the_way(&model, &op, kind));
             if conflict.is_none() {
@@ -91,8 +91,8 @@ proptest! {
 fn the_end_of_all_files_is_a_byte_like_others() {
     let mut locks = Locks::default();
     let owner = Owner::Description(1);
-    locks.set(Lock { owner, kind: Kind::Shared, start: 10, last: u64::MAX, user: 0 });
-    locks.set(Lock { owner, kind: Kind::Shared, start: 0, last: 9, user: 0 });
+    locks.set(Lock { owner, kind: Kind::Shared, start: 10, last: u64::MAX, user: 0, process: 0 });
+    locks.set(Lock { owner, kind: Kind::Shared, start: 0, last: 9, user: 0, process: 0 });
     assert_eq!(locks.len(), 1);
     assert!(locks.unset(owner, 5, u64::MAX));
     assert_eq!(locks.iter().map(|lock| (lock.start, lock.last)).collect::<Vec<_>>(), [(0, 4)]);

@@ -32,6 +32,8 @@ pub mod mask {
     pub const MOVE_SELF: u32 = 0x800;
     /// All that can happen to a file.
     pub const ALL_EVENTS: u32 = 0xfff;
+    /// A name of a directory has become another one of the same directory. Groups are told of both names instead.
+    pub const RENAME: u32 = 0x1000;
     pub const Q_OVERFLOW: u32 = 0x4000;
     pub const IGNORED: u32 = 0x8000;
     pub const ONLYDIR: u32 = 0x100_0000;

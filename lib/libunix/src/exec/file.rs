@@ -9,7 +9,7 @@ use crate::fd::File;
 use crate::mm::backend::Caps;
 use crate::mm::Mm;
 use crate::process::Io;
-use crate::server::{self, op};
+use crate::server::{self, op, restart};
 use abi::layout::PAGE;
 use abi::native::{self, NOTE_WITHIN};
 use alloc::borrow::Cow;
@@ -40,16 +40,19 @@ pub struct Executable {
 
 /// Opens what `args` names, or the interpreter that its `#!` line names; `args` become those of
 /// what was opened.
-pub fn open_program(mm: &mut Mm, dir: u32, args: &mut Args) -> Result<Executable> {
+pub fn open_program(io: &mut Io, dir: u32, args: &mut Args) -> Result<Executable> {
     let mut interpreter: Option<Vec<u8>> = None;
     for _ in 0..SCRIPTS {
-        let file = match &interpreter {
-            Some(path) => open(mm, CWD, path)?,
-            None => open(mm, dir, &args.path)?,
+        let (dir, path) = match &interpreter {
+            Some(path) => (CWD, path),
+            None => (dir, &args.path),
         };
+        // Somebody may have a lease on it.
+        let opened = server::wait_filled(io, request(dir), server::put_a(path));
+        let file = opened_as((dir, path), &mut io.mm, opened.map_err(restart)?)?;
         let Some(line) = file.start.strip_prefix(b"#!") else { return Ok(file) };
         let line = script_line(line);
-        file.close(mm);
+        file.close(&mut io.mm);
         let (next, argument) = line?;
         let script = interpreter.take().unwrap_or_else(|| args.path.clone());
         args.interpreted_by(&next, argument.as_deref(), &script);
@@ -76,9 +79,13 @@ fn script_line(line: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
 /// `O_CLOEXEC`
 const CLOEXEC: u32 = 0x8_0000;
 
-fn open(mm: &mut Mm, dir: u32, path: &[u8]) -> Result<Executable> {
-    let request = op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC };
-    let mut opened = server::call_a(request, path)?;
+/// The request for a file that is to be executed.
+fn request(dir: u32) -> op::Open {
+    op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC }
+}
+
+/// What was opened by its name to be executed.
+fn opened_as((dir, path): (u32, &[u8]), mm: &mut Mm, mut opened: Opened) -> Result<Executable> {
     let runs_as_other = Kind::from_u8(opened.kind) == Some(Kind::SetId);
     if runs_as_other {
         opened.kind = Kind::Regular as u8;
@@ -98,7 +105,7 @@ fn open(mm: &mut Mm, dir: u32, path: &[u8]) -> Result<Executable> {
 
 /// Opens the file of a program that runs as somebody else once more. `EAGAIN`: it is another file by now.
 pub fn open_again(dir: u32, path: &[u8]) -> Result<u32> {
-    let opened = server::call_a(op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC }, path)?;
+    let opened = server::call_a(request(dir), path)?;
     match Kind::from_u8(opened.kind) {
         Some(Kind::SetId) => Ok(opened.desc),
         _ => {
@@ -181,7 +188,7 @@ impl Executable {
         // What is behind the first NUL does not count.
         let Some((0, name)) = name.split_last() else { return Err(Errno::ENOEXEC) };
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-        let linker = open(mm, CWD, name)?;
+        let linker = opened_as((CWD, name), mm, server::call_a(request(CWD), name)?)?;
         match linker.read_program(mm) {
             Ok(program) => {
                 mm.caps.objects.set_path(linker.object, String::from_utf8_lossy(name).into_owned());

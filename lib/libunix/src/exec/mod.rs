@@ -193,9 +193,8 @@ struct Image {
 impl Image {
     /// Opens a program and what starts it, and reads their headers.
     fn find(io: &mut Io, dir: u32, args: &mut Args) -> Result<Image> {
-        let mm = &mut io.mm;
-        let file = file::open_program(mm, dir, args)?;
-        Image::of(mm, file, args)
+        let file = file::open_program(io, dir, args)?;
+        Image::of(&mut io.mm, file, args)
     }
 
     /// Reads the headers of a program that is open.

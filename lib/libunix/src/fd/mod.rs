@@ -100,6 +100,8 @@ pub struct Fds {
     has_own: bool,
     /// The process has set record locks.
     pub has_locks: bool,
+    /// Signals tell the process of directories.
+    pub has_notes: bool,
     /// Windows on the contents of regular files.
     pub windows: windows::Windows,
 }
@@ -115,6 +117,7 @@ impl Fds {
             sharings: 1,
             has_own: false,
             has_locks: false,
+            has_notes: false,
             windows: windows::Windows::new(),
         }
     }
@@ -133,19 +136,20 @@ impl Fds {
             sharings: self.sharings,
             has_own: self.has_own,
             has_locks: self.has_locks,
+            has_notes: self.has_notes,
             ..Fds::new()
         }
     }
 
     /// Has the descriptors of `other` from now on. Windows on files that it names stay.
     pub fn restore(&mut self, other: Fds) {
-        let Fds { table, files, keys, knowledge, sharings, has_own, has_locks, .. } = other;
+        let Fds { table, files, keys, knowledge, sharings, has_own, .. } = other;
         self.windows.keep(|key| keys.get(key).is_some());
         // What the process had of offsets was given back before it had other descriptors.
         glance::forget_all();
         (self.table, self.files, self.keys) = (table, files, keys);
         (self.knowledge, self.sharings, self.has_own) = (knowledge, sharings, has_own);
-        self.has_locks = has_locks;
+        (self.has_locks, self.has_notes) = (other.has_locks, other.has_notes);
     }
 
     /// The file that `fd` names.
@@ -275,12 +279,19 @@ impl Fds {
     fn closed(&mut self, index: u32) {
         self.release(index);
         // With the last, `unixd` has ended them already.
+        if !self.has_locks && !self.has_notes {
+            return;
+        }
+        let Ok(file) = self.at(index) else { return };
+        let Ok(desc) = file.description(Errno::EBADF) else { return };
         if self.has_locks {
-            if let Ok(desc) = self.at(index).and_then(|file| file.description(Errno::EBADF)) {
-                let request = op::SetLock { desc, how: lock::UNLOCK, start: 0, len: 0 };
-                // Closing gives locks up in any case.
-                let _ = server::call(request);
-            }
+            let request = op::SetLock { desc, how: lock::UNLOCK, start: 0, len: 0 };
+            // Closing gives locks up in any case.
+            let _ = server::call(request);
+        }
+        if self.has_notes && matches!(file.kind, AnyFile::Directory(_)) {
+            // So it is with what is told of a directory.
+            let _ = server::call(op::NotifyDir { desc, fd: 0, events: 0 });
         }
     }
 
@@ -497,6 +508,6 @@ pub fn attach(fds: &mut Fds, descriptions: [u32; 3]) -> Result<()> {
 /// What a forked child does first: it has its parent's descriptors but none of its windows.
 pub fn after_fork(fds: &mut Fds) {
     fds.windows.abandon();
-    fds.has_locks = false;
+    (fds.has_locks, fds.has_notes) = (false, false);
     fds.forget_knowledge();
 }

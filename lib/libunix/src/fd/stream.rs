@@ -41,6 +41,15 @@ pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
     })
 }
 
+/// Writes what one request takes, which may be less than there is: what a file of `/proc` is told in one call is one thing.
+pub fn write_once(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
+    let room = server::data(from.left().min(DATA_BYTES as u64) as usize);
+    match from.gather_to(io, room).some()? {
+        0 => Ok(0),
+        bytes => Ok(server::wait_filled(io, op::Write { desc }, bytes)?.count),
+    }
+}
+
 /// Moves `bytes` bytes, one piece after the other. `piece` is told how many are done, and answers how many more it did, and
 /// whether nothing follows; one that did nothing is the last.
 ///

@@ -6,8 +6,8 @@ use crate::fd::kinds::with_kind;
 use crate::fd::ops::FileOps;
 use crate::fd::{Fds, File};
 use crate::mm::{self, user};
-use crate::process::Files;
-use crate::server::{self, op};
+use crate::process::{Files, Io};
+use crate::server::{self, op, restart};
 use libos::guarded::Memory;
 use linuxabi::stat::{statx as to_statx, STATFS_BYTES, STAT_BYTES};
 use linuxabi::time::{set_time, SetTime, TIME_BYTES};
@@ -233,14 +233,15 @@ pub fn utime(mut files: Files, name: u64, times: u64) -> Result<u64> {
     set_times(&mut files, AT_FDCWD, name, set, 0)
 }
 
-pub fn truncate(mut files: Files, name: u64, size: i64) -> Result<u64> {
+pub fn truncate(io: &mut Io, name: u64, size: i64) -> Result<u64> {
     if size < 0 {
         return Err(Errno::EINVAL);
     }
-    let path = path(&mut files, AT_FDCWD, name)?;
+    let path = path(&mut io.files(), AT_FDCWD, name)?;
     let request = op::Truncate { dir: path.dir, size: size as u64, flags: 0 };
-    let file = paths::call(request, &path)?;
-    mm::truncated(files.mm, file.inode, size as u64);
+    // Somebody may have a lease on the file.
+    let file = server::wait_filled(io, request, server::put_a(&path.text)).map_err(restart)?;
+    mm::truncated(&mut io.mm, file.inode, size as u64);
     Ok(0)
 }
 

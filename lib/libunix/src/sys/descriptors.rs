@@ -10,7 +10,7 @@ use crate::process::Io;
 use crate::server::{self, op};
 use linuxabi::general as raw;
 use unixproto::files::{lock, F_OWNER_PGRP, F_OWNER_PID, F_OWNER_TID};
-use unixproto::files::{O_APPEND, O_ASYNC, O_CLOEXEC, O_NONBLOCK, O_PATH};
+use unixproto::files::{DN_MULTISHOT, O_APPEND, O_ASYNC, O_CLOEXEC, O_NONBLOCK, O_PATH};
 use unixproto::ops::Owner;
 
 pub fn close(io: &mut Io, fd: i32) -> Result<u64> {
@@ -101,12 +101,36 @@ pub fn fcntl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
             user::copy_out(&mut io.mm, arg, &[owner.kind as i32, owner.id as i32])?;
             Ok(0)
         }
+        raw::F_SETLEASE => {
+            let kind = (arg as u32).min(lock::UNLOCK + 1);
+            let desc = file.description(Errno::EINVAL)?;
+            server::call(op::SetLease { desc, kind, fd: fd as u32 }).map(|()| 0)
+        }
+        raw::F_GETLEASE => match file.description(Errno::EINVAL) {
+            Ok(desc) => server::call(op::GetLease { desc }).map(|kind| kind.count),
+            Err(_) => Ok(lock::UNLOCK.into()),
+        },
+        raw::F_NOTIFY => notify(io, fd, arg),
         F_ADD_SEALS => seal(io, fd, Some(arg as u32)).map(|_| 0),
         F_GET_SEALS => seal(io, fd, None),
         F_GETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes(0)),
         // The least that there is.
         F_SETPIPE_SZ => with_kind!(&file.kind, kind => kind.pipe_bytes(arg.max(1))),
         _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `F_NOTIFY`.
+fn notify(io: &mut Io, fd: i32, events: u64) -> Result<u64> {
+    let is_end = events & !u64::from(DN_MULTISHOT) == 0;
+    match io.fds.get(fd)?.server().descriptions() {
+        [desc, 0] if desc != 0 => {
+            server::call(op::NotifyDir { desc, fd: fd as u32, events })?;
+            io.fds.has_notes |= !is_end;
+            Ok(0)
+        }
+        _ if is_end => Ok(0),
+        _ => Err(Errno::ENOTDIR),
     }
 }
 

@@ -169,6 +169,7 @@ fn server(start: &Start, boot: &Boot) -> Result<Unixd, &'static str> {
         semaphores: Default::default(),
         tree: Tree::new(files),
         locks: Default::default(),
+        leases: Default::default(),
         futexes: Default::default(),
         watches: Default::default(),
         readiness: Default::default(),

@@ -1,6 +1,7 @@
 //! Where effects are performed.
 
 use crate::effects::Effect;
+use crate::readiness::Owner;
 use crate::server::Unixd;
 use crate::signals::{from_kernel, tells_of_file};
 use crate::swap;
@@ -47,11 +48,22 @@ impl Unixd {
                     notify.tell(&event, tree, fx);
                 }
             }
+            Effect::Messages => {
+                let messages = self.fx.take_messages();
+                self.readiness.message(&self.procs, &messages, &mut self.fx);
+            }
+            Effect::Own(desc, pid) => {
+                if let Ok(users) = self.users_of(pid) {
+                    self.readiness.offer_owner((desc, None), Owner::Process(pid), users);
+                }
+            }
+            Effect::Disown(desc) => self.readiness.forget(desc),
             Effect::Post => self.post_next(),
             Effect::PostGroup(group, signal) => self.post_group(group, signal),
             Effect::Nudge(tid, signals) => self.life().nudge(tid, signals),
             Effect::LeavePipe(tid, pipe) => self.pipes.give_up(pipe, tid, &mut self.fx),
             Effect::LeaveSemaphores(tid, id) => self.semaphores.give_up(tid, id),
+            Effect::LeaveLeases(tid) => self.leases.leave(tid),
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
             Effect::Release(pid, resident) => {
                 if let Some(resident) = resident {

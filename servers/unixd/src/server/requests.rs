@@ -50,6 +50,7 @@ macro_rules! handles {
             terminal: &mut $of.terminal,
             clock: &mut $of.clock,
             locks: &mut $of.locks,
+            leases: &mut $of.leases,
             watches: &mut $of.watches,
             readiness: &mut $of.readiness,
             tree: &mut $of.tree,
@@ -375,6 +376,9 @@ impl Unixd {
                 let Unixd { descs, tree, procs, locks, .. } = self;
                 locks.get(Locked { procs, descs, files: tree.files() }, pid, op)
             }
+            Any::SetLease(op) => self.opening().set_lease(op),
+            Any::GetLease(op) => self.opening().get_lease(op.desc),
+            Any::NotifyDir(op) => self.opening().notify_dir(op),
             Any::Describe(op) => self.describe(pid, op.desc),
             Any::SystemInfo(_) => self.system_info(),
             Any::RefusedCall(op) => self.system.count_refused(op.number, op.error),
@@ -675,7 +679,7 @@ impl Unixd {
     }
 
     /// Real and effective user of a process.
-    fn users_of(&self, pid: Pid) -> Result<[u32; 2], Errno> {
+    pub(super) fn users_of(&self, pid: Pid) -> Result<[u32; 2], Errno> {
         let users = &self.procs.get(pid)?.who.users;
         Ok([users.real, users.effective])
     }
@@ -737,8 +741,9 @@ impl Unixd {
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {
-        let Unixd { tree, descs, procs, pipes, seals, stock, clock, fx, caller, .. } = self;
-        PathOps { tree, descs, procs, pipes, seals, stock, clock, fx, caller: *caller }
+        let Unixd { tree, descs, procs, pipes, seals, leases, stock, clock, fx, caller, .. } = self;
+        let caller = *caller;
+        PathOps { tree, descs, procs, pipes, seals, leases, stock, clock, fx, caller }
     }
 
     pub(super) fn contents(&mut self) -> Contents<'_> {

@@ -2076,6 +2076,33 @@ const BUGS: &[Bug] = &[
         changes: &[("lib/libunix/src/thread/restart.rs", "if user::load::<[u32; 4]>(address) == Some([core, core, 0, 0]) {", "if user::load::<u64>(address + 8) == Some(0) {")],
         found_by: Test::Machine { test: "linux/rseq.gcc" },
     },
+    Bug {
+        name: "who_waits_for_a_lease_has_not_opened_the_file",
+        changes: &[(
+            "servers/unixd/src/leases.rs",
+            "waiters.any(|writes| *writes)\n                    || descs",
+            "descs",
+        )],
+        found_by: Test::Machine { test: "linux/leases.gcc" },
+    },
+    Bug {
+        name: "who_was_killed_waits_for_a_lease",
+        changes: &[(
+            "servers/unixd/src/effects.rs",
+            "Any::Open(_) | Any::Truncate(_) => self.list.push(Effect::LeaveLeases(tid)),",
+            "Any::Open(_) | Any::Truncate(_) => {}",
+        )],
+        found_by: Test::Machine { test: "linux/leases.gcc" },
+    },
+    Bug {
+        name: "a_directory_is_told_of_more_than_once",
+        changes: &[(
+            "servers/unixd/src/dnotify.rs",
+            "note.stays || !is_told",
+            "note.stays || is_told || !is_told",
+        )],
+        found_by: Test::Machine { test: "linux/dnotify.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

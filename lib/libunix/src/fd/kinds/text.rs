@@ -52,7 +52,7 @@ impl FileOps for Text {
         _at: Option<u64>,
         from: &mut impl Source,
     ) -> Result<u64> {
-        stream::write(io, self.desc, from)
+        stream::write_once(io, self.desc, from)
     }
     fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
         Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
