@@ -16,7 +16,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 use unixproto::signals::SigInfo;
-use unixproto::{Any, Words};
+use unixproto::{op, Any, Words};
 
 /// Something that others must do.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,8 @@ pub enum Effect {
     LeavePipe(Tid, u32),
     /// A thread does not wait for a set of semaphores any more.
     LeaveSemaphores(Tid, u32),
+    /// What a process sends to a socket is given up after so many bytes, and with what it has kept.
+    SendOver(Pid, u32, Call),
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
@@ -207,6 +209,9 @@ impl Effects {
                 self.list.push(Effect::LeavePipe(tid, call.kept - 1));
             }
             Any::SwapOff(_) => crate::swap::stays_on(tid),
+            Any::Send(op::Send { desc, .. }) | Any::Write(op::Write { desc }) if call.kept != 0 => {
+                self.list.push(Effect::SendOver(pid, desc, *call));
+            }
             Any::SemaphoreOps(op) => self.list.push(Effect::LeaveSemaphores(tid, op.id)),
             _ => {}
         }

@@ -9,12 +9,12 @@ use crate::open::Opening;
 use crate::pipes::broken;
 use crate::sockets::{directions, just_counted, BEHIND, USER_BYTES};
 use crate::threads::Tid;
-use crate::wait::{count, done, Call, Tried, WaitersOf};
+use crate::wait::{count, done, Call, Outcome, Tried, WaitersOf};
 use crate::watches::Source;
 use alloc::vec::Vec;
 use credentials::Capability;
 use files::Claim;
-use inet::{Changes, Family, Inet, Kind, Number, Received, Sending};
+use inet::{Changes, Family, Inet, Kind, Number, Received, Sending, Telling};
 use unixproto::files::{O_NONBLOCK, O_RDWR};
 use unixproto::session::DATA_BYTES;
 use unixproto::sockets::*;
@@ -55,6 +55,17 @@ impl Sockets {
         }
         while let Some(number) = self.all.take_urged() {
             fx.urgent(Source::Inet(number));
+        }
+    }
+
+    /// A call on a stream is over, by an answer or because it is given up. What is told of it stands in what it has kept, if it has sent anything.
+    pub fn call_over(&mut self, number: Number, call: &mut Call, now: i64, fx: &mut Effects) {
+        let telling = Telling::unpack(core::mem::take(&mut call.kept));
+        if call.done > 0 && telling != Telling::default() {
+            let mut changes = Changes::new();
+            self.all.set_time(now);
+            self.all.call_over(number, telling, &mut changes);
+            self.told(changes, fx);
         }
     }
 
@@ -246,13 +257,47 @@ impl Opening<'_> {
 
     /// Sends byte string `a`, for `write` and for `send`.
     pub fn send_inet(&mut self, call: &mut Call, op: op::Send) -> Tried {
+        let outcome = self.try_send_inet(call, op);
+        if !matches!(outcome, Ok(Outcome::Block(_))) {
+            if let Ok((number, _)) = self.inet_socket(op.desc) {
+                let now = self.handles.clock.wall();
+                self.handles.sockets.inet.call_over(number, call, now, self.handles.fx);
+            }
+        }
+        outcome
+    }
+
+    /// What is to be told of a call on a stream once it is over. (Of datagrams that is told as they are sent.)
+    fn telling(&mut self, call: &Call, op: op::Send, number: Number) -> Result<Telling, Errno> {
+        let mut stamps = None;
+        if call.lengths.1 > 0 {
+            let all = self.procs.b(self.caller, call)?;
+            stamps = inet::stamps_of(along(&all, op)?.0)?;
+        }
+        let has_bytes = call.lengths.0 > 0 || op.flags & ENDED != 0;
+        self.inet().telling(number, op.flags & MSG_ZEROCOPY != 0 && has_bytes, stamps)
+    }
+
+    fn try_send_inet(&mut self, call: &mut Call, op: op::Send) -> Tried {
         let (number, nonblocking) = self.inet_socket(op.desc)?;
         let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
         let tid = self.caller.tid;
         if op.flags & MSG_OOB != 0 && self.inet().kind(number)?.1 != Kind::Stream {
             return Err(Errno::EOPNOTSUPP);
         }
+        let wall = self.handles.clock.wall();
+        self.inet().set_time(wall);
         let mut changes = Changes::new();
+        if self.inet().kind(number)?.1 == Kind::Stream && call.done == 0 {
+            let telling = self.telling(call, op, number)?;
+            if op.flags & ENDED != 0 {
+                self.inet().call_over(number, telling, &mut changes);
+                self.inet_told(changes);
+                return count(0);
+            }
+            let continues = op.flags & CONTINUES != 0;
+            call.kept = if continues { 0 } else { telling.pack() };
+        }
         let left = call.lengths.0.min(DATA_BYTES).saturating_sub(call.done);
         let session = self.procs.session_of(tid)?;
         // From where it lies: a part that there is no room for is not copied.
@@ -268,12 +313,13 @@ impl Opening<'_> {
             }
             _ => {
                 let bytes = take(left);
-                let to = self.target(call, op, number)?;
-                let now = self.handles.clock.wall();
-                self.inet().set_time(now);
+                let (to, mut sending) = self.target(call, op, number)?;
+                sending.is_zerocopy = op.flags & (MSG_ZEROCOPY | CONTINUES) == MSG_ZEROCOPY;
+                let by = (tid, sending.is_zerocopy);
+                let inet = self.inet();
                 match op.flags & MSG_MORE != 0 {
-                    true => self.inet().send_part(number, tid, &bytes),
-                    false => self.inet().send_datagram(number, tid, to, bytes, &mut changes),
+                    true => inet.send_part(number, by, &bytes),
+                    false => inet.send_datagram(number, tid, (to, sending), bytes, &mut changes),
                 }
             }
         };
@@ -313,7 +359,10 @@ impl Opening<'_> {
             return Err(Errno::EINVAL);
         }
         let address = self.procs.b(self.caller, call)?;
-        let (_, address) = along(&address, op)?;
+        let (control, address) = along(&address, op)?;
+        if inet::stamps_of(control)?.is_some() {
+            return Err(Errno::EINVAL);
+        }
         let to = (!address.is_empty()).then_some(address);
         let (pid, may_change) = (self.caller.pid, self.has(Capability::NetAdmin));
         self.inet().send_route(number, (to, pid, may_change), bytes, changes)
@@ -374,6 +423,9 @@ impl Opening<'_> {
             Kind::Stream => {
                 let put = |offset, bytes: &[u8]| session.put_at(offset, bytes);
                 let count = all.receive(number, most, looks, put, &mut changes);
+                if count.is_ok_and(|count| count > 0) {
+                    control = all.told_of_bytes(number)?;
+                }
                 count.map(|count| (count, count))
             }
             Kind::Echo | Kind::Raw | Kind::Route if op.flags & MSG_OOB != 0 => {
@@ -413,7 +465,7 @@ impl Opening<'_> {
         done(unixproto::ops::Received { count, full, rights: 0, told, is_cut: false })
     }
 
-    /// Receives what was said about a datagram (`MSG_ERRQUEUE`): nobody waits for that.
+    /// Receives from the error queue (`MSG_ERRQUEUE`): nobody waits for that.
     fn receive_inet_error(&mut self, number: Number, most: usize) -> Tried {
         let of = self.inet().kind(number)?;
         let now = self.handles.clock.wall();

@@ -109,6 +109,7 @@ fn what_is_said_outside_is_heard_by_who_sent_it() {
     assert!((DATAGRAM_BYTES..DATAGRAM_BYTES + 9 + OVERHEAD).contains(&held), "{held}");
     inet.set_options(wants, |options| assert!(options.others.remove(&RECVERR[0]).is_some()))
         .unwrap();
+    inet.forget_errors(wants, &mut changes).unwrap();
     assert_eq!(inet.shares.taken(), 0);
     // Connected, the other one hears it, if it is for good.
     inet.connect(quiet, Some(afar()), false, &mut changes).unwrap();

@@ -1,5 +1,6 @@
 //! Where effects are performed.
 
+use crate::descs::Object;
 use crate::effects::Effect;
 use crate::server::Unixd;
 use crate::signals::{from_kernel, tells_of_file};
@@ -52,6 +53,13 @@ impl Unixd {
             Effect::Nudge(tid, signals) => self.life().nudge(tid, signals),
             Effect::LeavePipe(tid, pipe) => self.pipes.give_up(pipe, tid, &mut self.fx),
             Effect::LeaveSemaphores(tid, id) => self.semaphores.give_up(tid, id),
+            Effect::SendOver(pid, desc, mut call) => {
+                let object = self.descs.of(pid, desc).map(|desc| &desc.object);
+                if let Ok(&Object::Inet(number)) = object {
+                    let now = self.clock.wall();
+                    self.sockets.inet.call_over(number, &mut call, now, &mut self.fx);
+                }
+            }
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
             Effect::Release(pid, resident) => {
                 if let Some(resident) = resident {
