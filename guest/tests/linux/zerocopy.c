@@ -2,6 +2,7 @@
 // may use again. Inside of a machine these were copied, here as on Linux.
 // oracle: linux
 // build: gcc, musl
+// cores: 4
 #include "errqueue.h"
 #include <pthread.h>
 #include <sys/resource.h>
@@ -344,6 +345,115 @@ static void nobody_reads(void) {
     close(ends[1]);
 }
 
+static void on_alarm(int signal) { (void)signal; }
+
+// Reads until there was nothing for a while. Answers whether that was something, and less than all.
+static int is_part(int fd, size_t all) {
+    size_t got = 0;
+    while (ready(fd, POLLIN, 300) & POLLIN) {
+        long more = recv(fd, much, sizeof much, MSG_DONTWAIT);
+        if (more <= 0) break;
+        got += more;
+    }
+    return got > 0 && got < all;
+}
+
+// How much was sent, if that is more than nothing and less than all.
+static void show_part(long sent, long all) {
+    if (sent < 0) printf("errno %d\n", errno);
+    else puts(sent > 0 && sent < all ? "some" : "ALL, OR NOTHING");
+}
+
+// A stream, of which nobody reads yet.
+static void slow(int ends[2]) {
+    streams(AF_INET, ends);
+    SHOW(setsockopt(ends[0], SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on));
+}
+
+// What was sent arrives; that was a call, and so is the next one.
+static void show_ended(int ends[2], size_t all) {
+    SHOW(is_part(ends[1], all));
+    completed(ends[0], 0);
+    SHOW(sends(ends[0], 10, 0));
+    SHOW(recv(ends[1], much, 10, MSG_WAITALL));
+    completed(ends[0], 1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void ended(void) {
+    puts("-- calls that are ended in the middle");
+    static char more[16 << 20];
+    int ends[2], status;
+    puts("by a signal:");
+    slow(ends);
+    struct sigaction action = {.sa_handler = on_alarm};
+    sigaction(SIGALRM, &action, NULL);
+    alarm(1);
+    show_part(send(ends[0], more, sizeof more, MSG_ZEROCOPY), sizeof more);
+    show_ended(ends, sizeof more);
+    puts("by the end of its process:");
+    slow(ends);
+    pid_t pid = fork();
+    if (pid == 0) {
+        send(ends[0], more, sizeof more, MSG_ZEROCOPY);
+        _exit(1);
+    }
+    SHOW(ready(ends[1], POLLIN, 5000) & POLLIN);
+    usleep(300000);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    printf("status %#x\n", status);
+    show_ended(ends, sizeof more);
+    puts("by the time that it may take:");
+    slow(ends);
+    struct timeval soon = {0, 200000};
+    SHOW(setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon));
+    show_part(send(ends[0], more, sizeof more, MSG_ZEROCOPY), sizeof more);
+    show_ended(ends, sizeof more);
+    puts("by memory that is not there:");
+    slow(ends);
+    char *edge = pages(100, PROT_READ | PROT_WRITE);
+    munmap(edge + 99 * PAGE, PAGE);
+    show_part(send(ends[0], edge + PAGE, 99 * PAGE, MSG_ZEROCOPY), 99 * PAGE);
+    show_ended(ends, 99 * PAGE);
+}
+
+enum { THREADS = 4, CALLS = 300 };
+static int shared, failed;
+
+static void *sending(void *unused) {
+    (void)unused;
+    for (int n = 0; n < CALLS; n++)
+        if (sends(shared, 10, 0) != 10) __atomic_add_fetch(&failed, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void together(const char *what, int fd) {
+    pthread_t threads[THREADS];
+    shared = fd;
+    failed = 0;
+    SHOW(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof on));
+    for (int n = 0; n < THREADS; n++) pthread_create(&threads[n], NULL, sending, NULL);
+    for (int n = 0; n < THREADS; n++) pthread_join(threads[n], NULL);
+    printf("%s, failed: %d\n", what, failed);
+}
+
+static void many(void) {
+    puts("-- by several threads");
+    int to, fd = sender(AF_INET, &to), ends[2];
+    together("datagrams", fd);
+    completed(fd, THREADS * CALLS - 1);
+    close(fd);
+    close(to);
+    streams(AF_INET, ends);
+    together("streams", ends[0]);
+    SHOW(recv(ends[1], much, 10 * THREADS * CALLS, MSG_WAITALL));
+    completed(ends[0], THREADS * CALLS - 1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void local(void) {
     puts("-- AF_UNIX does not look at it");
     int types[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}, ends[2];
@@ -367,6 +477,8 @@ int main(void) {
     stream(AF_INET);
     stream(AF_INET6);
     nobody_reads();
+    ended();
+    many();
     local();
     return 0;
 }

@@ -203,13 +203,12 @@ impl Inet {
         Ok(Received { bytes, full, from, control })
     }
 
-    /// What was said about datagrams is not wanted any more (`IP_RECVERR` is turned off): it goes, and so do times; calls stay, since who waits for
-    /// one of those would wait for ever.
+    /// What was said about datagrams is not wanted any more (`IP_RECVERR` is turned off). Other entries stay: somebody may wait for them.
     pub fn forget_errors(&mut self, number: Number, changes: &mut Changes) -> Result<(), Errno> {
         let socket = self.get_mut(number)?;
         let (kept, gone): (VecDeque<_>, VecDeque<_>) = core::mem::take(&mut socket.errors)
             .into_iter()
-            .partition(|entry| matches!(entry, Entry::Complete(_)));
+            .partition(|entry| entry.error().is_none());
         socket.errors = kept;
         socket.packet_bytes -= gone.iter().map(Entry::room).sum::<usize>();
         let uid = socket.uid;

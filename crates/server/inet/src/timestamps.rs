@@ -30,6 +30,8 @@ const OPT_ID_TCP: u32 = 1 << 16;
 const ALL: u32 = (1 << 17) - 1;
 /// Those that one call can ask for.
 pub(crate) const TX_RECORD: u32 = TX_HARDWARE | TX_SOFTWARE | TX_SCHED | TX_ACK;
+/// Those of them that are about datagrams, which nobody acknowledges.
+const TX_DATAGRAM: u32 = TX_RECORD & !TX_ACK;
 
 /// Ends of calls whose acknowledgement is waited for. Where there are more of them on their way, the last ones are one, as the calls of one
 /// segment are.
@@ -151,7 +153,7 @@ impl Inet {
         packet: Option<(Passage, Vec<u8>)>,
         changes: &mut Changes,
     ) {
-        if stamps == 0 {
+        if stamps & TX_DATAGRAM == 0 {
             return;
         }
         let Ok(socket) = self.get_mut(number) else { return };
