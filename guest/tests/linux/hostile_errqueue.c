@@ -13,7 +13,7 @@ enum { TX_SCHED = 1 << 8, SOFTWARE = 1 << 4, TX_SOFTWARE = 1 << 1 };
 // unixproto::ops, and of its requests to send.
 enum { OP_SEND = 148 };
 #define CONTINUES (1ul << 30)
-#define ENDED (1ul << 31)
+#define CONTINUED (1ul << 31)
 
 static char much[60000];
 
@@ -86,6 +86,7 @@ static void filled(void) {
     }
     long all = 0;
     MUST(read(up[0], &all, sizeof all) == sizeof all);
+    if (getenv("SHOW")) fprintf(stderr, "%ld\n", all);
     printf("filled: %s\n", all > 20 && all < PAIRS - 20 ? "bounded" : "NOT AS EXPECTED");
     printf("another user: %s\n", user_is_well(1001) && user_is_well(0) ? "well" : "ILL");
     kill(pid, SIGKILL);
@@ -107,7 +108,7 @@ static void forged(void) {
     streams(AF_INET, ends);
     MUST(set(ends[0], SOL_SOCKET, SO_ZEROCOPY, 1) == 0);
     // Which description it is nobody has said: each that there may be. Those of others are refused.
-    const unsigned long flags[] = {ENDED, CONTINUES, ENDED | CONTINUES, 0};
+    const unsigned long flags[] = {CONTINUED, CONTINUES, CONTINUED | CONTINUES, 0};
     int answers = 0;
     for (unsigned long desc = 0; desc < 3000; desc++)
         for (int n = 0; n < 4; n++)

@@ -413,10 +413,10 @@ static void ended(void) {
     show_ended(ends, sizeof more);
     puts("by memory that is not there:");
     slow(ends);
-    char *edge = pages(100, PROT_READ | PROT_WRITE);
-    munmap(edge + 99 * PAGE, PAGE);
-    show_part(send(ends[0], edge + PAGE, 99 * PAGE, MSG_ZEROCOPY), 99 * PAGE);
-    show_ended(ends, 99 * PAGE);
+    char *edge = pages(40, PROT_READ | PROT_WRITE);
+    munmap(edge + 39 * PAGE, PAGE);
+    show_part(send(ends[0], edge + PAGE, 39 * PAGE, MSG_ZEROCOPY), 39 * PAGE);
+    show_ended(ends, 39 * PAGE);
 }
 
 enum { THREADS = 4, CALLS = 300 };

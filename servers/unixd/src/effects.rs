@@ -39,8 +39,8 @@ pub enum Effect {
     LeavePipe(Tid, u32),
     /// A thread does not wait for a set of semaphores any more.
     LeaveSemaphores(Tid, u32),
-    /// What a process sends to a socket is given up after so many bytes, and with what it has kept.
-    SendOver(Pid, u32, Call),
+    /// A call of a process that was sending to a description is over, and is told of.
+    CallOver(Pid, u32, inet::Telling),
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
@@ -209,8 +209,10 @@ impl Effects {
                 self.list.push(Effect::LeavePipe(tid, call.kept - 1));
             }
             Any::SwapOff(_) => crate::swap::stays_on(tid),
-            Any::Send(op::Send { desc, .. }) | Any::Write(op::Write { desc }) if call.kept != 0 => {
-                self.list.push(Effect::SendOver(pid, desc, *call));
+            Any::Send(op::Send { desc, .. }) | Any::Write(op::Write { desc }) => {
+                if let Some(telling) = crate::inet::told_of(call) {
+                    self.list.push(Effect::CallOver(pid, desc, telling));
+                }
             }
             Any::SemaphoreOps(op) => self.list.push(Effect::LeaveSemaphores(tid, op.id)),
             _ => {}

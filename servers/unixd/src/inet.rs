@@ -18,7 +18,7 @@ use inet::{Changes, Family, Inet, Kind, Number, Received, Sending, Telling};
 use unixproto::files::{O_NONBLOCK, O_RDWR};
 use unixproto::session::DATA_BYTES;
 use unixproto::sockets::*;
-use unixproto::{op, Errno};
+use unixproto::{op, Any, Errno};
 
 const IPPROTO_ICMP: u32 = 1;
 const IPPROTO_TCP: u32 = 6;
@@ -58,15 +58,12 @@ impl Sockets {
         }
     }
 
-    /// A call on a stream is over, by an answer or because it is given up. What is told of it stands in what it has kept, if it has sent anything.
-    pub fn call_over(&mut self, number: Number, call: &mut Call, now: i64, fx: &mut Effects) {
-        let telling = Telling::unpack(core::mem::take(&mut call.kept));
-        if call.done > 0 && telling != Telling::default() {
-            let mut changes = Changes::new();
-            self.all.set_time(now);
-            self.all.call_over(number, telling, &mut changes);
-            self.told(changes, fx);
-        }
+    /// A call on a stream is over.
+    pub fn call_over(&mut self, number: Number, telling: Telling, now: i64, fx: &mut Effects) {
+        let mut changes = Changes::new();
+        self.all.set_time(now);
+        self.all.call_over(number, telling, &mut changes);
+        self.told(changes, fx);
     }
 
     /// Nobody has a socket any more.
@@ -75,6 +72,18 @@ impl Sockets {
         self.all.remove(number, &mut changes);
         self.told(changes, fx);
     }
+}
+
+/// What is told of a call on a stream, now that a request to send its bytes is over, by an answer or because it is given up: what the request has
+/// kept, if the call is over with it and has sent anything.
+pub fn told_of(call: &Call) -> Option<Telling> {
+    let flags = match call.any {
+        Any::Send(op) => op.flags,
+        _ => 0,
+    };
+    let has_sent = call.done > 0 || flags & CONTINUED != 0;
+    let goes_on = flags & CONTINUES != 0 && call.done >= call.lengths.0;
+    (call.kept != 0 && has_sent && !goes_on).then(|| Telling::unpack(call.kept))
 }
 
 /// An address as programs read it.
@@ -258,12 +267,14 @@ impl Opening<'_> {
     /// Sends byte string `a`, for `write` and for `send`.
     pub fn send_inet(&mut self, call: &mut Call, op: op::Send) -> Tried {
         let outcome = self.try_send_inet(call, op);
-        if !matches!(outcome, Ok(Outcome::Block(_))) {
-            if let Ok((number, _)) = self.inet_socket(op.desc) {
-                let now = self.handles.clock.wall();
-                self.handles.sockets.inet.call_over(number, call, now, self.handles.fx);
-            }
+        if matches!(outcome, Ok(Outcome::Block(_))) {
+            return outcome;
         }
+        if let (Some(telling), Ok((number, _))) = (told_of(call), self.inet_socket(op.desc)) {
+            let now = self.handles.clock.wall();
+            self.handles.sockets.inet.call_over(number, telling, now, self.handles.fx);
+        }
+        call.kept = 0;
         outcome
     }
 
@@ -274,8 +285,13 @@ impl Opening<'_> {
             let all = self.procs.b(self.caller, call)?;
             stamps = inet::stamps_of(along(&all, op)?.0)?;
         }
-        let has_bytes = call.lengths.0 > 0 || op.flags & ENDED != 0;
-        self.inet().telling(number, op.flags & MSG_ZEROCOPY != 0 && has_bytes, stamps)
+        let continued = op.flags & CONTINUED != 0;
+        let is_zerocopy = op.flags & MSG_ZEROCOPY != 0 && (call.lengths.0 > 0 || continued);
+        let telling = self.inet().telling(number, is_zerocopy, stamps)?;
+        if !continued {
+            self.inet().may_tell(number, telling)?;
+        }
+        Ok(telling)
     }
 
     fn try_send_inet(&mut self, call: &mut Call, op: op::Send) -> Tried {
@@ -289,14 +305,10 @@ impl Opening<'_> {
         self.inet().set_time(wall);
         let mut changes = Changes::new();
         if self.inet().kind(number)?.1 == Kind::Stream && call.done == 0 {
-            let telling = self.telling(call, op, number)?;
-            if op.flags & ENDED != 0 {
-                self.inet().call_over(number, telling, &mut changes);
-                self.inet_told(changes);
+            call.kept = self.telling(call, op, number)?.pack();
+            if op.flags & CONTINUED != 0 && call.lengths.0 == 0 {
                 return count(0);
             }
-            let continues = op.flags & CONTINUES != 0;
-            call.kept = if continues { 0 } else { telling.pack() };
         }
         let left = call.lengths.0.min(DATA_BYTES).saturating_sub(call.done);
         let session = self.procs.session_of(tid)?;

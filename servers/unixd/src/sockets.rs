@@ -325,8 +325,8 @@ impl Opening<'_> {
         if op.flags & MSG_OOB != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        if op.flags & ENDED != 0 {
-            // Nothing is told of it.
+        if op.flags & CONTINUED != 0 && call.lengths.0 == 0 {
+            // The end of a call, of which nothing is told.
             return count(0);
         }
         let bytes = self.procs.a(self.caller, call)?;

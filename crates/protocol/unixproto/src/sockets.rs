@@ -4,10 +4,10 @@
 pub const GOES_ON: u32 = 1 << 28;
 /// Of [`Receive`](crate::op::Receive): what is left of the datagram that this thread has received in part.
 pub const REST: u32 = 1 << 29;
-/// Of [`Send`](crate::op::Send): more bytes of the same call follow, so nothing is told of it yet.
+/// Of [`Send`](crate::op::Send): more bytes of the same call follow, if all of these are taken, so nothing is told of it yet.
 pub const CONTINUES: u32 = 1 << 30;
-/// Of [`Send`](crate::op::Send), without any bytes: no more of them follow those that were said to.
-pub const ENDED: u32 = 1 << 31;
+/// Of [`Send`](crate::op::Send): others of the same call came before. Without any bytes: no more follow.
+pub const CONTINUED: u32 = 1 << 31;
 
 /// Most bytes of control messages that go along with a message in either direction, besides descriptors and users.
 pub const CONTROL_BYTES: usize = 512;

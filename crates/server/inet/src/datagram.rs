@@ -91,6 +91,7 @@ impl Inet {
         bytes: &[u8],
     ) -> Result<usize, Errno> {
         let telling = self.telling(number, is_zerocopy, None)?;
+        self.may_tell(number, telling)?;
         let socket = self.get_mut(number)?;
         let uid = socket.uid;
         let mut parts = socket.parts.take().unwrap_or_default();
@@ -130,6 +131,7 @@ impl Inet {
         let parts = socket.parts.take();
         self.shares.give_back(uid, parts.as_ref().map_or(0, |parts| parts.bytes.len()));
         let telling = self.telling(number, sending.is_zerocopy, sending.stamps)?;
+        self.may_tell(number, telling)?;
         let socket = self.get_mut(number)?;
         if let Some(error) = socket.error.take() {
             return Err(error);

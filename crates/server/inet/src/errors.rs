@@ -76,7 +76,7 @@ impl Entry {
     }
 
     /// What the next operation fails with because of it.
-    fn error(&self) -> Option<Errno> {
+    pub fn error(&self) -> Option<Errno> {
         match self {
             Entry::Undelivered(report) => Some(report.error),
             _ => None,

@@ -55,10 +55,7 @@ impl Telling {
 }
 
 impl Inet {
-    /// What is to be told of a call, whose bytes need not be copied, and which asks for times other than its socket does.
-    ///
-    /// # Errors
-    /// `ENOBUFS`: there are too many calls that nobody has read of.
+    /// What is to be told of a call, whose bytes need not be copied, and which may ask for times other than its socket does.
     pub fn telling(
         &self,
         number: Number,
@@ -68,17 +65,27 @@ impl Inet {
         let socket = self.get(number)?;
         let stamps = stamps.unwrap_or_else(|| socket.options.stamping()) & TX_RECORD;
         let is_zerocopy = is_zerocopy && socket.options.is_set(SO_ZEROCOPY);
-        if is_zerocopy {
-            let is_full = || {
-                let calls = socket.errors.iter().filter(|one| matches!(one, Entry::Complete(_)));
-                calls.count() >= ENTRIES_MOST
-            };
-            let has_many = socket.errors.len() >= ENTRIES_MOST;
-            if has_many && is_full() || !self.shares.has_room(socket.uid, OVERHEAD) {
-                return Err(Errno::ENOBUFS);
-            }
-        }
         Ok(Telling { is_zerocopy, stamps })
+    }
+
+    /// Is there room for what is to be told of a call that begins?
+    ///
+    /// # Errors
+    /// `ENOBUFS`: there is none, since nobody has read of many others.
+    pub fn may_tell(&self, number: Number, telling: Telling) -> Result<(), Errno> {
+        if !telling.is_zerocopy {
+            return Ok(());
+        }
+        let socket = self.get(number)?;
+        let is_full = || {
+            let calls = socket.errors.iter().filter(|one| matches!(one, Entry::Complete(_)));
+            calls.count() >= ENTRIES_MOST
+        };
+        let has_many = socket.errors.len() >= ENTRIES_MOST;
+        match has_many && is_full() || !self.shares.has_room(socket.uid, OVERHEAD) {
+            true => Err(Errno::ENOBUFS),
+            false => Ok(()),
+        }
     }
 
     /// So many more calls are complete.

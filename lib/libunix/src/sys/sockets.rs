@@ -228,25 +228,6 @@ impl Along {
 fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> Result<u64> {
     let desc = find(io, fd)?;
     let flags = flags & (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_OOB | MSG_ZEROCOPY);
-    let mut continues = false;
-    let sent = send_pieces(io, desc, from, flags, along, &mut continues);
-    if continues && sent.is_ok() {
-        // What was to follow does not: that is the end of the call.
-        let b = along.put(0, &[]);
-        let _ = server::wait_both(io, along.request(desc, flags | ENDED, &[]), 0, b);
-    }
-    sent
-}
-
-/// The same. `continues`: the last piece was sent as one that others follow.
-fn send_pieces(
-    io: &mut Io,
-    desc: u32,
-    from: &mut Cursor,
-    flags: u32,
-    along: &Along,
-    continues: &mut bool,
-) -> Result<u64> {
     let (mut total, mut is_parted) = (0, false);
     loop {
         let most = DATA_BYTES - ALONG;
@@ -259,11 +240,17 @@ fn send_pieces(
             return Err(Errno::EMSGSIZE);
         }
         is_parted |= goes_on;
-        let more = follows | if goes_on { MSG_MORE } else { 0 };
+        let before = if total > 0 { CONTINUED } else { 0 };
+        let more = before | follows | if goes_on { MSG_MORE } else { 0 };
         let a = match from.gather_to(&mut io.mm, server::data(bytes)).some() {
             Ok(a) => a,
             Err(error) if total == 0 || is_parted => return Err(error),
-            Err(_) => return Ok(total),
+            Err(_) => {
+                // What was to follow does not, and the server does not know.
+                let b = along.put(0, &[]);
+                let _ = server::wait_both(io, along.request(desc, flags | CONTINUED, &[]), 0, b);
+                return Ok(total);
+            }
         };
         // What goes along goes with the first bytes.
         let rights = if total == 0 { &along.rights[..] } else { &[] };
@@ -275,7 +262,6 @@ fn send_pieces(
             Err(error) if total == 0 || is_parted => return Err(restart(error)),
             Err(_) => return Ok(total),
         };
-        *continues = follows != 0;
         total += taken;
         // A piece that is cut is the last one: of what follows it nothing may be sent.
         if taken < bytes as u64 || from.left() == 0 {

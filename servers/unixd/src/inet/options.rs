@@ -110,9 +110,7 @@ fn is_flag(option: u32) -> bool {
             | SO_SELECT_ERR_QUEUE
             | SO_ZEROCOPY
     );
-    is_simple
-        || TIMES.contains(&option)
-        || is_number(option)
+    is_simple || TIMES.contains(&option) || is_number(option)
 }
 
 /// Is one of those a number, and not just on or off? (The last ones are `SO_MARK` and `SO_BUSY_POLL`.)

@@ -53,11 +53,11 @@ impl Unixd {
             Effect::Nudge(tid, signals) => self.life().nudge(tid, signals),
             Effect::LeavePipe(tid, pipe) => self.pipes.give_up(pipe, tid, &mut self.fx),
             Effect::LeaveSemaphores(tid, id) => self.semaphores.give_up(tid, id),
-            Effect::SendOver(pid, desc, mut call) => {
+            Effect::CallOver(pid, desc, telling) => {
                 let object = self.descs.of(pid, desc).map(|desc| &desc.object);
                 if let Ok(&Object::Inet(number)) = object {
                     let now = self.clock.wall();
-                    self.sockets.inet.call_over(number, &mut call, now, &mut self.fx);
+                    self.sockets.inet.call_over(number, telling, now, &mut self.fx);
                 }
             }
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
