@@ -86,7 +86,6 @@ static void filled(void) {
     }
     long all = 0;
     MUST(read(up[0], &all, sizeof all) == sizeof all);
-    if (getenv("SHOW")) fprintf(stderr, "%ld\n", all);
     printf("filled: %s\n", all > 20 && all < PAIRS - 20 ? "bounded" : "NOT AS EXPECTED");
     printf("another user: %s\n", user_is_well(1001) && user_is_well(0) ? "well" : "ILL");
     kill(pid, SIGKILL);

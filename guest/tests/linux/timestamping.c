@@ -1,7 +1,7 @@
 // SO_TIMESTAMPING: which flags there are, when datagrams and bytes of streams were received, and when they were sent: what the error queue tells,
 // for which calls, with what of the packet; SIOCGSTAMP; and a queue that nobody reads. Times are only looked at for whether they can be.
 // oracle: linux
-// build: gcc, musl
+// build: gcc, musl, homes
 #include "errqueue.h"
 #include <sys/un.h>
 
@@ -176,6 +176,10 @@ static void sent(int family) {
     SHOW(send(fd, "three", 5, 0));
     show_message(fd, MSG_ERRQUEUE, 100, 512);
     SHOW(set(fd, SOL_SOCKET, SO_TIMESTAMP, 0));
+    puts("a long one:");
+    static char much[60000];
+    SHOW(send(fd, much, sizeof much, 0));
+    SHOW(told(fd, family, ""));
     puts("both stages, with identifiers:");
     SHOW(stamps(fd, TX_SOFTWARE | TX_SCHED | SOFTWARE | OPT_ID));
     SHOW(send(fd, "a", 1, 0));

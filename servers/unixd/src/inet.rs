@@ -415,8 +415,9 @@ impl Opening<'_> {
         let looks = op.flags & MSG_PEEK != 0;
         let tid = self.caller.tid;
         let (family, kind) = self.inet().kind(number)?;
-        if op.flags & MSG_ERRQUEUE != 0 && kind != Kind::Route {
-            return self.receive_inet_error(number, most);
+        let goes_on = (op.flags & GOES_ON != 0).then_some(tid);
+        if op.flags & (MSG_ERRQUEUE | REST) == MSG_ERRQUEUE && kind != Kind::Route {
+            return self.receive_inet_error(number, (most, goes_on));
         }
         let wall = self.handles.clock.wall();
         let mut changes = Changes::new();
@@ -445,7 +446,6 @@ impl Opening<'_> {
             }
             _ => {
                 all.set_time(wall);
-                let goes_on = (op.flags & GOES_ON != 0).then_some(tid);
                 let received = match op.flags & REST != 0 {
                     true => all.receive_rest(number, tid, most),
                     false => all.receive_datagram(number, most, (looks, goes_on), &mut changes),
@@ -478,13 +478,13 @@ impl Opening<'_> {
     }
 
     /// Receives from the error queue (`MSG_ERRQUEUE`): nobody waits for that.
-    fn receive_inet_error(&mut self, number: Number, most: usize) -> Tried {
+    fn receive_inet_error(&mut self, number: Number, room: (usize, Option<u32>)) -> Tried {
         let of = self.inet().kind(number)?;
         let now = self.handles.clock.wall();
         self.inet().set_time(now);
         let mut changes = Changes::new();
         let Received { mut bytes, full, from, control } =
-            self.inet().receive_error(number, most, &mut changes)?;
+            self.inet().receive_error(number, room, &mut changes)?;
         self.inet_told(changes);
         let name = from.map(|from| encode(from, of)).unwrap_or_default();
         let told = Behind { user: 0, name: name.len(), control: control.len() }.pack();

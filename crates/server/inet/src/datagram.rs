@@ -316,7 +316,6 @@ impl Inet {
             changes.push((number, false));
             return Ok(Received { bytes, full, from, control });
         }
-        let uid = socket.uid;
         let mut bytes = match looks {
             true => first.bytes.clone(),
             false => {
@@ -329,10 +328,7 @@ impl Inet {
         };
         let rest = if count < full { bytes.split_off(count) } else { Vec::new() };
         let received = Received { bytes, full, from, control };
-        if let Some(tid) = goes_on.filter(|_| !rest.is_empty()) {
-            self.shares.take(uid, rest.len());
-            self.get_mut(number)?.rest = Some((tid, rest));
-        }
+        self.keep_rest(number, goes_on, rest)?;
         changes.push((number, false));
         Ok(received)
     }
@@ -357,7 +353,21 @@ impl Inet {
         Ok(Received { full: rest.len(), bytes: rest, ..Received::default() })
     }
 
-    fn forget_rest(&mut self, number: Number) -> Result<(), Errno> {
+    /// What a thread has not received of a datagram waits for it, if it goes on.
+    pub(crate) fn keep_rest(
+        &mut self,
+        number: Number,
+        goes_on: Option<u32>,
+        rest: Vec<u8>,
+    ) -> Result<(), Errno> {
+        let Some(tid) = goes_on.filter(|_| !rest.is_empty()) else { return Ok(()) };
+        let uid = self.get(number)?.uid;
+        self.shares.take(uid, rest.len());
+        self.get_mut(number)?.rest = Some((tid, rest));
+        Ok(())
+    }
+
+    pub(crate) fn forget_rest(&mut self, number: Number) -> Result<(), Errno> {
         let socket = self.get_mut(number)?;
         let (uid, rest) = (socket.uid, socket.rest.take());
         self.shares.give_back(uid, rest.map_or(0, |rest| rest.1.len()));

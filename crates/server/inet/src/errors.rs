@@ -171,16 +171,18 @@ impl Inet {
         changes.push((number, false));
     }
 
-    /// Receives the next entry of the error queue, with up to so many bytes of what it is about (`MSG_ERRQUEUE`).
+    /// Receives the next entry of the error queue, with up to so many bytes of what it is about (`MSG_ERRQUEUE`); what there is no room for waits
+    /// for the same thread if it `goes_on`.
     ///
     /// # Errors
     /// `EAGAIN`: there is none.
     pub fn receive_error(
         &mut self,
         number: Number,
-        most: usize,
+        (most, goes_on): (usize, Option<u32>),
         changes: &mut Changes,
     ) -> Result<Received, Errno> {
+        self.forget_rest(number)?;
         let now = self.now;
         let socket = self.get_mut(number)?;
         let entry = socket.errors.pop_front().ok_or(Errno::EAGAIN)?;
@@ -194,7 +196,9 @@ impl Inet {
         socket.packet_bytes -= entry.room();
         self.shares.give_back(uid, cost);
         let full = entry.bytes().len();
-        let bytes = entry.bytes()[..full.min(most)].to_vec();
+        let (bytes, rest) = entry.bytes().split_at(full.min(most));
+        let (bytes, rest) = (bytes.to_vec(), rest.to_vec());
+        self.keep_rest(number, goes_on, rest)?;
         let from = match entry {
             Entry::Undelivered(report) => Some(report.about),
             _ => None,

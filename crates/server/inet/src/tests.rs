@@ -94,13 +94,13 @@ fn what_is_said_outside_is_heard_by_who_sent_it() {
     assert_eq!((inet.take_error(quiet), inet.take_error(wants)), (Ok(None), Ok(None)));
     said(&mut inet, own, afar(), (11, 0));
     assert_eq!(inet.take_error(wants), Ok(Some(Errno::EHOSTUNREACH)));
-    let got = inet.receive_error(wants, 4, &mut changes).unwrap();
+    let got = inet.receive_error(wants, (4, None), &mut changes).unwrap();
     assert_eq!((&got.bytes[..], got.full, got.from), (&[1; 4][..], 9, Some(afar())));
     // IPV6_RECVERR, with who has said so.
     assert_eq!(got.control[8..16], [41, 0, 0, 0, 25, 0, 0, 0]);
     assert_eq!(got.control[16..28], [113, 0, 0, 0, 2, 11, 0, 0, 7, 0, 0, 0]);
     assert_eq!(got.control[52..56], [10, 0, 2, 99]);
-    assert_eq!(inet.receive_error(wants, 4, &mut changes), Err(Errno::EAGAIN));
+    assert_eq!(inet.receive_error(wants, (4, None), &mut changes), Err(Errno::EAGAIN));
     // Who does not read holds a queue of them, and no more; and nothing once it is not wanted any more.
     for _ in 0..5000 {
         said(&mut inet, own, afar(), (3, 1));
@@ -730,7 +730,7 @@ const TSONLY: u32 = 1 << 11;
 
 /// The next entry of the error queue of a socket of IPv4: who says so, and two words; and whether there is a time.
 fn entry(inet: &mut Inet, number: Number) -> Option<(u8, u32, u32, bool)> {
-    let got = inet.receive_error(number, 100_000, &mut Changes::new()).ok()?;
+    let got = inet.receive_error(number, (100_000, None), &mut Changes::new()).ok()?;
     // `struct sock_extended_err` is in the last one of the control messages, before an address.
     let said = &got.control[got.control.len() - 32..];
     let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| said[at + n]));
@@ -818,8 +818,9 @@ fn an_error_queue_that_nobody_reads_is_bounded() {
     // A user has half of it at most, but for one entry of each socket, about calls, that was promised when there was room.
     assert!((30 << 20..(32 << 20) + 300 * OVERHEAD).contains(&inet.shares.taken()));
     // Frames are told as far as there is room, and can be longer than what was sent alone.
-    let got = inet.receive_error(all[0], 50, &mut changes).unwrap();
+    let got = inet.receive_error(all[0], (50, Some(7)), &mut changes).unwrap();
     assert_eq!((got.bytes.len(), got.full), (50, 14 + 20 + 8 + 60_000));
+    assert_eq!(inet.receive_rest(all[0], 7, 100_000).unwrap().bytes.len(), got.full - 50);
     for number in all {
         inet.remove(number, &mut changes);
     }

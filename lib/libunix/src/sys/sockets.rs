@@ -433,11 +433,12 @@ fn receive(
     let desc = find(io, fd)?;
     let mut received = receive_once(io, desc, to, flags, rights)?;
     let behind = Behind::take(&received)?;
-    if flags & MSG_ERRQUEUE != 0 && !behind.control.is_empty() || is_urgent(desc, flags)? {
+    let mut was_long = is_long(&received);
+    let is_error = flags & MSG_ERRQUEUE != 0 && !behind.control.is_empty();
+    if is_error && !was_long || is_urgent(desc, flags)? {
         return Ok((received, behind));
     }
     let goes_on = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
-    let mut was_long = is_long(&received);
     while to.left() > 0 && received.count > 0 && (goes_on || was_long) {
         let mut flags = if goes_on { flags } else { flags | MSG_DONTWAIT };
         if received.rights > 0 {
