@@ -1,7 +1,7 @@
 // SO_TIMESTAMPING: which flags there are, when datagrams and bytes of streams were received, and when they were sent: what the error queue tells,
 // for which calls, with what of the packet; SIOCGSTAMP; and a queue that nobody reads. Times are only looked at for whether they can be.
 // oracle: linux
-// build: gcc, musl, homes
+// build: gcc, musl
 #include "errqueue.h"
 #include <sys/un.h>
 

@@ -1,7 +1,7 @@
 // MSG_ZEROCOPY: which sockets can do so, which calls are counted, and what the error queue tells of them: ranges of calls whose bytes the program
 // may use again. Inside of a machine these were copied, here as on Linux.
 // oracle: linux
-// build: gcc, musl, homes
+// build: gcc, musl
 // cores: 4
 #include "errqueue.h"
 #include <pthread.h>

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Tests that are also run with processes at home on all cores: of waits, signals, terminals, locks, sockets, threads, shared memory,
 /// and of who is hostile.
-const AT_HOMES: [&str; 17] = [
+const AT_HOMES: [&str; 18] = [
     "cow_promise",
     "epoll",
     "exec",
@@ -41,6 +41,7 @@ const AT_HOMES: [&str; 17] = [
     "threads",
     "vfork",
     "wait",
+    "zerocopy",
 ];
 /// Tests that are also run with forks that copy all pages at once: no program may see a difference.
 const EAGER: [&str; 15] = [
