@@ -16,7 +16,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 use unixproto::signals::SigInfo;
-use unixproto::{Any, Words};
+use unixproto::{op, Any, Words};
 
 /// Something that others must do.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,8 @@ pub enum Effect {
     LeaveSemaphores(Tid, u32),
     /// A thread does not wait for leases any more.
     LeaveLeases(Tid),
+    /// A call of a process that was sending to a description is over, and is told of.
+    CallOver(Pid, u32, inet::Telling),
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
     /// A process lets everything go: its descriptions and its working directory.
@@ -241,6 +243,11 @@ impl Effects {
             }
             Any::Open(_) | Any::Truncate(_) => self.list.push(Effect::LeaveLeases(tid)),
             Any::SwapOff(_) => crate::swap::stays_on(tid),
+            Any::Send(op::Send { desc, .. }) | Any::Write(op::Write { desc }) => {
+                if let Some(telling) = crate::inet::told_of(call) {
+                    self.list.push(Effect::CallOver(pid, desc, telling));
+                }
+            }
             Any::SemaphoreOps(op) => self.list.push(Effect::LeaveSemaphores(tid, op.id)),
             _ => {}
         }

@@ -9,16 +9,16 @@ use crate::open::Opening;
 use crate::pipes::broken;
 use crate::sockets::{directions, just_counted, BEHIND, USER_BYTES};
 use crate::threads::Tid;
-use crate::wait::{count, done, Call, Tried, WaitersOf};
+use crate::wait::{count, done, Call, Outcome, Tried, WaitersOf};
 use crate::watches::Source;
 use alloc::vec::Vec;
 use credentials::Capability;
 use files::Claim;
-use inet::{Changes, Family, Inet, Kind, Number, Received, Sending};
+use inet::{Changes, Family, Inet, Kind, Number, Received, Sending, Telling};
 use unixproto::files::{O_NONBLOCK, O_RDWR};
 use unixproto::session::DATA_BYTES;
 use unixproto::sockets::*;
-use unixproto::{op, Errno};
+use unixproto::{op, Any, Errno};
 
 const IPPROTO_ICMP: u32 = 1;
 const IPPROTO_TCP: u32 = 6;
@@ -58,12 +58,32 @@ impl Sockets {
         }
     }
 
+    /// A call on a stream is over.
+    pub fn call_over(&mut self, number: Number, telling: Telling, now: i64, fx: &mut Effects) {
+        let mut changes = Changes::new();
+        self.all.set_time(now);
+        self.all.call_over(number, telling, &mut changes);
+        self.told(changes, fx);
+    }
+
     /// Nobody has a socket any more.
     pub fn closed(&mut self, number: Number, fx: &mut Effects) {
         let mut changes = Changes::new();
         self.all.remove(number, &mut changes);
         self.told(changes, fx);
     }
+}
+
+/// What is told of a call on a stream, now that a request to send its bytes is over, by an answer or because it is given up: what the request has
+/// kept, if the call is over with it and has sent anything.
+pub fn told_of(call: &Call) -> Option<Telling> {
+    let flags = match call.any {
+        Any::Send(op) => op.flags,
+        _ => 0,
+    };
+    let has_sent = call.done > 0 || flags & CONTINUED != 0;
+    let goes_on = flags & CONTINUES != 0 && call.done >= call.lengths.0;
+    (call.kept != 0 && has_sent && !goes_on).then(|| Telling::unpack(call.kept))
 }
 
 /// An address as programs read it.
@@ -246,13 +266,50 @@ impl Opening<'_> {
 
     /// Sends byte string `a`, for `write` and for `send`.
     pub fn send_inet(&mut self, call: &mut Call, op: op::Send) -> Tried {
+        let outcome = self.try_send_inet(call, op);
+        if matches!(outcome, Ok(Outcome::Block(_))) {
+            return outcome;
+        }
+        if let (Some(telling), Ok((number, _))) = (told_of(call), self.inet_socket(op.desc)) {
+            let now = self.handles.clock.wall();
+            self.handles.sockets.inet.call_over(number, telling, now, self.handles.fx);
+        }
+        call.kept = 0;
+        outcome
+    }
+
+    /// What is to be told of a call on a stream once it is over. (Of datagrams that is told as they are sent.)
+    fn telling(&mut self, call: &Call, op: op::Send, number: Number) -> Result<Telling, Errno> {
+        let mut stamps = None;
+        if call.lengths.1 > 0 {
+            let all = self.procs.b(self.caller, call)?;
+            stamps = inet::stamps_of(along(&all, op)?.0)?;
+        }
+        let continued = op.flags & CONTINUED != 0;
+        let is_zerocopy = op.flags & MSG_ZEROCOPY != 0 && (call.lengths.0 > 0 || continued);
+        let telling = self.inet().telling(number, is_zerocopy, stamps)?;
+        if !continued {
+            self.inet().may_tell(number, telling)?;
+        }
+        Ok(telling)
+    }
+
+    fn try_send_inet(&mut self, call: &mut Call, op: op::Send) -> Tried {
         let (number, nonblocking) = self.inet_socket(op.desc)?;
         let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
         let tid = self.caller.tid;
         if op.flags & MSG_OOB != 0 && self.inet().kind(number)?.1 != Kind::Stream {
             return Err(Errno::EOPNOTSUPP);
         }
+        let wall = self.handles.clock.wall();
+        self.inet().set_time(wall);
         let mut changes = Changes::new();
+        if self.inet().kind(number)?.1 == Kind::Stream && call.done == 0 {
+            call.kept = self.telling(call, op, number)?.pack();
+            if op.flags & CONTINUED != 0 && call.lengths.0 == 0 {
+                return count(0);
+            }
+        }
         let left = call.lengths.0.min(DATA_BYTES).saturating_sub(call.done);
         let session = self.procs.session_of(tid)?;
         // From where it lies: a part that there is no room for is not copied.
@@ -268,12 +325,13 @@ impl Opening<'_> {
             }
             _ => {
                 let bytes = take(left);
-                let to = self.target(call, op, number)?;
-                let now = self.handles.clock.wall();
-                self.inet().set_time(now);
+                let (to, mut sending) = self.target(call, op, number)?;
+                sending.is_zerocopy = op.flags & (MSG_ZEROCOPY | CONTINUES) == MSG_ZEROCOPY;
+                let by = (tid, sending.is_zerocopy);
+                let inet = self.inet();
                 match op.flags & MSG_MORE != 0 {
-                    true => self.inet().send_part(number, tid, &bytes),
-                    false => self.inet().send_datagram(number, tid, to, bytes, &mut changes),
+                    true => inet.send_part(number, by, &bytes),
+                    false => inet.send_datagram(number, tid, (to, sending), bytes, &mut changes),
                 }
             }
         };
@@ -313,7 +371,10 @@ impl Opening<'_> {
             return Err(Errno::EINVAL);
         }
         let address = self.procs.b(self.caller, call)?;
-        let (_, address) = along(&address, op)?;
+        let (control, address) = along(&address, op)?;
+        if inet::stamps_of(control)?.is_some() {
+            return Err(Errno::EINVAL);
+        }
         let to = (!address.is_empty()).then_some(address);
         let (pid, may_change) = (self.caller.pid, self.has(Capability::NetAdmin));
         self.inet().send_route(number, (to, pid, may_change), bytes, changes)
@@ -354,8 +415,9 @@ impl Opening<'_> {
         let looks = op.flags & MSG_PEEK != 0;
         let tid = self.caller.tid;
         let (family, kind) = self.inet().kind(number)?;
-        if op.flags & MSG_ERRQUEUE != 0 && kind != Kind::Route {
-            return self.receive_inet_error(number, most);
+        let goes_on = (op.flags & GOES_ON != 0).then_some(tid);
+        if op.flags & (MSG_ERRQUEUE | REST) == MSG_ERRQUEUE && kind != Kind::Route {
+            return self.receive_inet_error(number, (most, goes_on));
         }
         let wall = self.handles.clock.wall();
         let mut changes = Changes::new();
@@ -374,6 +436,9 @@ impl Opening<'_> {
             Kind::Stream => {
                 let put = |offset, bytes: &[u8]| session.put_at(offset, bytes);
                 let count = all.receive(number, most, looks, put, &mut changes);
+                if count.is_ok_and(|count| count > 0) {
+                    control = all.told_of_bytes(number)?;
+                }
                 count.map(|count| (count, count))
             }
             Kind::Echo | Kind::Raw | Kind::Route if op.flags & MSG_OOB != 0 => {
@@ -381,7 +446,6 @@ impl Opening<'_> {
             }
             _ => {
                 all.set_time(wall);
-                let goes_on = (op.flags & GOES_ON != 0).then_some(tid);
                 let received = match op.flags & REST != 0 {
                     true => all.receive_rest(number, tid, most),
                     false => all.receive_datagram(number, most, (looks, goes_on), &mut changes),
@@ -413,14 +477,14 @@ impl Opening<'_> {
         done(unixproto::ops::Received { count, full, rights: 0, told, is_cut: false })
     }
 
-    /// Receives what was said about a datagram (`MSG_ERRQUEUE`): nobody waits for that.
-    fn receive_inet_error(&mut self, number: Number, most: usize) -> Tried {
+    /// Receives from the error queue (`MSG_ERRQUEUE`): nobody waits for that.
+    fn receive_inet_error(&mut self, number: Number, room: (usize, Option<u32>)) -> Tried {
         let of = self.inet().kind(number)?;
         let now = self.handles.clock.wall();
         self.inet().set_time(now);
         let mut changes = Changes::new();
         let Received { mut bytes, full, from, control } =
-            self.inet().receive_error(number, most, &mut changes)?;
+            self.inet().receive_error(number, room, &mut changes)?;
         self.inet_told(changes);
         let name = from.map(|from| encode(from, of)).unwrap_or_default();
         let told = Behind { user: 0, name: name.len(), control: control.len() }.pack();

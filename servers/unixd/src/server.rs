@@ -409,7 +409,7 @@ impl Unixd {
     /// The network server has told something, or is gone.
     fn network(&mut self, bits: u64) {
         let Some(wire) = &mut self.wire else { return };
-        wire.receive(&mut self.sockets, &mut self.fx);
+        wire.receive(self.clock.wall(), &mut self.sockets, &mut self.fx);
         if bits & note::NET_GONE != 0 {
             wire.gone(&mut self.sockets, &mut self.fx);
         }

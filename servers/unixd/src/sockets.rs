@@ -325,6 +325,10 @@ impl Opening<'_> {
         if op.flags & MSG_OOB != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
+        if op.flags & CONTINUED != 0 && call.lengths.0 == 0 {
+            // The end of a call, of which nothing is told.
+            return count(0);
+        }
         let bytes = self.procs.a(self.caller, call)?;
         let along = self.procs.b(self.caller, call)?;
         let rights = op.rights as usize;
@@ -334,8 +338,11 @@ impl Opening<'_> {
         }
         let (rights, rest) = along.split_at(4 * rights);
         let (who, rest) = rest.split_at(users);
-        // Those that are not about descriptors and users mean nothing here.
-        let address = rest.get(op.control as usize..).ok_or(Errno::EINVAL)?;
+        // Those of other levels than the sockets' own mean nothing here; those of that are about descriptors and users, and came otherwise.
+        let (control, address) = rest.split_at_checked(op.control as usize).ok_or(Errno::EINVAL)?;
+        if inet::stamps_of(control)?.is_some() {
+            return Err(Errno::EINVAL);
+        }
         let rights: Vec<u32> = words(rights).collect();
         let user = match op.tells {
             true => self.claimed_user(who)?,
@@ -537,6 +544,7 @@ impl Opening<'_> {
             SO_SNDTIMEO => options.send_ns,
             SO_RCVTIMEO => options.receive_ns,
             SO_RCVLOWAT | SO_SNDLOWAT => 1,
+            SO_ZEROCOPY => 0,
             option if is_flag(option) => options.flags >> option & 1,
             option => return Err(unknown(option)),
         };
@@ -558,6 +566,7 @@ impl Opening<'_> {
             SO_SNDTIMEO => Options { send_ns: op.value, ..before },
             SO_RCVTIMEO => Options { receive_ns: op.value, ..before },
             SO_RCVLOWAT => before,
+            SO_ZEROCOPY => return Err(Errno::EOPNOTSUPP),
             option if is_flag(option) => {
                 let bit = 1 << option;
                 let flags = if op.value != 0 { before.flags | bit } else { before.flags & !bit };

@@ -21,7 +21,9 @@ use credentials::Capability;
 use tty::{Input, Termios, Tty, Winsize, TOSTOP};
 use unixproto::files::*;
 use unixproto::signals::*;
-use unixproto::sockets::{device_shape, SIOCATMARK, SIOCGIFCONF, SIOCOUTQ, SIOCOUTQNSD};
+use unixproto::sockets::{
+    device_shape, SIOCATMARK, SIOCGIFCONF, SIOCGSTAMP, SIOCGSTAMPNS, SIOCOUTQ, SIOCOUTQNSD,
+};
 use unixproto::tty::*;
 use unixproto::{op, Errno};
 
@@ -491,6 +493,11 @@ impl TtyOps<'_> {
             let is_at_mark = self.sockets.inet.all.is_at_mark(number)?;
             return self.give(&u32::from(is_at_mark).to_le_bytes());
         }
+        if let (Some(unit), &Object::Inet(number)) = (stamp_unit(op.command), &desc.object) {
+            let last = self.sockets.inet.all.last_time(number)?;
+            let words = [last.div_euclid(1_000_000_000), last.rem_euclid(1_000_000_000) / unit];
+            return self.give(words.map(i64::to_le_bytes).as_flattened());
+        }
         if matches!(op.command, SIOCOUTQ | SIOCOUTQNSD) && is_socket {
             let is_left = op.command == SIOCOUTQNSD;
             let unsent = match desc.object {
@@ -749,4 +756,13 @@ fn written(call: &Call, nonblocking: bool) -> Option<Tried> {
 /// The only word of an argument.
 fn word(input: &[u8]) -> Result<u32, Errno> {
     Ok(u32::from_le_bytes(input.try_into().map_err(|_| Errno::EINVAL)?))
+}
+
+/// In units of how many nanoseconds a request asks for when the last datagram came; `None`: it does not.
+fn stamp_unit(command: u32) -> Option<i64> {
+    match command {
+        command if SIOCGSTAMP.contains(&command) => Some(1000),
+        command if SIOCGSTAMPNS.contains(&command) => Some(1),
+        _ => None,
+    }
 }

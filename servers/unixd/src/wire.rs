@@ -69,8 +69,9 @@ impl Wire {
         sockets.inet.told(changes, fx);
     }
 
-    /// Works off what it has told.
-    pub fn receive(&mut self, sockets: &mut Sockets, fx: &mut Effects) {
+    /// Works off what it has told; `now` by the clock on the wall.
+    pub fn receive(&mut self, now: i64, sockets: &mut Sockets, fx: &mut Effects) {
+        sockets.inet.all.set_time(now);
         let mut changes = Changes::new();
         let mut count = 0;
         while count < TURN && !self.is_lost {

@@ -1407,7 +1407,8 @@ requests! {
     148 Send(
         /// Description.
         desc: u32,
-        /// `MSG_DONTWAIT`, `MSG_NOSIGNAL`, `MSG_MORE`, `MSG_OOB`.
+        /// `MSG_DONTWAIT`, `MSG_NOSIGNAL`, `MSG_MORE`, `MSG_OOB`, `MSG_ZEROCOPY`, [`CONTINUES`](crate::sockets::CONTINUES),
+        /// [`CONTINUED`](crate::sockets::CONTINUED).
         flags: u32,
         /// How many descriptions.
         rights: u32,

@@ -4,6 +4,10 @@
 pub const GOES_ON: u32 = 1 << 28;
 /// Of [`Receive`](crate::op::Receive): what is left of the datagram that this thread has received in part.
 pub const REST: u32 = 1 << 29;
+/// Of [`Send`](crate::op::Send): more bytes of the same call follow, if all of these are taken, so nothing is told of it yet.
+pub const CONTINUES: u32 = 1 << 30;
+/// Of [`Send`](crate::op::Send): others of the same call came before. Without any bytes: no more follow.
+pub const CONTINUED: u32 = 1 << 31;
 
 /// Most bytes of control messages that go along with a message in either direction, besides descriptors and users.
 pub const CONTROL_BYTES: usize = 512;
@@ -96,8 +100,17 @@ pub const SIOCATMARK: u32 = 0x8905;
 pub const SIOCOUTQ: u32 = crate::tty::TIOCOUTQ;
 /// Likewise.
 pub const SIOCOUTQNSD: u32 = 0x894b;
+/// When the datagram came that was read last: microseconds, and nanoseconds.
+pub const SIOCGSTAMP: [u32; 2] = [net::SIOCGSTAMP_OLD, ioctl::SIOCGSTAMP_NEW];
+/// Likewise.
+pub const SIOCGSTAMPNS: [u32; 2] = [net::SIOCGSTAMPNS_OLD, ioctl::SIOCGSTAMPNS_NEW];
+/// Bytes of either: seconds, and the rest.
+pub const STAMP_BYTES: usize = 16;
 pub use linux_raw_sys::ioctl::SIOCGIFCONF;
 use linux_raw_sys::{ioctl, net};
+
+/// What is sent need not be copied: it is told of once the bytes may be written to again.
+pub const MSG_ZEROCOPY: u32 = 0x400_0000;
 
 macro_rules! numbers {
     ($($name:ident)*) => { $(#[doc = stringify!($name)] pub const $name: u32 = net::$name as u32;)* };
@@ -109,4 +122,5 @@ numbers! {
     SO_DEBUG SO_REUSEADDR SO_TYPE SO_ERROR SO_DONTROUTE SO_BROADCAST SO_SNDBUF SO_RCVBUF SO_KEEPALIVE SO_OOBINLINE
     SO_NO_CHECK SO_PRIORITY SO_LINGER SO_REUSEPORT SO_PASSCRED SO_PEERCRED SO_RCVLOWAT SO_SNDLOWAT SO_ACCEPTCONN
     SO_PROTOCOL SO_DOMAIN SO_SNDBUFFORCE SO_RCVBUFFORCE SO_RCVTIMEO SO_SNDTIMEO SO_RXQ_OVFL SO_TIMESTAMP SO_TIMESTAMPNS
+    SO_TIMESTAMPING SO_TIMESTAMPING_NEW SO_TIMESTAMP_NEW SO_TIMESTAMPNS_NEW SO_SELECT_ERR_QUEUE SO_ZEROCOPY
 }

@@ -37,6 +37,14 @@ pub fn decode(bytes: &[u8], family: Family) -> Result<Option<SocketAddr>, Errno>
     Ok(Some(SocketAddr::new(ip, port)))
 }
 
+/// Bytes of an address as programs of a family read it.
+pub(crate) fn size(family: Family) -> usize {
+    match family {
+        Family::V4 => V4_BYTES,
+        Family::V6 => ADDRESS_MOST,
+    }
+}
+
 /// An address as programs of a family read it.
 pub fn encode(address: SocketAddr, family: Family) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -2,14 +2,19 @@
 //!
 //! They are as programs write and read them (`struct cmsghdr`, and data), one behind the other, each at a multiple of eight bytes.
 
-use crate::address::encode;
-use crate::errors::Report;
+use crate::address::{encode, size as address_bytes};
+use crate::errors::{Entry, Report};
 use crate::groups::own_of;
 use crate::options::Options;
 use crate::socket::{Family, Packet};
+use crate::timestamps::{Stamp, OPT_CMSG, SOFTWARE, TX_RECORD};
+use crate::zerocopy::Calls;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use unixproto::sockets::{of_level, SO_RXQ_OVFL, SO_TIMESTAMP, SO_TIMESTAMPNS};
+use unixproto::sockets::{
+    of_level, SO_RXQ_OVFL, SO_TIMESTAMP, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS,
+    SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW,
+};
 use unixproto::Errno;
 
 const SOL_SOCKET: u32 = 1;
@@ -29,10 +34,6 @@ const IPV6_RECVHOPLIMIT: u32 = 51;
 const IPV6_HOPLIMIT: u32 = 52;
 const IPV6_RECVTCLASS: u32 = 66;
 const IPV6_TCLASS: u32 = 67;
-/// `SO_TIMESTAMP` and `SO_TIMESTAMPNS` of programs whose seconds have 64 bits everywhere: here they are the same.
-pub const SO_TIMESTAMP_NEW: u32 = 63;
-/// Likewise.
-pub const SO_TIMESTAMPNS_NEW: u32 = 64;
 /// Bytes of `struct cmsghdr`.
 const HEAD: usize = 16;
 /// Numbers of the interfaces: `lo`, and the one to the outside.
@@ -72,6 +73,54 @@ pub struct Sending {
     pub hops: Option<u8>,
     /// Type of service, or traffic class.
     pub class: Option<u8>,
+    /// Its bytes need not be copied (`MSG_ZEROCOPY`).
+    pub is_zerocopy: bool,
+    /// When what happens to it is to be told, if not as the socket has it: `SOF_TIMESTAMPING_TX_*`.
+    pub stamps: Option<u32>,
+}
+
+/// Does something with one control message after the other: its level, its kind, its data.
+fn each(
+    bytes: &[u8],
+    mut does: impl FnMut(u32, u32, &[u8]) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let mut rest = bytes;
+    while rest.len() >= HEAD {
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| rest[at + n]));
+        let len = u64::from(word(0)) | u64::from(word(4)) << 32;
+        let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+        if len < HEAD || len > rest.len() {
+            return Err(Errno::EINVAL);
+        }
+        does(word(8), word(12), &rest[HEAD..len])?;
+        rest = &rest[len.next_multiple_of(8).min(rest.len())..];
+    }
+    Ok(())
+}
+
+/// What control messages of the sockets' own level say that bytes of a stream are sent with: of which stages of them the time is wanted.
+///
+/// # Errors
+/// `EINVAL`: they are not as they are to be.
+pub fn stamps_of(bytes: &[u8]) -> Result<Option<u32>, Errno> {
+    let mut stamps = None;
+    each(bytes, |level, kind, data| {
+        if level == SOL_SOCKET {
+            stamps = Some(stamps_in(kind, data)?);
+        }
+        Ok(())
+    })?;
+    Ok(stamps)
+}
+
+fn stamps_in(kind: u32, data: &[u8]) -> Result<u32, Errno> {
+    match kind {
+        SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => match whole(data)? as u32 {
+            stamps if stamps & !TX_RECORD == 0 => Ok(stamps),
+            _ => Err(Errno::EINVAL),
+        },
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 impl Sending {
@@ -81,16 +130,9 @@ impl Sending {
     /// `EINVAL`: they are not as they are to be.
     pub fn parse(bytes: &[u8], (family, to_v4): (Family, bool)) -> Result<Sending, Errno> {
         let mut sending = Sending::default();
-        let mut rest = bytes;
-        while rest.len() >= HEAD {
-            let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| rest[at + n]));
-            let len = u64::from(word(0)) | u64::from(word(4)) << 32;
-            let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
-            if len < HEAD || len > rest.len() {
-                return Err(Errno::EINVAL);
-            }
-            let data = &rest[HEAD..len];
-            match (word(8), word(12)) {
+        each(bytes, |level, kind, data| {
+            match (level, kind) {
+                (SOL_SOCKET, kind) => sending.stamps = Some(stamps_in(kind, data)?),
                 (SOL_IP, kind) if to_v4 => sending.of_v4(kind, data)?,
                 // The own address as one of IPv4; nothing else of this level is about a packet of that.
                 (SOL_IPV6, IPV6_PKTINFO) if to_v4 && family == Family::V6 => {
@@ -102,8 +144,8 @@ impl Sending {
                 (SOL_IPV6, kind) if !to_v4 => sending.of_v6(kind, data)?,
                 _ => {}
             }
-            rest = &rest[len.next_multiple_of(8).min(rest.len())..];
-        }
+            Ok(())
+        })?;
         Ok(sending)
     }
 
@@ -179,8 +221,11 @@ impl Messages {
         all.extend_from_slice(data);
     }
 
-    /// When it came, as far as that is wanted: nanoseconds of the clock on the wall.
+    /// When it came, or happened, as far as that is wanted: nanoseconds of the clock on the wall; 0: nobody knows.
     fn time(&mut self, options: &Options, ns: i64) {
+        if ns == 0 {
+            return;
+        }
         let (seconds, rest) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
         let kinds = [
             (SO_TIMESTAMP, 1000),
@@ -194,10 +239,17 @@ impl Messages {
                 self.put(SOL_SOCKET, kind, words.as_flattened());
             }
         }
+        if options.stamping() & SOFTWARE != 0 {
+            let is_new = options.is_set(SO_TIMESTAMPING_NEW);
+            let kind = if is_new { SO_TIMESTAMPING_NEW } else { SO_TIMESTAMPING };
+            // By software; the other two are of devices, of which none tells the time.
+            let words = [seconds, rest, 0, 0, 0, 0].map(i64::to_le_bytes);
+            self.put(SOL_SOCKET, kind, words.as_flattened());
+        }
     }
 
-    /// What the own level of a socket's family tells of the way of a packet.
-    fn way(&mut self, options: &Options, family: Family, way: &Passage, outside: Option<Ipv4Addr>) {
+    /// What the own level of a socket's family tells of the way of a packet, whose address here, of IPv4, was that one.
+    fn way(&mut self, options: &Options, family: Family, way: &Passage, special: Ipv4Addr) {
         let (to, interface) = (way.to.ip(), if way.is_outside { AWAY } else { LO });
         if family == Family::V6 && options.is_set(of_level(SOL_IPV6, IPV6_RECVPKTINFO)) {
             let IpAddr::V6(own) = mapped(to) else { return };
@@ -210,8 +262,6 @@ impl Messages {
         match to {
             IpAddr::V4(own) => {
                 if options.is_set(of_level(SOL_IP, IP_PKTINFO)) {
-                    // The address of a group is nobody's own.
-                    let special = own_of(way, outside);
                     let info = [interface.to_le_bytes(), special.octets(), own.octets()];
                     self.put(SOL_IP, IP_PKTINFO, info.as_flattened());
                 }
@@ -252,30 +302,79 @@ pub(crate) fn of_packet(
     (now, outside): (i64, Option<Ipv4Addr>),
 ) -> Vec<u8> {
     let mut all = Messages::default();
-    // When nobody wanted to know it when it came, it counts from now on.
-    all.time(options, if packet.came == 0 { now } else { packet.came });
+    all.time(options, options.time_of(packet.came, now));
     if packet.lost > 0 && options.is_set(SO_RXQ_OVFL) {
         all.put(SOL_SOCKET, SO_RXQ_OVFL, &packet.lost.to_le_bytes());
     }
-    all.way(options, family, &packet.way, outside);
+    // The address of a group is nobody's own.
+    all.way(options, family, &packet.way, own_of(&packet.way, outside));
     all.0
 }
 
-/// The same, of an error.
-pub(crate) fn of_report(report: &Report, options: &Options, family: Family, now: i64) -> Vec<u8> {
+/// The same, of bytes of a stream, the last of which came then.
+pub(crate) fn of_stream(came: i64, options: &Options) -> Vec<u8> {
     let mut all = Messages::default();
-    all.time(options, if report.came == 0 { now } else { report.came });
-    all.way(options, family, &report.way, None);
-    // `struct sock_extended_err`, and who says so.
-    let mut data = Vec::new();
-    data.extend_from_slice(&u32::from(report.error.0).to_le_bytes());
-    data.extend_from_slice(&[report.origin(), report.kind, report.code, 0]);
-    data.extend_from_slice(&report.info.to_le_bytes());
-    data.extend_from_slice(&[0; 4]);
-    data.extend_from_slice(&encode(SocketAddr::new(report.way.from.ip(), 0), family));
+    all.time(options, came);
+    all.0
+}
+
+/// `struct sock_extended_err`, without the two last words of it.
+struct Head {
+    error: Errno,
+    origin: u8,
+    kind: u8,
+    code: u8,
+}
+
+/// What is told of an entry of the error queue.
+pub(crate) fn of_entry(entry: &Entry, options: &Options, family: Family, now: i64) -> Vec<u8> {
+    const TIMESTAMPING: u8 = 4;
+    const ZEROCOPY: u8 = 5;
+    const COPIED: u8 = 1;
+    let mut all = Messages::default();
+    let (head, info, data, by) = match entry {
+        Entry::Undelivered(report) => {
+            all.time(options, options.time_of(report.came, now));
+            all.way(options, family, &report.way, own_of(&report.way, None));
+            let &Report { error, kind, code, info, .. } = report;
+            let head = Head { error, origin: report.origin(), kind, code };
+            (head, info, 0, Some(report.way.from.ip()))
+        }
+        Entry::Sent(Stamp { stage, key, at, packet }) => {
+            all.time(options, *at);
+            let way = packet.as_ref().map(|(way, _)| way);
+            // Where IPv4 is asked for that, IPv6 does so whenever it has the packet.
+            let way = way.filter(|_| family == Family::V6 || options.stamping() & OPT_CMSG != 0);
+            if let Some(way) = way {
+                let own = match way.from.ip() {
+                    IpAddr::V4(own) => own,
+                    IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+                };
+                all.way(options, family, way, own);
+            }
+            let head = Head { error: Errno::ENOMSG, origin: TIMESTAMPING, kind: 0, code: 0 };
+            (head, *stage as u32, *key, way.map(|way| way.from.ip()))
+        }
+        Entry::Complete(Calls { first, last }) => {
+            all.time(options, options.time_of(0, now));
+            let head = Head { error: Errno(0), origin: ZEROCOPY, kind: 0, code: COPIED };
+            (head, *first, *last, None)
+        }
+    };
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(&u32::from(head.error.0).to_le_bytes());
+    bytes.extend_from_slice(&[head.origin, head.kind, head.code, 0]);
+    bytes.extend_from_slice(&info.to_le_bytes());
+    bytes.extend_from_slice(&data.to_le_bytes());
+    let len = bytes.len();
+    // And who says so, or a place that is empty.
+    if let Some(by) = by {
+        bytes.extend_from_slice(&encode(SocketAddr::new(by, 0), family));
+    }
+    bytes.resize(len + address_bytes(family), 0);
     match family {
-        Family::V4 => all.put(SOL_IP, IP_RECVERR, &data),
-        Family::V6 => all.put(SOL_IPV6, IPV6_RECVERR, &data),
+        Family::V4 => all.put(SOL_IP, IP_RECVERR, &bytes),
+        Family::V6 => all.put(SOL_IPV6, IPV6_RECVERR, &bytes),
     }
     all.0
 }

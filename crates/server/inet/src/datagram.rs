@@ -5,7 +5,7 @@ use crate::control::{of_packet, Passage, Sending};
 use crate::errors::Report;
 use crate::ports::is_for_many;
 use crate::raw::answer_to;
-use crate::socket::{protocol, Changes, Inet, Kind, Number, Packet};
+use crate::socket::{protocol, Changes, Inet, Kind, Number, Packet, Parts};
 use crate::stream::Received;
 use crate::{DATAGRAM_MOST, OVERHEAD};
 use alloc::vec::Vec;
@@ -79,27 +79,36 @@ impl Inet {
         }
     }
 
-    /// A part of a datagram, by a thread: the others come. Answers how many bytes.
+    /// A part of a datagram, by a thread: the others come. `is_zerocopy`: it is the end of a call whose bytes need not be copied. Answers how
+    /// many bytes.
     ///
     /// # Errors
     /// `EMSGSIZE`: it is too long; `ENOBUFS`.
-    pub fn send_part(&mut self, number: Number, tid: u32, bytes: &[u8]) -> Result<usize, Errno> {
+    pub fn send_part(
+        &mut self,
+        number: Number,
+        (tid, is_zerocopy): (u32, bool),
+        bytes: &[u8],
+    ) -> Result<usize, Errno> {
+        let telling = self.telling(number, is_zerocopy, None)?;
+        self.may_tell(number, telling)?;
         let socket = self.get_mut(number)?;
         let uid = socket.uid;
-        let mut parts = socket.parts.take().unwrap_or((tid, Vec::new()));
-        self.shares.give_back(uid, parts.1.len());
-        if parts.0 != tid {
-            parts = (tid, Vec::new());
+        let mut parts = socket.parts.take().unwrap_or_default();
+        self.shares.give_back(uid, parts.bytes.len());
+        if parts.tid != tid {
+            parts = Parts { tid, ..Parts::default() };
         }
-        let all = parts.1.len() + bytes.len();
+        let all = parts.bytes.len() + bytes.len();
         if all > DATAGRAM_MOST {
             return Err(Errno::EMSGSIZE);
         }
-        if !self.shares.has_room(uid, all) || parts.1.try_reserve(bytes.len()).is_err() {
+        if !self.shares.has_room(uid, all) || parts.bytes.try_reserve(bytes.len()).is_err() {
             return Err(Errno::ENOBUFS);
         }
         self.shares.take(uid, all);
-        parts.1.extend_from_slice(bytes);
+        parts.bytes.extend_from_slice(bytes);
+        parts.calls = parts.calls.saturating_add(telling.is_zerocopy.into());
         self.get_mut(number)?.parts = Some(parts);
         Ok(bytes.len())
     }
@@ -120,7 +129,9 @@ impl Inet {
         let socket = self.get_mut(number)?;
         let (kind, uid, remote) = (socket.kind, socket.uid, socket.remote);
         let parts = socket.parts.take();
-        self.shares.give_back(uid, parts.as_ref().map_or(0, |parts| parts.1.len()));
+        self.shares.give_back(uid, parts.as_ref().map_or(0, |parts| parts.bytes.len()));
+        let telling = self.telling(number, sending.is_zerocopy, sending.stamps)?;
+        self.may_tell(number, telling)?;
         let socket = self.get_mut(number)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
@@ -131,16 +142,18 @@ impl Inet {
         let may_all = socket.options.broadcast;
         // Whoever sends has a port, even if nothing comes of it.
         self.have_port(number)?;
-        let parts = parts.filter(|parts| parts.0 == tid).map(|parts| parts.1);
-        let before = parts.as_ref().map_or(0, Vec::len);
+        let parts = parts.filter(|parts| parts.tid == tid);
+        let before = parts.as_ref().map_or(0, |parts| parts.bytes.len());
         if before + count > DATAGRAM_MOST {
             return Err(Errno::EMSGSIZE);
         }
+        let mut calls = telling.is_zerocopy.into();
         let mut all = bytes;
         if let Some(mut parts) = parts {
-            parts.try_reserve_exact(count).map_err(|_| Errno::ENOBUFS)?;
-            parts.append(&mut all);
-            all = parts;
+            parts.bytes.try_reserve_exact(count).map_err(|_| Errno::ENOBUFS)?;
+            parts.bytes.append(&mut all);
+            all = parts.bytes;
+            calls += parts.calls;
         }
         let to = to.or(remote).ok_or(Errno::EDESTADDRREQ)?;
         if to.port() == 0 && kind == Kind::Datagram {
@@ -154,17 +167,25 @@ impl Inet {
         let local = SocketAddr::new(source, self.get(number)?.local.port());
         let way = self.way(number, (local, to), sending)?;
         if kind == Kind::Raw {
+            let packet = self.packet(number, telling.stamps, way, &all);
             self.send_raw(number, way, all, changes)?;
+            self.was_sent(number, telling.stamps, packet, changes);
             return Ok(count);
         }
         if kind == Kind::Echo {
             self.prepare_echo(&mut all, local)?;
         }
+        let packet = self.packet(number, telling.stamps, way, &all);
         if kind == Kind::Datagram && to.is_ipv4() && to.ip().is_multicast() {
             let (device, _) = self.way_to_group(number, sending)?;
             self.send_to_group(number, (way, device), all, changes)?;
+            self.was_sent(number, telling.stamps, packet, changes);
+            self.are_complete(number, calls, changes);
             return Ok(count);
         }
+        // It is on its way before anybody answers.
+        self.was_sent(number, telling.stamps, packet, changes);
+        self.are_complete(number, calls, changes);
         match (self.is_local(to.ip()), protocol(kind)) {
             (true, _) if kind == Kind::Echo => self.echo(number, all, way, changes),
             (true, _) => {
@@ -256,10 +277,9 @@ impl Inet {
         self.shares.take(payer, cost);
         let Ok(socket) = self.get_mut(number) else { return };
         socket.packet_bytes += cost;
-        let came = if socket.options.wants_times() { now } else { 0 };
         let way = Passage { from: plain(way.from), to: plain(way.to), ..way };
         let lost = socket.lost;
-        socket.packets.push_back(Packet { bytes, way, payer, came, lost });
+        socket.packets.push_back(Packet { bytes, way, payer, came: now, lost });
         changes.push((number, true));
     }
 
@@ -290,12 +310,12 @@ impl Inet {
         let count = most.min(first.bytes.len());
         let (full, from) = (first.bytes.len(), Some(first.way.from));
         let control = of_packet(first, &socket.options, socket.family, (now, outside));
+        socket.timing.was_read(first.came, &socket.options);
         if looks && goes_on.is_none() {
             let bytes = first.bytes[..count].to_vec();
             changes.push((number, false));
             return Ok(Received { bytes, full, from, control });
         }
-        let uid = socket.uid;
         let mut bytes = match looks {
             true => first.bytes.clone(),
             false => {
@@ -308,10 +328,7 @@ impl Inet {
         };
         let rest = if count < full { bytes.split_off(count) } else { Vec::new() };
         let received = Received { bytes, full, from, control };
-        if let Some(tid) = goes_on.filter(|_| !rest.is_empty()) {
-            self.shares.take(uid, rest.len());
-            self.get_mut(number)?.rest = Some((tid, rest));
-        }
+        self.keep_rest(number, goes_on, rest)?;
         changes.push((number, false));
         Ok(received)
     }
@@ -336,7 +353,21 @@ impl Inet {
         Ok(Received { full: rest.len(), bytes: rest, ..Received::default() })
     }
 
-    fn forget_rest(&mut self, number: Number) -> Result<(), Errno> {
+    /// What a thread has not received of a datagram waits for it, if it goes on.
+    pub(crate) fn keep_rest(
+        &mut self,
+        number: Number,
+        goes_on: Option<u32>,
+        rest: Vec<u8>,
+    ) -> Result<(), Errno> {
+        let Some(tid) = goes_on.filter(|_| !rest.is_empty()) else { return Ok(()) };
+        let uid = self.get(number)?.uid;
+        self.shares.take(uid, rest.len());
+        self.get_mut(number)?.rest = Some((tid, rest));
+        Ok(())
+    }
+
+    pub(crate) fn forget_rest(&mut self, number: Number) -> Result<(), Errno> {
         let socket = self.get_mut(number)?;
         let (uid, rest) = (socket.uid, socket.rest.take());
         self.shares.give_back(uid, rest.map_or(0, |rest| rest.1.len()));

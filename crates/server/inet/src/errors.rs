@@ -1,9 +1,12 @@
-//! What is said about datagrams that did not arrive: the next operation fails with it, and whoever has asked for that (`IP_RECVERR`) can
-//! read what was said, by whom, and about what.
+//! The error queue (`MSG_ERRQUEUE`), and what is said about datagrams that did not arrive: the next operation fails with it, and whoever has asked
+//! for that (`IP_RECVERR`) can read there what was said, by whom, and about what. Other entries are of [calls](crate::zerocopy) and of
+//! [times](crate::timestamps), and make nothing fail.
 
-use crate::control::{of_report, Passage};
+use crate::control::{of_entry, Passage};
 use crate::socket::{Changes, Inet, Number};
 use crate::stream::Received;
+use crate::timestamps::Stamp;
+use crate::zerocopy::Calls;
 use crate::OVERHEAD;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -34,8 +37,51 @@ pub(crate) struct Report {
     pub about: SocketAddr,
     /// Bytes of the datagram.
     pub bytes: Vec<u8>,
-    /// When it came; 0: nobody wanted to know.
+    /// When it came.
     pub came: i64,
+}
+
+/// What a socket is told besides what it receives.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    /// A datagram has not arrived.
+    Undelivered(Report),
+    /// Something was sent, or acknowledged.
+    Sent(Stamp),
+    /// What calls have sent may be written to again.
+    Complete(Calls),
+}
+
+impl Entry {
+    /// Bytes that are told.
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Entry::Undelivered(report) => &report.bytes,
+            Entry::Sent(stamp) => stamp.packet.as_ref().map_or(&[], |(_, frame)| &frame[..]),
+            Entry::Complete(_) => &[],
+        }
+    }
+
+    /// What it costs.
+    fn cost(&self) -> usize {
+        self.bytes().len() + OVERHEAD
+    }
+
+    /// Bytes of a socket's room that it takes: calls have room of their own.
+    fn room(&self) -> usize {
+        match self {
+            Entry::Complete(_) => 0,
+            _ => self.cost(),
+        }
+    }
+
+    /// What the next operation fails with because of it.
+    pub fn error(&self) -> Option<Errno> {
+        match self {
+            Entry::Undelivered(report) => Some(report.error),
+            _ => None,
+        }
+    }
 }
 
 impl Report {
@@ -94,20 +140,12 @@ impl Inet {
         is_for_good: bool,
         changes: &mut Changes,
     ) {
-        let now = self.now;
-        let Ok(socket) = self.get_mut(number) else { return };
+        report.came = self.now;
+        let Ok(socket) = self.get(number) else { return };
         let is_v6 = report.way.from.ip().to_canonical().is_ipv6();
         let error = report.error;
         if socket.options.is_set(RECVERR[usize::from(is_v6)]) {
-            let (cost, uid) = (report.bytes.len() + OVERHEAD, socket.uid);
-            let is_full = socket.packet_bytes >= socket.capacity();
-            if !is_full && self.shares.has_room(uid, cost) {
-                self.shares.take(uid, cost);
-                let Ok(socket) = self.get_mut(number) else { return };
-                report.came = if socket.options.wants_times() { now } else { 0 };
-                socket.packet_bytes += cost;
-                socket.errors.push_back(report);
-            }
+            self.queue_error(number, Entry::Undelivered(report), changes);
         } else if !is_for_good || socket.remote.is_none() {
             // Of whoever is connected to nobody, that would be about anybody.
             return;
@@ -117,42 +155,74 @@ impl Inet {
         changes.push((number, false));
     }
 
-    /// Receives what was said about a datagram, with up to so many bytes of it (`MSG_ERRQUEUE`).
+    /// Adds an entry to the error queue, where there is room for it. For calls there is: that was seen to when they began.
+    pub(crate) fn queue_error(&mut self, number: Number, entry: Entry, changes: &mut Changes) {
+        let Ok(socket) = self.get(number) else { return };
+        let (cost, room, uid) = (entry.cost(), entry.room(), socket.uid);
+        let is_full =
+            || socket.packet_bytes >= socket.capacity() || !self.shares.has_room(uid, cost);
+        if room > 0 && is_full() {
+            return;
+        }
+        self.shares.take(uid, cost);
+        let Ok(socket) = self.get_mut(number) else { return };
+        socket.packet_bytes += room;
+        socket.errors.push_back(entry);
+        changes.push((number, false));
+    }
+
+    /// Receives the next entry of the error queue, with up to so many bytes of what it is about (`MSG_ERRQUEUE`); what there is no room for waits
+    /// for the same thread if it `goes_on`.
     ///
     /// # Errors
-    /// `EAGAIN`: nothing was.
+    /// `EAGAIN`: there is none.
     pub fn receive_error(
         &mut self,
         number: Number,
-        most: usize,
+        (most, goes_on): (usize, Option<u32>),
         changes: &mut Changes,
     ) -> Result<Received, Errno> {
+        self.forget_rest(number)?;
         let now = self.now;
         let socket = self.get_mut(number)?;
-        let mut report = socket.errors.pop_front().ok_or(Errno::EAGAIN)?;
-        // What waits behind it is what the next operation fails with.
-        socket.error = socket.errors.front().map(|next| next.error);
-        let (full, uid) = (report.bytes.len(), socket.uid);
-        let control = of_report(&report, &socket.options, socket.family, now);
-        socket.packet_bytes -= full + OVERHEAD;
-        self.shares.give_back(uid, full + OVERHEAD);
-        report.bytes.truncate(most);
+        let entry = socket.errors.pop_front().ok_or(Errno::EAGAIN)?;
+        // An error that waits behind it is what the next operation fails with.
+        match socket.errors.front().and_then(Entry::error) {
+            None if entry.error().is_none() => {}
+            next => socket.error = next,
+        }
+        let (cost, uid) = (entry.cost(), socket.uid);
+        let control = of_entry(&entry, &socket.options, socket.family, now);
+        socket.packet_bytes -= entry.room();
+        self.shares.give_back(uid, cost);
+        let full = entry.bytes().len();
+        let (bytes, rest) = entry.bytes().split_at(full.min(most));
+        let (bytes, rest) = (bytes.to_vec(), rest.to_vec());
+        self.keep_rest(number, goes_on, rest)?;
+        let from = match entry {
+            Entry::Undelivered(report) => Some(report.about),
+            _ => None,
+        };
         changes.push((number, false));
-        Ok(Received { bytes: report.bytes, full, from: Some(report.about), control })
+        Ok(Received { bytes, full, from, control })
     }
 
-    /// Nobody reads any more what was said.
-    pub(crate) fn forget_errors(&mut self, number: Number) {
-        let Ok(socket) = self.get_mut(number) else { return };
-        let errors = core::mem::take(&mut socket.errors);
-        let cost = cost_of(&errors);
-        socket.packet_bytes -= cost;
+    /// What was said about datagrams is not wanted any more (`IP_RECVERR` is turned off). Other entries stay: somebody may wait for them.
+    pub fn forget_errors(&mut self, number: Number, changes: &mut Changes) -> Result<(), Errno> {
+        let socket = self.get_mut(number)?;
+        let (kept, gone): (VecDeque<_>, VecDeque<_>) = core::mem::take(&mut socket.errors)
+            .into_iter()
+            .partition(|entry| entry.error().is_none());
+        socket.errors = kept;
+        socket.packet_bytes -= gone.iter().map(Entry::room).sum::<usize>();
         let uid = socket.uid;
-        self.shares.give_back(uid, cost);
+        self.shares.give_back(uid, cost_of(&gone));
+        changes.push((number, false));
+        Ok(())
     }
 }
 
-/// What errors cost.
-pub(crate) fn cost_of(errors: &VecDeque<Report>) -> usize {
-    errors.iter().map(|report| report.bytes.len() + OVERHEAD).sum()
+/// What entries cost.
+pub(crate) fn cost_of(errors: &VecDeque<Entry>) -> usize {
+    errors.iter().map(Entry::cost).sum()
 }

@@ -28,21 +28,24 @@ pub mod raw;
 pub mod route;
 mod socket;
 mod stream;
+mod timestamps;
 mod urgent;
 mod wire;
+mod zerocopy;
 
 #[cfg(test)]
 mod tests;
 
 pub use address::{decode, encode, ADDRESS_MOST};
-pub use control::{Sending, SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW};
+pub use control::{stamps_of, Sending};
 pub use devices::OUTSIDE;
 pub use errors::RECVERR;
 pub use groups::{MEMBERSHIPS_MOST, SENDERS_MOST};
 pub use listing::Row;
-pub use options::{Options, TcpState};
+pub use options::{Options, TcpState, STAMPING, TIMES};
 pub use socket::{Changes, Family, Inet, Interface, Kind, Number, Origin};
 pub use stream::Received;
+pub use zerocopy::Telling;
 
 /// Bytes that may wait in a stream, unless a program wants otherwise.
 pub const STREAM_BYTES: usize = 256 * 1024;

@@ -1,7 +1,15 @@
 //! Options of sockets, and what is told of a connection.
 
 use alloc::collections::BTreeMap;
-use unixproto::sockets::of_level;
+use unixproto::sockets::{
+    of_level, SO_TIMESTAMP, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS,
+    SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW,
+};
+
+/// With which of these the times of messages are told, and in which unit: one at most of them is on.
+pub const TIMES: [u32; 4] = [SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW];
+/// Which of these has the flags of `SO_TIMESTAMPING`: one at most of them is there.
+pub const STAMPING: [u32; 2] = [SO_TIMESTAMPING, SO_TIMESTAMPING_NEW];
 
 /// `IP_MULTICAST_IF`, with the number of the interface in the upper half; the others say what their names say.
 pub(crate) const MULTICAST_IF: u32 = of_level(0, 32);
@@ -46,13 +54,23 @@ impl Options {
         self.others.get(&option).is_some_and(|&value| value != 0)
     }
 
-    /// Is anybody to be told when a datagram came?
-    pub(crate) fn wants_times(&self) -> bool {
-        use crate::{SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW};
-        use unixproto::sockets::{SO_TIMESTAMP, SO_TIMESTAMPNS};
-        [SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW]
-            .iter()
-            .any(|&option| self.is_set(option))
+    /// The flags of `SO_TIMESTAMPING`.
+    pub fn stamping(&self) -> u32 {
+        let flags = STAMPING.iter().find_map(|option| self.others.get(option));
+        flags.map_or(0, |&flags| flags as u32)
+    }
+
+    /// Is the time of each message told, whatever is known of it?
+    pub(crate) fn tells_times(&self) -> bool {
+        TIMES.iter().any(|&option| self.is_set(option))
+    }
+
+    /// The time that is told of a message that came then; 0: nobody knows, which counts as now for whoever is told in any case.
+    pub(crate) fn time_of(&self, came: i64, now: i64) -> i64 {
+        match came {
+            0 if self.tells_times() => now,
+            came => came,
+        }
     }
 }
 

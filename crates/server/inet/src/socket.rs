@@ -2,11 +2,12 @@
 
 use crate::address::any;
 use crate::control::Passage;
-use crate::errors::{cost_of, Report, RECVERR};
+use crate::errors::{cost_of, Entry};
 use crate::groups::Membership;
 use crate::options::{Options, TcpState};
 use crate::pieces::Pieces;
 use crate::ports::Ports;
+use crate::timestamps::Timing;
 use crate::urgent::Urgent;
 use crate::{DATAGRAM_BYTES, OVERHEAD, STREAM_BYTES};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,6 +18,7 @@ use piecewise::{Limits, Shares, Table};
 use unixproto::files::{
     POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM,
 };
+use unixproto::sockets::SO_SELECT_ERR_QUEUE;
 use unixproto::Errno;
 
 /// A socket's number.
@@ -113,10 +115,20 @@ pub(crate) struct Packet {
     pub way: Passage,
     /// Who is charged for it.
     pub payer: u32,
-    /// When it came; 0: nobody wanted to know.
+    /// When it came.
     pub came: i64,
     /// How many others had no room before.
     pub lost: u32,
+}
+
+/// Parts of a datagram.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// The thread that has sent them.
+    pub tid: u32,
+    pub bytes: Vec<u8>,
+    /// Of how many calls that are to be told of.
+    pub calls: u32,
 }
 
 /// A socket.
@@ -144,8 +156,11 @@ pub(crate) struct Socket {
     pub packets: VecDeque<Packet>,
     /// Datagrams for which there was no room.
     pub lost: u32,
-    /// What was said about its datagrams and not read.
-    pub errors: VecDeque<Report>,
+    /// What it was told besides and has not read.
+    pub errors: VecDeque<Entry>,
+    /// The number of the next call whose bytes need not be copied.
+    pub next_call: u32,
+    pub timing: Timing,
     /// Bytes of datagrams and of what was said, with what they cost.
     pub packet_bytes: usize,
     /// The other end sends no more.
@@ -158,8 +173,8 @@ pub(crate) struct Socket {
     pub is_connecting: bool,
     /// What the next operation fails with.
     pub error: Option<Errno>,
-    /// Parts of a datagram whose last one has not come, and by whom.
-    pub parts: Option<(u32, Vec<u8>)>,
+    /// Parts of a datagram whose last one has not come.
+    pub parts: Option<Parts>,
     /// What is left of one that was read in part, and by whom.
     pub rest: Option<(u32, Vec<u8>)>,
     /// Bytes that were read, of which the network server has not been told.
@@ -289,6 +304,8 @@ impl Inet {
             packets: VecDeque::new(),
             lost: 0,
             errors: VecDeque::new(),
+            next_call: 0,
+            timing: Timing::default(),
             packet_bytes: 0,
             is_finished: false,
             is_deaf: false,
@@ -335,9 +352,9 @@ impl Inet {
                 self.shares.give_back(packet.payer, packet.bytes.len() + OVERHEAD);
             }
             self.shares.give_back(socket.uid, cost_of(&socket.errors));
-            for (_, part) in [socket.parts.take(), socket.rest.take()].into_iter().flatten() {
-                self.shares.give_back(socket.uid, part.len());
-            }
+            let parts = socket.parts.take().map_or(0, |parts| parts.bytes.len());
+            let rest = socket.rest.take().map_or(0, |rest| rest.1.len());
+            self.shares.give_back(socket.uid, parts + rest);
             if let State::Listening { waiting, knocking, .. } = socket.state {
                 all.extend(waiting.into_iter().map(|one| (one, true)));
                 knocking.into_iter().for_each(|one| self.refuse(one, changes));
@@ -429,6 +446,10 @@ impl Inet {
         let mut bits = 0;
         if socket.error.is_some() || !socket.errors.is_empty() {
             bits |= POLLERR;
+            // As Linux has it: not of streams.
+            if socket.kind != Kind::Stream && socket.options.is_set(SO_SELECT_ERR_QUEUE) {
+                bits |= POLLPRI;
+            }
         }
         if socket.kind != Kind::Stream {
             if socket.is_deaf {
@@ -525,10 +546,6 @@ impl Inet {
     ) -> Result<(), Errno> {
         let socket = self.get_mut(number)?;
         change(&mut socket.options);
-        let wants_errors = RECVERR.iter().any(|&option| socket.options.is_set(option));
-        if !wants_errors && !socket.errors.is_empty() {
-            self.forget_errors(number);
-        }
         self.tune(number);
         Ok(())
     }

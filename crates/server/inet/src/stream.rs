@@ -1,5 +1,6 @@
 //! Bytes of streams.
 
+use crate::control::of_stream;
 use crate::socket::{has_much_room, Changes, Inet, Kind, Link, Number, State};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -48,6 +49,7 @@ impl Inet {
         match socket.link {
             Link::Local(peer) => {
                 let count = self.send_inside((number, peer), most, take, changes)?;
+                self.get_mut(number)?.timing.sent += count as u64;
                 if is_urgent {
                     self.is_urgent(peer, changes);
                 }
@@ -62,6 +64,7 @@ impl Inet {
                 }
                 socket.link = Link::Wire { id, room: room.saturating_sub(count as u32) };
                 socket.unacknowledged = socket.unacknowledged.saturating_add(count as u32);
+                socket.timing.sent += count as u64;
                 self.command_with(Command::Send { id, bytes: &[] }, bytes);
                 changes.push((number, false));
                 Ok(count)
@@ -98,7 +101,10 @@ impl Inet {
         }
         let bytes = take(count);
         let count = bytes.len();
-        self.get_mut(peer)?.bytes.push(bytes).map_err(|_| Errno::ENOBUFS)?;
+        let now = self.now;
+        let receiver = self.get_mut(peer)?;
+        receiver.bytes.push(bytes).map_err(|_| Errno::ENOBUFS)?;
+        receiver.timing.came = now;
         self.shares.take(payer, count);
         changes.push((peer, true));
         changes.push((number, false));
@@ -149,6 +155,13 @@ impl Inet {
             self.was_read(number, count, changes);
         }
         Ok(count)
+    }
+
+    /// What else is told of bytes of a stream that were just received, as control messages. Of their times it is that of the newest in the queue, as
+    /// on Linux where it has merged segments there.
+    pub fn told_of_bytes(&self, number: Number) -> Result<Vec<u8>, Errno> {
+        let socket = self.get(number)?;
+        Ok(of_stream(socket.timing.came, &socket.options))
     }
 
     /// Bytes of a stream have been read: there is room for others.

@@ -94,13 +94,13 @@ fn what_is_said_outside_is_heard_by_who_sent_it() {
     assert_eq!((inet.take_error(quiet), inet.take_error(wants)), (Ok(None), Ok(None)));
     said(&mut inet, own, afar(), (11, 0));
     assert_eq!(inet.take_error(wants), Ok(Some(Errno::EHOSTUNREACH)));
-    let got = inet.receive_error(wants, 4, &mut changes).unwrap();
+    let got = inet.receive_error(wants, (4, None), &mut changes).unwrap();
     assert_eq!((&got.bytes[..], got.full, got.from), (&[1; 4][..], 9, Some(afar())));
     // IPV6_RECVERR, with who has said so.
     assert_eq!(got.control[8..16], [41, 0, 0, 0, 25, 0, 0, 0]);
     assert_eq!(got.control[16..28], [113, 0, 0, 0, 2, 11, 0, 0, 7, 0, 0, 0]);
     assert_eq!(got.control[52..56], [10, 0, 2, 99]);
-    assert_eq!(inet.receive_error(wants, 4, &mut changes), Err(Errno::EAGAIN));
+    assert_eq!(inet.receive_error(wants, (4, None), &mut changes), Err(Errno::EAGAIN));
     // Who does not read holds a queue of them, and no more; and nothing once it is not wanted any more.
     for _ in 0..5000 {
         said(&mut inet, own, afar(), (3, 1));
@@ -109,6 +109,7 @@ fn what_is_said_outside_is_heard_by_who_sent_it() {
     assert!((DATAGRAM_BYTES..DATAGRAM_BYTES + 9 + OVERHEAD).contains(&held), "{held}");
     inet.set_options(wants, |options| assert!(options.others.remove(&RECVERR[0]).is_some()))
         .unwrap();
+    inet.forget_errors(wants, &mut changes).unwrap();
     assert_eq!(inet.shares.taken(), 0);
     // Connected, the other one hears it, if it is for good.
     inet.connect(quiet, Some(afar()), false, &mut changes).unwrap();
@@ -719,4 +720,167 @@ fn a_user_with_all_groups_leaves_some_for_others() {
     assert_eq!(join_all(&mut inet, 1000), most / 2);
     assert_eq!(join_all(&mut inet, 1001), most / 2 - most / 8);
     assert_eq!(join_all(&mut inet, ROOT), most / 8);
+}
+
+/// Flags of `SO_TIMESTAMPING`.
+const TX_ALL: u32 = 1 << 1 | 1 << 8 | 1 << 9;
+const SOFTWARE: u32 = 1 << 4;
+const OPT_ID: u32 = 1 << 7;
+const TSONLY: u32 = 1 << 11;
+
+/// The next entry of the error queue of a socket of IPv4: who says so, and two words; and whether there is a time.
+fn entry(inet: &mut Inet, number: Number) -> Option<(u8, u32, u32, bool)> {
+    let got = inet.receive_error(number, (100_000, None), &mut Changes::new()).ok()?;
+    // `struct sock_extended_err` is in the last one of the control messages, before an address.
+    let said = &got.control[got.control.len() - 32..];
+    let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| said[at + n]));
+    Some((said[4], word(8), word(12), got.control.len() > 48))
+}
+
+fn stamping(inet: &mut Inet, number: Number, flags: u32) {
+    inet.set_stamping(number, unixproto::sockets::SO_TIMESTAMPING, flags).unwrap();
+}
+
+#[test]
+fn acknowledgements_are_told_of_as_they_come() {
+    let mut changes = Changes::new();
+    let mut inet = with_network();
+    inet.set_time(5_000_000_000);
+    let out = inet.make(Family::V4, Kind::Stream, 1000).unwrap();
+    assert_eq!(inet.set_stamping(out, 37, OPT_ID), Err(Errno::EINVAL));
+    assert_eq!(inet.connect(out, Some(afar()), false, &mut changes), Err(Errno::EAGAIN));
+    let id = loop {
+        let command = inet.next_command().unwrap().concat();
+        inet.command_sent();
+        if let Some(Command::Connect { id, .. }) = Command::decode(&command) {
+            break id;
+        }
+    };
+    inet.happened(Event::Connected { id, room: 10_000 }, &mut changes);
+    // What is on its way counts, unless bytes are to be counted from the next one on.
+    assert_eq!(send(&mut inet, out, &[1; 7], &mut changes), Ok(7));
+    stamping(&mut inet, out, TX_ALL | SOFTWARE | OPT_ID | TSONLY);
+    let telling = inet.telling(out, false, None).unwrap();
+    let mut call = |inet: &mut Inet, bytes: &[u8]| {
+        assert_eq!(send(inet, out, bytes, &mut changes), Ok(bytes.len()));
+        inet.call_over(out, telling, &mut changes);
+    };
+    call(&mut inet, &[1; 3]);
+    call(&mut inet, &[1; 5]);
+    let sent = [(1, 9), (0, 9), (1, 14), (0, 14)].map(|(stage, key)| Some((4, stage, key, true)));
+    assert_eq!([0; 4].map(|_| entry(&mut inet, out)), sent);
+    let acknowledge = |inet: &mut Inet, bytes| {
+        assert!(inet.happened(Event::Sent { id, bytes }, &mut Changes::new()));
+        entry(inet, out).map(|(_, stage, key, _)| (stage, key))
+    };
+    assert_eq!(acknowledge(&mut inet, 9), None);
+    assert_eq!(acknowledge(&mut inet, 2), Some((2, 9)));
+    assert_eq!(acknowledge(&mut inet, 4), Some((2, 14)));
+    // Of very many ends some are told of, and the last one is.
+    for _ in 0..1000 {
+        call(&mut inet, &[1; 2]);
+    }
+    while entry(&mut inet, out).is_some() {}
+    let first = acknowledge(&mut inet, 2000);
+    assert_eq!(first, Some((2, 16)));
+    let mut last = first;
+    while let Some((_, stage, key, _)) = entry(&mut inet, out) {
+        last = Some((stage, key));
+    }
+    assert_eq!(last, Some((2, 2014)));
+    inet.remove(out, &mut changes);
+    assert_eq!(inet.shares.taken(), 0);
+}
+
+#[test]
+fn an_error_queue_that_nobody_reads_is_bounded() {
+    let (mut inet, mut changes) = (Inet::default(), Changes::new());
+    let mut all = Vec::new();
+    let mut refused = 0;
+    for _ in 0..300 {
+        let number = inet.make(Family::V4, Kind::Datagram, 1000).unwrap();
+        inet.bind(number, here(0), false).unwrap();
+        let to = inet.name(number, false).unwrap();
+        inet.set_options(number, |options| {
+            options.others.insert(unixproto::sockets::SO_ZEROCOPY, 1);
+        })
+        .unwrap();
+        stamping(&mut inet, number, TX_ALL | SOFTWARE);
+        let sending = Sending { is_zerocopy: true, ..Sending::default() };
+        for size in [60_000, 60_000, 60_000, 1, 1, 1] {
+            let way = (Some(to), sending);
+            let sent = inet.send_datagram(number, 1, way, vec![1; size], &mut changes);
+            refused += u32::from(sent == Err(Errno::ENOBUFS));
+        }
+        all.push(number);
+    }
+    assert!(refused > 0);
+    // A user has half of it at most, but for one entry of each socket, about calls, that was promised when there was room.
+    assert!((30 << 20..(32 << 20) + 300 * OVERHEAD).contains(&inet.shares.taken()));
+    // Frames are told as far as there is room, and can be longer than what was sent alone.
+    let got = inet.receive_error(all[0], (50, Some(7)), &mut changes).unwrap();
+    assert_eq!((got.bytes.len(), got.full), (50, 14 + 20 + 8 + 60_000));
+    assert_eq!(inet.receive_rest(all[0], 7, 100_000).unwrap().bytes.len(), got.full - 50);
+    for number in all {
+        inet.remove(number, &mut changes);
+    }
+    assert_eq!(inet.shares.taken(), 0);
+}
+
+proptest! {
+    /// Calls are told of each once, in their order, whatever comes between them; errors go when they are not wanted any more, and nothing else does.
+    #[test]
+    fn calls_are_told_of_once(steps in prop::collection::vec(0u8..8, 1..300), begin: u32) {
+        let (mut inet, mut changes) = (Inet::default(), Changes::new());
+        let number = inet.make(Family::V4, Kind::Datagram, 1000).unwrap();
+        inet.bind(number, here(0), false).unwrap();
+        let own = inet.name(number, false).unwrap();
+        inet.set_options(number, |options| {
+            options.others.insert(unixproto::sockets::SO_ZEROCOPY, 1);
+            options.others.insert(RECVERR[0], 1);
+        }).unwrap();
+        inet.get_mut(number).unwrap().next_call = begin;
+        let (mut next, mut expected) = (begin, begin);
+        let mut check = |inet: &mut Inet, told: Option<(u8, u32, u32, bool)>| {
+            if let Some((5, first, last, _)) = told {
+                prop_assert_eq!(first, expected);
+                expected = last.wrapping_add(1);
+            }
+            let is_icmp = inet.get(number).unwrap().errors.front().is_some_and(|one| one.error().is_some());
+            if told.is_some_and(|told| told.0 == 2) && !is_icmp {
+                prop_assert_eq!(inet.get(number).unwrap().error, None);
+            }
+            Ok(())
+        };
+        for step in steps {
+            // Nobody has that port.
+            let to = if step == 2 { here(1) } else { own };
+            let sending = Sending { is_zerocopy: step < 4, ..Sending::default() };
+            match step {
+                0..=4 => {
+                    inet.get_mut(number).unwrap().error = None;
+                    let sent = inet.send_datagram(number, 1, (Some(to), sending), vec![1; 9], &mut changes);
+                    next = next.wrapping_add(u32::from(step < 4 && sent == Ok(9)));
+                    if step == 3 {
+                        prop_assert_eq!(inet.send_part(number, (1, true), &[1]).map_err(|error| error == Errno::ENOBUFS), Ok(1));
+                        let way = (Some(to), Sending::default());
+                        prop_assert_eq!(inet.send_datagram(number, 1, way, vec![1], &mut changes), Ok(1));
+                        next = next.wrapping_add(1);
+                    }
+                }
+                5 => stamping(&mut inet, number, TX_ALL | TSONLY),
+                6 => inet.forget_errors(number, &mut changes).unwrap(),
+                _ => {
+                    let told = entry(&mut inet, number);
+                    check(&mut inet, told)?;
+                }
+            }
+        }
+        while let Some(told) = entry(&mut inet, number) {
+            check(&mut inet, Some(told))?;
+        }
+        prop_assert_eq!(expected, next);
+        inet.remove(number, &mut changes);
+        prop_assert_eq!(inet.shares.taken(), 0);
+    }
 }

@@ -194,6 +194,8 @@ impl Inet {
                     return Ok(());
                 }
                 inet.shares.take(payer, bytes.len());
+                let now = inet.now;
+                inet.get_mut(number)?.timing.came = now;
                 changes.push((number, true));
                 Ok(())
             }),
@@ -209,6 +211,7 @@ impl Inet {
                     *room = room.saturating_add(bytes);
                 }
                 changes.push((number, false));
+                inet.were_acknowledged(number, changes);
                 Ok(())
             }),
             Event::Finished { id } => self.of_wire(id, |inet, number| {
@@ -235,6 +238,7 @@ impl Inet {
                         socket.unacknowledged = 0;
                         (socket.state, socket.link) = (State::Closed, Link::None);
                         changes.push((number, true));
+                        self.were_acknowledged(number, changes);
                     }
                     (_, error) if Errno(error) == Errno::ECONNRESET => self.reset(number, changes),
                     (_, error) => self.fail(number, Errno(error), changes),

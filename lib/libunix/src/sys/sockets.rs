@@ -5,7 +5,7 @@ use super::readwrite::vector;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::kinds::socket::Socket;
-use crate::fd::{self, alone, stream, File};
+use crate::fd::{self, alone, File};
 use crate::mm::user;
 use crate::mm::Mm;
 use crate::process::Io;
@@ -202,54 +202,69 @@ struct Along {
     to: Option<Vec<u8>>,
 }
 
+impl Along {
+    /// Puts what goes along behind so many bytes, with these descriptions.
+    fn put(&self, a: usize, rights: &[u32]) -> usize {
+        let mut b = Vec::new();
+        rights.iter().for_each(|desc| b.extend_from_slice(&desc.to_le_bytes()));
+        b.extend_from_slice(self.user.as_ref().map_or(&[], |user| &user[..]));
+        b.extend_from_slice(&self.control);
+        b.extend_from_slice(self.to.as_ref().map_or(&[], |to| &to[..]));
+        server::put_b(a, &b)
+    }
+
+    /// The request that they go along with.
+    fn request(&self, desc: u32, flags: u32, rights: &[u32]) -> op::Send {
+        op::Send {
+            desc,
+            flags,
+            rights: rights.len() as u32,
+            tells: self.user.is_some(),
+            control: self.control.len() as u32,
+        }
+    }
+}
+
 fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> Result<u64> {
     let desc = find(io, fd)?;
+    let flags = flags & (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_OOB | MSG_ZEROCOPY);
     let (mut total, mut is_parted) = (0, false);
     loop {
         let most = DATA_BYTES - ALONG;
         let all = from.left();
         let bytes = all.min(most as u64) as usize;
         // A long datagram is sent in parts.
-        let goes_on = all > most as u64 && is_bounded(desc)?;
+        let follows = if all > most as u64 { CONTINUES } else { 0 };
+        let goes_on = follows != 0 && is_bounded(desc)?;
         if goes_on && (all > u16::MAX.into() || !is_partable(desc)?) {
             return Err(Errno::EMSGSIZE);
         }
         is_parted |= goes_on;
-        let more = if goes_on { MSG_MORE } else { 0 };
+        let before = if total > 0 { CONTINUED } else { 0 };
+        let more = before | follows | if goes_on { MSG_MORE } else { 0 };
         let a = match from.gather_to(&mut io.mm, server::data(bytes)).some() {
             Ok(a) => a,
             Err(error) if total == 0 || is_parted => return Err(error),
-            Err(_) => return Ok(total),
+            Err(_) => {
+                // What was to follow does not, and the server does not know.
+                let b = along.put(0, &[]);
+                let _ = server::wait_both(io, along.request(desc, flags | CONTINUED, &[]), 0, b);
+                return Ok(total);
+            }
         };
-        let mut is_first = total == 0;
-        // The bytes that a stream takes are the first ones: what it has no room for is not skipped.
-        let taken = stream::taken(a, |a| {
-            // What goes along goes with the first bytes.
-            let rights = if is_first { &along.rights[..] } else { &[] };
-            is_first = false;
-            let mut b = Vec::new();
-            rights.iter().for_each(|desc| b.extend_from_slice(&desc.to_le_bytes()));
-            b.extend_from_slice(along.user.as_ref().map_or(&[], |user| &user[..]));
-            b.extend_from_slice(&along.control);
-            b.extend_from_slice(along.to.as_ref().map_or(&[], |to| &to[..]));
-            let b = server::put_b(a, &b);
-            let request = op::Send {
-                desc,
-                flags: flags & (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_OOB) | more,
-                rights: rights.len() as u32,
-                tells: along.user.is_some(),
-                control: along.control.len() as u32,
-            };
-            Ok(server::wait_both(io, request, a, b)?.count as usize)
-        });
-        let taken = match taken {
-            Ok(taken) => taken,
+        // What goes along goes with the first bytes.
+        let rights = if total == 0 { &along.rights[..] } else { &[] };
+        let b = along.put(a, rights);
+        let request = along.request(desc, flags | more, rights);
+        let taken = match server::wait_both(io, request, a, b) {
+            Ok(taken) => taken.count,
             // Of a datagram all is sent, or nothing.
             Err(error) if total == 0 || is_parted => return Err(restart(error)),
             Err(_) => return Ok(total),
         };
-        total += taken as u64;
-        if taken < bytes || from.left() == 0 {
+        total += taken;
+        // A piece that is cut is the last one: of what follows it nothing may be sent.
+        if taken < bytes as u64 || from.left() == 0 {
             return Ok(total);
         }
     }
@@ -359,7 +374,9 @@ fn read_control(io: &mut Io, message: &Message, along: &mut Along) -> Result<()>
             (SOL_SOCKET, SCM_CREDENTIALS) => {
                 along.user = Some(data.try_into().map_err(|_| Errno::EINVAL)?);
             }
-            (SOL_SOCKET, _) => return Err(Errno::EINVAL),
+            (SOL_SOCKET, kind) if !matches!(kind, SO_TIMESTAMPING | SO_TIMESTAMPING_NEW) => {
+                return Err(Errno::EINVAL);
+            }
             // The server knows which of them the socket has.
             _ => {
                 along.control.resize(along.control.len().next_multiple_of(8), 0);
@@ -416,11 +433,12 @@ fn receive(
     let desc = find(io, fd)?;
     let mut received = receive_once(io, desc, to, flags, rights)?;
     let behind = Behind::take(&received)?;
-    if flags & MSG_ERRQUEUE != 0 && !behind.control.is_empty() || is_urgent(desc, flags)? {
+    let mut was_long = is_long(&received);
+    let is_error = flags & MSG_ERRQUEUE != 0 && !behind.control.is_empty();
+    if is_error && !was_long || is_urgent(desc, flags)? {
         return Ok((received, behind));
     }
     let goes_on = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
-    let mut was_long = is_long(&received);
     while to.left() > 0 && received.count > 0 && (goes_on || was_long) {
         let mut flags = if goes_on { flags } else { flags | MSG_DONTWAIT };
         if received.rights > 0 {
@@ -704,10 +722,8 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
             let times = [value / 1_000_000_000, value % 1_000_000_000 / 1000];
             times.iter().flat_map(|word| word.to_le_bytes()).collect()
         }
-        SO_LINGER => [value as u32, (value >> 32) as u32]
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect(),
+        // Two words: of the second, flags, and a clock of a device, of which there is none.
+        SO_LINGER | SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => value.to_le_bytes().to_vec(),
         // Short ones are told where there is no room for more.
         _ if !is_own && (1..4).contains(&room) => Vec::from([value as u8]),
         _ => (value as u32).to_le_bytes().to_vec(),

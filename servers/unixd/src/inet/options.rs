@@ -4,7 +4,7 @@ use super::{IPPROTO_ICMP, IPPROTO_ICMPV6, IPPROTO_TCP, IPPROTO_UDP};
 use crate::open::Opening;
 use crate::wait::{count, done, Call, Tried};
 use alloc::vec::Vec;
-use inet::{Changes, Family, Inet, Kind, Number, SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW};
+use inet::{Changes, Family, Inet, Kind, Number, RECVERR, STAMPING, TIMES};
 use unixproto::sockets::*;
 use unixproto::{op, Errno};
 
@@ -100,9 +100,17 @@ fn kept(option: u32) -> Option<u64> {
 
 /// Is an option of the sockets' own level kept, without any effect?
 fn is_flag(option: u32) -> bool {
-    matches!(option, SO_DEBUG | SO_DONTROUTE | SO_OOBINLINE | SO_NO_CHECK | SO_RXQ_OVFL)
-        || TIMES.contains(&option)
-        || is_number(option)
+    let is_simple = matches!(
+        option,
+        SO_DEBUG
+            | SO_DONTROUTE
+            | SO_OOBINLINE
+            | SO_NO_CHECK
+            | SO_RXQ_OVFL
+            | SO_SELECT_ERR_QUEUE
+            | SO_ZEROCOPY
+    );
+    is_simple || TIMES.contains(&option) || is_number(option)
 }
 
 /// Is one of those a number, and not just on or off? (The last ones are `SO_MARK` and `SO_BUSY_POLL`.)
@@ -118,9 +126,6 @@ fn is_switch(level: u32, name: u32) -> bool {
         _ => false,
     }
 }
-
-/// Which unit the times of datagrams are told in: one at most of these is on.
-const TIMES: [u32; 4] = [SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW];
 
 impl Opening<'_> {
     /// `getsockopt`.
@@ -165,6 +170,17 @@ impl Opening<'_> {
             }
         }
         check(op.option, value)?;
+        if STAMPING.contains(&op.option) {
+            all.set_stamping(number, op.option, value as u32)?;
+            return done(());
+        }
+        if op.option == SO_ZEROCOPY {
+            match kind {
+                Kind::Stream | Kind::Datagram if value > 1 => return Err(Errno::EINVAL),
+                Kind::Stream | Kind::Datagram => {}
+                Kind::Echo | Kind::Raw | Kind::Route => return Err(Errno::EOPNOTSUPP),
+            }
+        }
         let device = value as u32;
         if (level, name) == (IPV6, IPV6_MULTICAST_IF) && device != 0 && !all.has_device(device) {
             return Err(Errno::ENODEV);
@@ -219,7 +235,11 @@ impl Opening<'_> {
             _ => known = Err(Errno::ENOPROTOOPT),
         })?;
         known?;
-        self.inet_told(Changes::new());
+        let mut changes = Changes::new();
+        if RECVERR.contains(&op.option) && !is_on {
+            all.forget_errors(number, &mut changes)?;
+        }
+        self.inet_told(changes);
         done(())
     }
 }
@@ -316,6 +336,7 @@ fn own(all: &mut Inet, number: Number, option: u32) -> Result<u64, Errno> {
         SO_KEEPALIVE => options.keep_alive.into(),
         SO_BROADCAST => options.broadcast.into(),
         SO_LINGER => options.linger.map_or(0, |seconds| 1 | u64::from(seconds) << 32),
+        option if STAMPING.contains(&option) => options.stamping().into(),
         option if is_flag(option) => options.others.get(&option).copied().unwrap_or(0),
         _ => return Err(Errno::ENOPROTOOPT),
     })

@@ -239,7 +239,7 @@ impl Unixd {
             }
             self.clock.arm_within(NETWORK_NS);
             let message = libos::ipc::recv(SELF_EP, libos::Place::NULL)?;
-            wire.receive(&mut self.sockets, &mut self.fx);
+            wire.receive(self.clock.wall(), &mut self.sockets, &mut self.fx);
             if message.is_notification() && message.words[0] & NET_GONE != 0 {
                 wire.gone(&mut self.sockets, &mut self.fx);
             }
@@ -262,7 +262,7 @@ impl Unixd {
             }
             self.clock.arm_within(FINISH_NS);
             let Ok(message) = libos::ipc::recv(SELF_EP, libos::Place::NULL) else { return };
-            wire.receive(&mut self.sockets, &mut self.fx);
+            wire.receive(self.clock.wall(), &mut self.sockets, &mut self.fx);
             if message.is_notification() && message.words[0] & NET_GONE != 0 {
                 return;
             }

@@ -1,5 +1,6 @@
 //! Where effects are performed.
 
+use crate::descs::Object;
 use crate::effects::Effect;
 use crate::readiness::Owner;
 use crate::server::Unixd;
@@ -64,6 +65,13 @@ impl Unixd {
             Effect::LeavePipe(tid, pipe) => self.pipes.give_up(pipe, tid, &mut self.fx),
             Effect::LeaveSemaphores(tid, id) => self.semaphores.give_up(tid, id),
             Effect::LeaveLeases(tid) => self.leases.leave(tid),
+            Effect::CallOver(pid, desc, telling) => {
+                let object = self.descs.of(pid, desc).map(|desc| &desc.object);
+                if let Ok(&Object::Inet(number)) = object {
+                    let now = self.clock.wall();
+                    self.sockets.inet.call_over(number, telling, now, &mut self.fx);
+                }
+            }
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
             Effect::Release(pid, resident) => {
                 if let Some(resident) = resident {

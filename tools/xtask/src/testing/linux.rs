@@ -46,6 +46,7 @@ const AT_HOMES: &[&str] = &[
     "userfaultfd",
     "vfork",
     "wait",
+    "zerocopy",
 ];
 /// Tests that are also run with forks that copy all pages at once: no program may see a difference.
 const EAGER: [&str; 15] = [

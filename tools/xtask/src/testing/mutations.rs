@@ -2103,6 +2103,42 @@ const BUGS: &[Bug] = &[
         )],
         found_by: Test::Machine { test: "linux/dnotify.gcc" },
     },
+    Bug {
+        name: "each_piece_of_a_call_is_one",
+        changes: &[(
+            "servers/unixd/src/inet.rs",
+            "(call.kept != 0 && has_sent && !goes_on)",
+            "(call.kept != 0 && (has_sent || goes_on))",
+        )],
+        found_by: Test::Machine { test: "linux/zerocopy.gcc" },
+    },
+    Bug {
+        name: "a_call_that_is_given_up_is_not_told_of",
+        changes: &[(
+            "servers/unixd/src/effects.rs",
+            "if let Some(telling) = crate::inet::told_of(call) {",
+            "if let Some(telling) = crate::inet::told_of(call).filter(|_| call.done == 0) {",
+        )],
+        found_by: Test::Machine { test: "linux/zerocopy.gcc" },
+    },
+    Bug {
+        name: "calls_go_with_errors",
+        changes: &[(
+            "crates/server/inet/src/errors.rs",
+            ".partition(|entry| entry.error().is_none());",
+            ".partition(|entry| matches!(entry, Entry::Sent(_)));",
+        )],
+        found_by: Test::Host { package: "inet", test: "calls_are_told_of_once" },
+    },
+    Bug {
+        name: "what_was_sent_is_acknowledged",
+        changes: &[(
+            "crates/server/inet/src/timestamps.rs",
+            "let up_to = socket.timing.sent - u64::from(socket.unacknowledged);",
+            "let up_to = socket.timing.sent;",
+        )],
+        found_by: Test::Host { package: "inet", test: "acknowledgements_are_told_of_as_they_come" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

@@ -50,6 +50,10 @@ impl FileOps for Socket {
             let shape = Shape { input: 0, output: size_of::<u32>() };
             return stream::shaped(io, self.desc, command, arg, shape);
         }
+        if SIOCGSTAMP.contains(&command) || SIOCGSTAMPNS.contains(&command) {
+            let shape = Shape { input: 0, output: STAMP_BYTES };
+            return stream::shaped(io, self.desc, command, arg, shape);
+        }
         match device_shape(command) {
             Some(shape) => stream::shaped(io, self.desc, command, arg, shape),
             None => stream::available(io, self.desc, command, arg),
