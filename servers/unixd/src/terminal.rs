@@ -614,6 +614,19 @@ impl TtyOps<'_> {
             TCSETS | TCSETSW | TCSETSF | TCSETA | TCSETAW | TCSETAF => {
                 self.set_termios(id, pid, op.command, input)
             }
+            TIOCGLCKTRMIOS => {
+                let bytes = line.tty.locked.unwrap_or(Termios::NONE).to_bytes();
+                self.give(&bytes)
+            }
+            TIOCSLCKTRMIOS => {
+                let input = input.try_into().map_err(|_| Errno::EINVAL)?;
+                // Of the first user name space.
+                if !self.procs.cred(pid).caps.has(Capability::SysAdmin) {
+                    return Err(Errno::EPERM);
+                }
+                line.tty.locked = Some(Termios::from_bytes(input));
+                count(0)
+            }
             TIOCGWINSZ => {
                 let bytes = line.tty.winsize.to_bytes();
                 self.give(&bytes)

@@ -28,6 +28,8 @@ const OUTPUT_MAX: usize = 16 * 1024;
 #[derive(Default)]
 pub struct Tty {
     termios: Termios,
+    /// What is set in there cannot be changed.
+    pub locked: Option<Termios>,
     /// Rows and columns.
     pub winsize: Winsize,
     /// The line that is being edited (canonical mode).
@@ -74,10 +76,11 @@ impl Tty {
     pub fn termios(&self) -> Termios {
         self.termios
     }
-    /// Changes the settings. What was typed before stays readable.
+    /// Changes the settings, but for those that are locked. What was typed before stays readable.
     pub fn set_termios(&mut self, new: Termios) {
         let was = self.canonical();
-        self.termios = new;
+        let locked = self.locked.unwrap_or(Termios::NONE);
+        self.termios = new.unlocked(self.termios, locked);
         if was && !self.canonical() {
             self.lines.clear();
             self.tabs.clear();

@@ -56,6 +56,24 @@ impl Default for Termios {
 }
 
 impl Termios {
+    /// All zero.
+    pub const NONE: Termios =
+        Termios { iflag: 0, oflag: 0, cflag: 0, lflag: 0, line: 0, cc: [0; NCCS] };
+
+    /// These settings, but for what is set in `locked`, which is as in `before`.
+    pub fn unlocked(self, before: Termios, locked: Termios) -> Termios {
+        let word = |new: u32, before: u32, locked: u32| new & !locked | before & locked;
+        let byte = |new: u8, before: u8, locked: u8| if locked != 0 { before } else { new };
+        Termios {
+            iflag: word(self.iflag, before.iflag, locked.iflag),
+            oflag: word(self.oflag, before.oflag, locked.oflag),
+            cflag: word(self.cflag, before.cflag, locked.cflag),
+            lflag: word(self.lflag, before.lflag, locked.lflag),
+            line: byte(self.line, before.line, locked.line),
+            cc: core::array::from_fn(|n| byte(self.cc[n], before.cc[n], locked.cc[n])),
+        }
+    }
+
     /// As programs see it.
     pub fn to_bytes(self) -> [u8; TERMIOS_BYTES] {
         let mut bytes = [0; TERMIOS_BYTES];
