@@ -7,6 +7,7 @@ use crate::dma::{Buffers, Memory};
 use crate::transport::Device;
 use crate::Failure;
 use alloc::vec::Vec;
+use core::sync::atomic::{fence, Ordering};
 use libos::Status;
 use virtio_drivers::transport::Transport;
 
@@ -122,6 +123,14 @@ impl Block {
     /// Has this dispatcher notified of answers, with these bits.
     pub fn listen(&self, bits: u64) -> Result<(), Status> {
         self.device.listen(bits)
+    }
+
+    /// Does the device interrupt for answers? Who has it do so again looks whether one has come before it waits; who does not, looks for
+    /// answers by itself, and an interrupt may come still.
+    pub fn interrupts(&mut self, are_wanted: bool) {
+        self.queue.set_dev_notify(are_wanted);
+        // Before the next look for an answer.
+        fence(Ordering::SeqCst);
     }
 
     /// Its size.

@@ -51,6 +51,8 @@ const ROW: u64 = 64;
 const ROUNDS: u32 = 2;
 /// Rows that it looks over for one who wants memory, at most.
 const ROWS: u32 = 1 << 16;
+/// Pages that come in before it is asked again whether there is memory for them: others take some, too.
+const SURE: u64 = 32;
 /// Ranges of pages of an object that stay for a process, at most.
 const WIRED: usize = 4096;
 /// Pages that come in at a time while the disk is taken out of use.
@@ -68,6 +70,17 @@ enum Use {
     Leaving(Tid, (u32, u64), bool),
     /// It has none.
     Off,
+}
+
+/// What comes in for who wants a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// This page.
+    Alone,
+    /// And those behind it that are behind it on the disk, as many as were of use lately.
+    WithOthers,
+    /// The same; the page is in this slot, somebody has said.
+    From(u64),
 }
 
 /// How far the disk has been emptied.
@@ -110,6 +123,8 @@ struct Store {
     ahead: ReadAhead,
     /// Time-stamps that this server has waited for the disk.
     waited: u64,
+    /// For so many pages there was memory when that was asked last, less those that have come in since.
+    room: u64,
     /// Pages that are given up when there are none: to divide a large page, or to copy a table, takes one.
     ballast: Option<Morsel>,
     /// Pages that stay, by object and by who says so.
@@ -187,9 +202,11 @@ impl Disk {
         for tree in first / TREE..(first + slots).div_ceil(TREE) {
             pool.add_slots(tree)?;
         }
-        self.0.listen(note::SWAP)?;
+        let mut device = self.0;
+        device.listen(note::SWAP)?;
+        device.interrupts(false);
         let store = Store {
-            device: self.0,
+            device,
             pool,
             first,
             slots,
@@ -198,6 +215,7 @@ impl Disk {
             flights: [const { None }; PLACES],
             ahead: ReadAhead::new(RUN as u32),
             waited: 0,
+            room: 0,
             ballast: None,
             wired: BTreeMap::new(),
             usage: Use::On,
@@ -230,6 +248,7 @@ pub fn is_on() -> bool {
 /// How much there is.
 pub fn facts() -> Facts {
     let facts = with(|store| {
+        store.collect();
         let free = store.pool.pool_info().map_or(0, |facts| facts.slots) * PAGE;
         let &mut Store { ins, outs, waited, usage, priority, .. } = store;
         let all = store.slots * PAGE;
@@ -301,20 +320,15 @@ pub fn has_grown() {
     with(Store::take_ballast);
 }
 
-/// Brings in a page of an object, if it has left, and unless `alone` those behind it that are behind it on the disk. `false`: it has not. There
-/// must be memory for it (`ENOSPC`).
-pub fn bring_in(object: CapAddr, page: u64, alone: bool) -> Result<bool, Errno> {
-    let brought = with(|store| {
-        let facts = object.morsel_info().map_err(|_| Errno::EIO)?;
-        store.bring_in(facts.record, page, alone)
-    });
-    brought.unwrap_or(Ok(false))
+/// Brings in a page of an object, if it has left. `false`: it has not. There must be memory for it (`ENOSPC`).
+pub fn bring_in(record: u32, page: u64, how: Wanted) -> Result<bool, Errno> {
+    with(|store| store.bring_in(record, page, how)).unwrap_or(Ok(false))
 }
 
 /// The same for who has no other way to more memory.
-pub fn fetch(object: CapAddr, page: u64) -> Result<bool, Errno> {
+pub fn fetch(record: u32, page: u64) -> Result<bool, Errno> {
     loop {
-        match bring_in(object, page, false) {
+        match bring_in(record, page, Wanted::WithOthers) {
             Err(Errno::ENOSPC) if reclaim(BATCH as u64) > 0 => {}
             done => return done,
         }
@@ -322,9 +336,12 @@ pub fn fetch(object: CapAddr, page: u64) -> Result<bool, Errno> {
 }
 
 /// Has pages of an object leave, as many as can.
-pub fn page_out(object: CapAddr, first: u64, pages: u64) {
+pub fn page_out(record: u32, first: u64, pages: u64) {
     with(|store| {
-        let Ok(facts) = object.morsel_info() else { return };
+        let Ok(Some(facts)) = store.pool.next_morsel(record) else { return };
+        if facts.record != record {
+            return;
+        }
         let end = first.saturating_add(pages).min(facts.limit.div_ceil(PAGE));
         // To give it, and to fill it again, is more work than to have one page leave.
         let is_short = store.pool.pool_info().map_or(0, |facts| facts.free) < BALLAST;
@@ -352,11 +369,10 @@ pub fn page_out(object: CapAddr, first: u64, pages: u64) {
 ///
 /// # Errors
 /// `ENOMEM`: they are in too many pieces.
-pub fn wire(object: CapAddr, whose: Pid, pages: (u64, u64), stays: bool) -> Result<(), Errno> {
+pub fn wire(record: u32, whose: Pid, pages: (u64, u64), stays: bool) -> Result<(), Errno> {
     if pages.0 >= pages.1 {
         return Ok(());
     }
-    let record = object.morsel_info().map_err(|_| Errno::EIO)?.record;
     with(|store| store.wire((record, whose), pages, stays)).unwrap_or(Ok(()))
 }
 
@@ -368,12 +384,9 @@ pub fn ended(whose: Pid) {
 }
 
 /// An object will be no more.
-pub fn gone(object: CapAddr) {
-    let has_wired = || with(|store| !store.wired.is_empty()) == Some(true);
-    if is_there() && has_wired() {
-        if let Ok(facts) = object.morsel_info() {
-            with(|store| store.wired.retain(|&(record, _), _| record != facts.record));
-        }
+pub fn gone(record: u32) {
+    if is_there() {
+        with(|store| store.wired.retain(|&(other, _), _| other != record));
     }
 }
 
@@ -592,13 +605,17 @@ impl Store {
         }
         let since = ticks();
         let mut others = 0;
+        // The interrupt is for who waits: what nobody waits for is looked at when the next request comes.
+        self.device.interrupts(true);
         let answer = loop {
+            // It may have come before the device knew.
             if let Some(answer) = self.device.answer_held() {
                 break answer;
             }
             // What else has happened the server looks at afterwards.
             others |= invoke(DISPATCHER, op::Wait {}).map_or(0, |bits| bits.value) & !note::SWAP;
         };
+        self.device.interrupts(false);
         if others != 0 {
             let _ = DISPATCHER.notify(others);
         }
@@ -637,11 +654,19 @@ impl Store {
         !is_stuck
     }
 
-    fn bring_in(&mut self, record: u32, page: u64, alone: bool) -> Result<bool, Errno> {
+    fn bring_in(&mut self, record: u32, page: u64, how: Wanted) -> Result<bool, Errno> {
+        let alone = how == Wanted::Alone;
         let most = if alone { 1 } else { self.look_ahead(record, page) };
-        let count = match self.bring_some_in(record, page, most) {
+        let slots = self.first..self.first + self.slots;
+        let slot = match how {
+            // Nothing that is elsewhere comes in from there: who says what is not so waits for the disk, and has nothing of it.
+            Wanted::From(slot) if slots.contains(&slot) => Ok(slot),
+            _ => self.pool.slot_of(record, page),
+        };
+        let Ok(slot) = slot else { return Ok(false) };
+        let count = match self.bring_some_in(record, (page, slot), most) {
             // It may be one of the others that cannot be read.
-            Err(Errno::EIO) if most > 1 => self.bring_some_in(record, page, 1)?,
+            Err(Errno::EIO) if most > 1 => self.bring_some_in(record, (page, slot), 1)?,
             brought => brought?,
         };
         if count > 0 && !alone {
@@ -650,15 +675,14 @@ impl Store {
         Ok(count > 0)
     }
 
-    /// Brings in a page, if it has left, and those behind it that are behind it on the disk. How many that was to be, at most so many.
-    fn bring_some_in(&mut self, record: u32, page: u64, most: u32) -> Result<u32, Errno> {
-        let slot = match self.pool.slot_of(record, page) {
-            Ok(slot) => slot,
-            Err(_) => return Ok(0),
-        };
-        if self.pool.pool_info().map_or(0, |facts| facts.free) < RUN as u64 {
-            return Err(Errno::ENOSPC);
-        }
+    /// Brings in a page from its slot, and those behind it that are behind it on the disk. How many that was to be, at most so many.
+    fn bring_some_in(
+        &mut self,
+        record: u32,
+        (page, slot): (u64, u64),
+        most: u32,
+    ) -> Result<u32, Errno> {
+        self.expect_memory()?;
         self.collect();
         let in_row = |n: u64| self.pool.slot_of(record, page + n) == Ok(slot + n);
         let flight = |slot| {
@@ -728,7 +752,8 @@ impl Store {
             let first = (page & !(ROW - 1)) + u64::from(out.trailing_zeros());
             out >>= out.trailing_zeros();
             at.1 = first;
-            match self.bring_some_in(record, first, (out.trailing_ones()).min(RUN as u32)) {
+            let Ok(slot) = self.pool.slot_of(record, first) else { continue };
+            match self.bring_some_in(record, (first, slot), out.trailing_ones().min(RUN as u32)) {
                 // It is looked at once more, whether it came or not.
                 Ok(count) => came += u64::from(count.max(1)),
                 Err(errno) => break Err(errno),
@@ -791,11 +816,27 @@ impl Store {
             match self.pool.page_in(record, (page, count - come), slot, from) {
                 // The others are in the next table, or there is no memory for them, or somebody else has discarded one.
                 Ok(more) => come += more,
-                Err(Status::NoMemory) if come == 0 => return Err(Errno::ENOSPC),
+                Err(Status::NoMemory) if come == 0 => {
+                    self.room = 0;
+                    return Err(Errno::ENOSPC);
+                }
                 Err(_) => break,
             }
         }
+        self.room = self.room.saturating_sub(come);
         self.ins += come;
+        Ok(())
+    }
+
+    /// There is probably memory for as many pages as come in together, and before anything is read: else it would be read in vain.
+    fn expect_memory(&mut self) -> Result<(), Errno> {
+        if self.room < RUN as u64 {
+            let free = self.pool.pool_info().map_or(0, |facts| facts.free);
+            if free < RUN as u64 {
+                return Err(Errno::ENOSPC);
+            }
+            self.room = free.min(SURE);
+        }
         Ok(())
     }
 
