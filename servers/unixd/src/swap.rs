@@ -65,11 +65,19 @@ pub const PRIORITY: i16 = -2;
 enum Use {
     /// Pages leave for it.
     On,
-    /// All come back, for a thread that waits for that: object and page that are looked at next, and whether any was found on the
-    /// way round.
-    Leaving(Tid, (u32, u64), bool),
+    /// All come back, for a thread that waits for that.
+    Leaving(Tid, Sweep),
     /// It has none.
     Off,
+}
+
+/// How far a way round over all objects has come on which all comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Sweep {
+    /// Object and page that are looked at next.
+    at: (u32, u64),
+    /// Something was found that can be read.
+    found: bool,
 }
 
 /// What comes in for who wants a page.
@@ -130,6 +138,8 @@ struct Store {
     /// Pages that stay, by object and by who says so.
     wired: BTreeMap<(u32, Pid), Vec<(u64, u64)>>,
     usage: Use,
+    /// What was found lost while all comes back, on this way round.
+    lost: Lost,
     priority: i16,
     /// The disk has failed to take something: it gets nothing more.
     is_broken: bool,
@@ -166,6 +176,33 @@ impl Flight {
 
     fn meets(&self, slot: u64, count: usize) -> bool {
         slot < self.slot + self.count as u64 && self.slot < slot + count as u64
+    }
+}
+
+/// Slots that the disk does not give back.
+#[derive(Default)]
+struct Lost {
+    bits: Vec<u64>,
+    count: u64,
+}
+
+impl Lost {
+    fn clear(&mut self) {
+        *self = Lost::default();
+    }
+
+    /// One of so many. Copies of an object may have the same.
+    fn add(&mut self, slot: u64, of: u64) -> Result<(), Errno> {
+        if self.bits.is_empty() {
+            let words = of.div_ceil(64) as usize;
+            self.bits.try_reserve_exact(words).map_err(|_| Errno::ENOMEM)?;
+            self.bits.resize(words, 0);
+        }
+        let word = self.bits.get_mut(slot as usize / 64).ok_or(Errno::EIO)?;
+        let bit = 1 << (slot % 64);
+        self.count += u64::from(*word & bit == 0);
+        *word |= bit;
+        Ok(())
     }
 }
 
@@ -219,6 +256,7 @@ impl Disk {
             ballast: None,
             wired: BTreeMap::new(),
             usage: Use::On,
+            lost: Lost::default(),
             priority: PRIORITY,
             is_broken: false,
             is_told: false,
@@ -273,15 +311,18 @@ pub fn turn_on(priority: i16) -> Result<(), Errno> {
     turned.unwrap_or(Err(Errno::ENXIO))
 }
 
-/// No page leaves any more, and some of those that have come back; more do if it is asked again. `first`: by who begins.
+/// No page leaves any more, and some of those that have come back; more do if it is asked again. `first`: by who begins. What the disk does not
+/// give back stays lost: it is where it was, for whoever wants it.
 ///
 /// # Errors
-/// `EINVAL`: it is out of use, or another thread is at it. `ENOSPC`: there is no memory for the next page in the pool. `EIO`: the
-/// disk does not give one back.
+/// `EINVAL`: it is out of use, or another thread is at it. `ENOSPC`: there is no memory for the next page in the pool.
 pub fn turn_off(whose: Tid, first: bool) -> Result<Swept, Errno> {
     let swept = with(|store| {
         match store.usage {
-            Use::On if first => store.usage = Use::Leaving(whose, (0, 0), false),
+            Use::On if first => {
+                store.lost.clear();
+                store.usage = Use::Leaving(whose, Sweep::default());
+            }
             Use::Leaving(other, ..) if other == whose && !first => {}
             _ => return Err(Errno::EINVAL),
         }
@@ -532,10 +573,16 @@ impl Store {
         let end = (self.first + self.slots).div_ceil(TREE);
         for _ in self.first / TREE..end {
             match self.pool.page_out(record, pages, self.tree, to) {
-                Err(Status::Occupied) => {
-                    self.tree = if self.tree + 1 < end { self.tree + 1 } else { self.first / TREE };
+                Err(Status::Occupied) => self.next_tree(end),
+                Ok(out) => {
+                    // There is no longer run here.
+                    let wanted = pages.1.count_ones().min(RUN as u32);
+                    if out.pages.count_ones() < wanted {
+                        self.next_tree(end);
+                    }
+                    return Ok(out);
                 }
-                done => return done,
+                refused => return refused,
             }
         }
         if !self.is_told {
@@ -543,6 +590,10 @@ impl Store {
             self.is_told = true;
         }
         Err(Status::Occupied)
+    }
+
+    fn next_tree(&mut self, end: u64) {
+        self.tree = if self.tree + 1 < end { self.tree + 1 } else { self.first / TREE };
     }
 
     /// The address of a page of a place's buffer.
@@ -685,7 +736,11 @@ impl Store {
         self.expect_memory()?;
         self.collect();
         let in_row = |n: u64| self.pool.slot_of(record, page + n) == Ok(slot + n);
+        let none_flies = self.device.is_idle();
         let flight = |slot| {
+            if none_flies {
+                return None;
+            }
             let mut flights = (0..).zip(&self.flights);
             flights.find_map(|(place, flight)| {
                 let flight = flight.as_ref().filter(|flight| flight.has(slot))?;
@@ -713,7 +768,9 @@ impl Store {
 
     /// Brings in some of the pages that have left.
     fn sweep(&mut self, whose: Tid) -> Result<Swept, Errno> {
-        let Use::Leaving(_, mut at, mut found) = self.usage else { return Ok(Swept::All) };
+        let Use::Leaving(_, Sweep { mut at, mut found }) = self.usage else {
+            return Ok(Swept::All);
+        };
         let (mut came, mut rows) = (0, 0);
         let done = loop {
             if came >= SWEEP || rows >= SWEEP {
@@ -728,6 +785,7 @@ impl Store {
                 }
                 let rest = if found { Swept::Partly } else { Swept::Waits };
                 (at, found) = ((0, 0), false);
+                self.lost.clear();
                 break Ok(rest);
             };
             if object.record != record {
@@ -748,28 +806,41 @@ impl Store {
                 at.1 = seen.next;
                 continue;
             }
-            found = true;
             let first = (page & !(ROW - 1)) + u64::from(out.trailing_zeros());
             out >>= out.trailing_zeros();
             at.1 = first;
+            let run = out.trailing_ones().min(RUN as u32);
             let Ok(slot) = self.pool.slot_of(record, first) else { continue };
-            match self.bring_some_in(record, (first, slot), out.trailing_ones().min(RUN as u32)) {
+            let brought = match self.bring_some_in(record, (first, slot), run) {
+                // It may be one of the others that cannot be read.
+                Err(Errno::EIO) if run > 1 => self.bring_some_in(record, (first, slot), 1),
+                brought => brought,
+            };
+            match brought {
                 // It is looked at once more, whether it came or not.
-                Ok(count) => came += u64::from(count.max(1)),
+                Ok(count) => (came, found) = (came + u64::from(count), true),
+                Err(Errno::EIO) => {
+                    came += 1;
+                    at.1 = first + 1;
+                    if let Err(errno) = self.lost.add(slot - self.first, self.slots) {
+                        break Err(errno);
+                    }
+                }
                 Err(errno) => break Err(errno),
             }
         };
         self.usage = match done {
             Ok(Swept::All) => Use::Off,
-            _ => Use::Leaving(whose, at, found),
+            _ => Use::Leaving(whose, Sweep { at, found }),
         };
         done
     }
 
-    /// Is nothing on the disk, nor on its way there?
+    /// Is nothing on the disk, nor on its way there, but for what was found lost on this way round?
     fn is_empty(&mut self) -> bool {
         self.collect();
-        self.pool.pool_info().is_ok_and(|facts| facts.slots >= self.slots)
+        let is_all = |free| free + self.lost.count == self.slots;
+        self.pool.pool_info().is_ok_and(|facts| is_all(facts.slots))
     }
 
     /// Can pages leave?
