@@ -19,8 +19,8 @@ use crate::morsels::fault::{self, Wanted};
 use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
 use crate::object::{mem, DcbRef, SlotRef, Walk};
 use crate::vspace::{
-    check_device_map, check_morsel, granted_morsel, replace_by_morsel, show_morsel, show_to_device,
-    unmap_borrowed, MapArgs, Shown,
+    check_device_map, check_morsel, first_borrowed, granted_morsel, replace_by_morsel, show_morsel,
+    show_to_device, unmap_borrowed, MapArgs, Shown,
 };
 use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, Until, RECORDS};
 use captypes::invocations::{Copied, Made, MapFlags, MorselFacts, PoolFacts, Surveyed};
@@ -186,10 +186,16 @@ pub(super) fn with_pool<R>(
 ) -> Result<R> {
     let CpuDriver { core, caps, vm, sched, .. } = cpu;
     morsels::open_pool(*core, number).ok_or(Status::WrongState)?;
-    let mut unmap = |object, pages| {
-        // Those of a whole object were removed before, step by step. (Those of other cores: see `taking`.)
-        let removed = unmap_borrowed(vm, caps, object, pages, |_| true);
-        debug_assert!(removed.is_ok());
+    let mut unmap = |object, all: Range<u64>, pages: &mut dyn Iterator<Item = Range<u64>>| {
+        // Mostly nobody shows any one by one.
+        if first_borrowed(caps, object, all).is_none() {
+            return;
+        }
+        for pages in pages {
+            // Those of a whole object were removed before, step by step. (Those of other cores: see `taking`.)
+            let removed = unmap_borrowed(vm, caps, object, pages, |_| true);
+            debug_assert!(removed.is_ok());
+        }
     };
     let done = morsels::with(*core, number, sched, Some(&mut unmap), work);
     done.ok_or(Status::WrongState)?.map_err(morsels::status)

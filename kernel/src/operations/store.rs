@@ -69,7 +69,7 @@ pub fn page_out(
     taking(cpu, object, all, |cpu| {
         with_pool(cpu, number, |objects| {
             let record = objects.open(record)?;
-            let most = wanted.count_ones() as usize;
+            let most = wanted.count_ones().max(1) as usize;
             let taken = objects.pages.pool().take_slots(tree as usize, most);
             let Some((slot, count)) = taken.map(|(slot, count)| (slot as u64, count as u64)) else {
                 return Ok(Err(Status::Occupied));

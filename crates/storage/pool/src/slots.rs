@@ -53,7 +53,8 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
                 // Where as many begin as the best has, and one more.
                 let mut begins = (1..longer).fold(free, |all, ahead| all & free >> ahead);
                 while begins != 0 {
-                    best = Some((child * CHILD + 64 * n + begins.trailing_zeros() as usize, longer));
+                    best =
+                        Some((child * CHILD + 64 * n + begins.trailing_zeros() as usize, longer));
                     if longer >= most.min(64) {
                         return best;
                     }
