@@ -53,6 +53,8 @@ const ROUNDS: u32 = 2;
 const ROWS: u32 = 1 << 16;
 /// Pages that come in before it is asked again whether there is memory for them: others take some, too.
 const SURE: u64 = 32;
+/// No object has so many.
+const MOST_PAGES: u64 = 1 << 36;
 /// Ranges of pages of an object that stay for a process, at most.
 const WIRED: usize = 4096;
 /// Pages that come in at a time while the disk is taken out of use.
@@ -711,7 +713,7 @@ impl Store {
         let slots = self.first..self.first + self.slots;
         let slot = match how {
             // Nothing that is elsewhere comes in from there: who says what is not so waits for the disk, and has nothing of it.
-            Wanted::From(slot) if slots.contains(&slot) => Ok(slot),
+            Wanted::From(slot) if slots.contains(&slot) && page < MOST_PAGES => Ok(slot),
             _ => self.pool.slot_of(record, page),
         };
         let Ok(slot) = slot else { return Ok(false) };
