@@ -10,7 +10,7 @@ use crate::object::context::CLEAN_FLAGS;
 use crate::object::dcb::{flag, Errand, FAULT_EP};
 use crate::object::frame::{finish_step, take_pass};
 use crate::object::{DcbRef, Endpoint, Obj};
-use abi::dispatcher::{guarded_fault, Upcall};
+use abi::dispatcher::{guarded_fault, processor_error, Upcall};
 use captypes::invocations::{Counter, DEBUG_STEP};
 
 /// The flag with which the processor executes an instruction in spite of a breakpoint on it.
@@ -43,6 +43,8 @@ impl CpuDriver {
             }
             return frame.upcall(&dcb.ctx, reason, dcb.frame_va.get());
         }
+        // Only a program's library asks for what is in a store.
+        let error = processor_error(error);
         if goes_on_at_fixup(dcb, vector, error, address) {
             return;
         }

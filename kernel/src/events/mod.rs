@@ -13,8 +13,9 @@ use crate::driver::Core;
 use crate::event_lengths::{self, Kind};
 use crate::object::dcb::{flag, Errand};
 use crate::object::{DcbRef, Listener};
-use crate::operations::morsels::{self, Below};
+use crate::operations::morsels::{self, Below, Served};
 use crate::operations::reclaim::flush_translations;
+use abi::dispatcher::with_slot;
 use captypes::invocations::Counter;
 
 /// Numbers of exceptions.
@@ -93,8 +94,12 @@ fn on_other_trap(core: &mut Core, vector: u64, error: u64, cr2: u64, dcb: DcbRef
 #[inline(never)]
 fn on_fault_below(core: &mut Core, dcb: DcbRef, (error, address): (u64, u64), below: Below) {
     let event = event_lengths::begin(Kind::Exception);
-    if !morsels::show_page(&mut core.local, dcb, (error, address), below) {
-        core.local.fault(dcb, PAGE_FAULT, error, address);
+    match morsels::show_page(&mut core.local, dcb, (error, address), below) {
+        Served::Yes => {}
+        Served::No => core.local.fault(dcb, PAGE_FAULT, error, address),
+        Served::Out(slot) => {
+            core.local.fault(dcb, PAGE_FAULT, with_slot(error, slot), address);
+        }
     }
     leave(core);
     event.end();

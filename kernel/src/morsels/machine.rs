@@ -25,8 +25,8 @@ pub trait Waiting {
     fn with_vectors(&self, work: impl FnOnce());
 }
 
-/// Clears entries that show pages of an object one by one.
-pub type Unmap<'a> = &'a mut dyn FnMut(u64, Range<u64>);
+/// Clears entries that show pages of an object one by one: those of some runs, all of which are in a range.
+pub type Unmap<'a> = &'a mut dyn FnMut(u64, Range<u64>, &mut dyn Iterator<Item = Range<u64>>);
 
 /// A pool as a core sees it: where its words are.
 #[derive(Clone, Copy)]
@@ -437,11 +437,13 @@ impl<W: Waiting> Cores for Machine<'_, W> {
     }
 
     fn invalidate(&self, object: u32, pages: Range<u64>) {
-        self.forget(object, core::iter::once(pages));
+        self.forget(object, pages.clone(), core::iter::once(pages));
     }
 
     fn invalidate_some(&self, object: u32, row: u64, pages: u64) {
-        self.forget(object, ::morsel::runs(row, pages));
+        let end = u64::from(64 - pages.leading_zeros());
+        let all = row + u64::from(pages.trailing_zeros()).min(end)..row + end;
+        self.forget(object, all, ::morsel::runs(row, pages));
     }
 
     fn grace(&self) {
@@ -455,14 +457,14 @@ impl<W: Waiting> Cores for Machine<'_, W> {
 }
 
 impl<W: Waiting> Machine<'_, W> {
-    /// No core and no device uses translations of these pages of an object when this returns.
-    fn forget(&self, object: u32, pages: impl Iterator<Item = Range<u64>>) {
+    /// No core and no device uses translations of these pages of an object, all of which are in a range, when this returns.
+    fn forget(&self, object: u32, all: Range<u64>, mut pages: impl Iterator<Item = Range<u64>>) {
         let object = name::object(self.view.number, object);
         if !self.view.core.cores.pools().may_show(object) {
             return;
         }
         if let Some(unmap) = self.unmap.borrow_mut().as_mut() {
-            pages.for_each(|pages| unmap(object, pages));
+            unmap(object, all, &mut pages);
         }
         // Where an object is mapped only who mapped it knows.
         arch::flush_tlb();

@@ -116,9 +116,10 @@ impl Walk {
         let mut table = self.root;
         self.in_pool = false;
         for level in (2..=arch::root_level()).rev() {
-            let huge = self.get(table, index(level, va)) & Flags::HUGE.bits() != 0 && level <= 3;
+            let found = self.get(table, index(level, va));
+            let huge = found & Flags::HUGE.bits() != 0 && level <= 3;
             let noted = if huge { self.access.noted() } else { Flags::ACCESSED.bits() };
-            let entry = self.entry(table, level, va, noted)?;
+            let entry = self.noted(found, table, index(level, va), noted)?;
             if huge {
                 let address = Level::from_number(level).map(|level| entry.page_address(level))?;
                 return Some((Entry::from_bits(address), 1 << shift(level)));
@@ -141,8 +142,14 @@ impl Walk {
     /// The entry for `va` in a table, if it allows the access; with some bits set.
     #[inline(always)]
     fn entry(&self, table: u64, level: u8, va: u64, noted: u64) -> Option<Entry> {
-        let (index, needed) = (index(level, va), self.access.needed());
-        let entry = self.get(table, index);
+        let index = index(level, va);
+        self.noted(self.get(table, index), table, index, noted)
+    }
+
+    /// The same of an entry that has been looked at.
+    #[inline(always)]
+    fn noted(&self, entry: u64, table: u64, index: u32, noted: u64) -> Option<Entry> {
+        let needed = self.access.needed();
         if entry & needed != needed {
             return None;
         }

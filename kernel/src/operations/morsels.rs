@@ -19,8 +19,8 @@ use crate::morsels::fault::{self, Wanted};
 use crate::morsels::{self, first_page, is_whole, object_of, pool_of, record_of, Objects};
 use crate::object::{mem, DcbRef, SlotRef, Walk};
 use crate::vspace::{
-    check_device_map, check_morsel, granted_morsel, replace_by_morsel, show_morsel, show_to_device,
-    unmap_borrowed, MapArgs, Shown,
+    check_device_map, check_morsel, first_borrowed, granted_morsel, replace_by_morsel, show_morsel,
+    show_to_device, unmap_borrowed, MapArgs, Shown,
 };
 use ::morsel::{pages_of, Access, Anchor, Frame, Hole, Memory, Record, Refused, Until, RECORDS};
 use captypes::invocations::{Copied, Made, MapFlags, MorselFacts, PoolFacts, Surveyed};
@@ -46,7 +46,7 @@ type Result<T> = core::result::Result<T, Status>;
 #[inline(always)]
 pub fn show(cpu: &mut CpuDriver, dcb: DcbRef, error: u64, address: u64) -> bool {
     let below = if are_shown(cpu) { below(dcb, error, address) } else { None };
-    below.is_some_and(|it| show_page(cpu, dcb, (error, address), it))
+    below.is_some_and(|it| show_page(cpu, dcb, (error, address), it) == Served::Yes)
 }
 
 /// Are objects shown anywhere?
@@ -61,6 +61,27 @@ pub fn below(dcb: DcbRef, error: u64, address: u64) -> Option<Below> {
     fault::look(dcb.root.get(), error, address)
 }
 
+/// What became of a fault below an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Served {
+    /// The program tries again.
+    Yes,
+    No,
+    /// No: the page is in a store, in the slot of its pool with this number.
+    Out(u64),
+}
+
+impl From<bool> for Served {
+    #[inline(always)]
+    fn from(is_served: bool) -> Served {
+        if is_served {
+            Served::Yes
+        } else {
+            Served::No
+        }
+    }
+}
+
 /// Shows what is wanted below an entry.
 #[inline(always)]
 pub fn show_page(
@@ -68,7 +89,7 @@ pub fn show_page(
     dcb: DcbRef,
     (error, address): (u64, u64),
     below: Below,
-) -> bool {
+) -> Served {
     let core = cpu.core;
     // Whoever takes the object away waits until this look at the tables has ended.
     core.shared.pool_use.turn();
@@ -77,7 +98,7 @@ pub fn show_page(
     let Some(wanted) = wanted else {
         core.shared.pool_use.turn();
         // What was taken away before that, or is shown with other rights: the program tries again.
-        return !is_there;
+        return Served::from(!is_there);
     };
     let shared = core.cores.pools().numbered(wanted.pool);
     // A program that reads a hole where it might write is given a page at once, as writing is what mostly comes next. Its
@@ -97,7 +118,11 @@ pub fn show_page(
         show_ahead(cpu, page);
     }
     core.shared.pool_use.turn();
-    matches!(hole, Hole::Filled { .. }) || show_slowly(cpu, page, access, hole)
+    match hole {
+        Hole::Filled { .. } => Served::Yes,
+        Hole::Out(slot) => Served::Out(slot.0 - (shared.base() >> 12)),
+        _ => Served::from(show_slowly(cpu, page, access, hole)),
+    }
 }
 
 /// What most faults want, in line: so nothing of the pool is put into memory first.
@@ -161,10 +186,16 @@ pub(super) fn with_pool<R>(
 ) -> Result<R> {
     let CpuDriver { core, caps, vm, sched, .. } = cpu;
     morsels::open_pool(*core, number).ok_or(Status::WrongState)?;
-    let mut unmap = |object, pages| {
-        // Those of a whole object were removed before, step by step. (Those of other cores: see `taking`.)
-        let removed = unmap_borrowed(vm, caps, object, pages, |_| true);
-        debug_assert!(removed.is_ok());
+    let mut unmap = |object, all: Range<u64>, pages: &mut dyn Iterator<Item = Range<u64>>| {
+        // Mostly nobody shows any one by one.
+        if first_borrowed(caps, object, all).is_none() {
+            return;
+        }
+        for pages in pages {
+            // Those of a whole object were removed before, step by step. (Those of other cores: see `taking`.)
+            let removed = unmap_borrowed(vm, caps, object, pages, |_| true);
+            debug_assert!(removed.is_ok());
+        }
     };
     let done = morsels::with(*core, number, sched, Some(&mut unmap), work);
     done.ok_or(Status::WrongState)?.map_err(morsels::status)

@@ -69,10 +69,11 @@ pub fn page_out(
     taking(cpu, object, all, |cpu| {
         with_pool(cpu, number, |objects| {
             let record = objects.open(record)?;
-            let (slot, count) = take_slots(objects, tree, wanted.count_ones() as usize);
-            if count == 0 {
+            let most = wanted.count_ones().max(1) as usize;
+            let taken = objects.pages.pool().take_slots(tree as usize, most);
+            let Some((slot, count)) = taken.map(|(slot, count)| (slot as u64, count as u64)) else {
                 return Ok(Err(Status::Occupied));
-            }
+            };
             let frame = |n| Frame((shared.base() >> 12) + slot + n);
             let copied = |from: &[Frame]| {
                 objects.memory.with_vectors(|| {
@@ -97,22 +98,6 @@ fn first_of(pages: u64) -> u64 {
         rest &= rest.wrapping_sub(1);
     }
     first
-}
-
-/// Slots that follow each other, as many as there are up to `most`: the first, and how many.
-fn take_slots(
-    objects: &Objects<'_, '_, crate::dispatch::Scheduler>,
-    tree: u64,
-    most: usize,
-) -> (u64, u64) {
-    let allocator = objects.pages.pool();
-    let Some(first) = allocator.take_slot(tree as usize) else { return (0, 0) };
-    let (mut count, last) = (1, first as u64 | (TREE_FRAMES - 1));
-    while count < most && ((first + count) as u64) <= last && allocator.take_slot_at(first + count)
-    {
-        count += 1;
-    }
-    (first as u64, count as u64)
 }
 
 /// A page of 2 MiB is divided first.

@@ -2,6 +2,8 @@
 
 use super::machine::*;
 use crate::object::{mem, Walk};
+use crate::operations::morsels::{self, Served};
+use abi::dispatcher::{processor_error, slot_in, with_slot};
 use captypes::invocations::{MapFlags, PagedOut};
 use captypes::{op, CapAddr, CapType, Status};
 use std::sync::atomic::Ordering::Relaxed;
@@ -139,16 +141,16 @@ fn what_shows_the_object_shows_pages_that_left_no_more() {
 }
 
 #[test]
-fn slots_that_follow_each_other_say_how_many_leave() {
+fn slots_that_follow_each_other_are_taken_where_there_are_as_many() {
     let mut m = machine(8);
     assert_eq!(out(&mut m, 0, 0b11), Ok(PagedOut { slot: SLOT, pages: 0b11 }));
     assert_eq!(come_in(&mut m, 0, 1, SLOT), Ok(1));
-    // One slot is free before that of page 1.
-    assert_eq!(out(&mut m, 0, 0b11100), Ok(PagedOut { slot: SLOT, pages: 0b100 }));
-    assert_eq!(out(&mut m, 0, 0b11000), Ok(PagedOut { slot: SLOT + 2, pages: 0b11000 }));
+    // One slot is free before that of page 1: for one it is enough, and for three there is room behind.
+    assert_eq!(out(&mut m, 0, 0b11100), Ok(PagedOut { slot: SLOT + 2, pages: 0b11100 }));
+    assert_eq!(out(&mut m, 0, 0b1), Ok(PagedOut { slot: SLOT, pages: 0b1 }));
     let before = free(&mut m);
     let mut left =
-        |tree| m.until_done(HEAD, op::PageOut { record: 1, page: 0, pages: 1, tree, to: AT });
+        |tree| m.until_done(HEAD, op::PageOut { record: 1, page: 0, pages: 1 << 5, tree, to: AT });
     for tree in [0, 2, u64::MAX] {
         assert_eq!(left(tree), Err(Status::Occupied));
     }
@@ -205,4 +207,37 @@ fn wrong_arguments_change_nothing() {
     assert_eq!(m.until_done(HEAD, from(AT + 1)), Err(Status::OutOfRange));
     assert_eq!(m.until_done(HEAD, from(AT + 8 * PAGE)), Err(Status::NoRights));
     assert_eq!(free(&mut m), (before.0 + 2, before.1 - 2));
+}
+
+/// What the library of who has faulted is told: where the page is, for as long as it is there.
+#[test]
+fn a_fault_on_a_page_in_a_slot_says_which() {
+    let mut m = machine(20);
+    m.map(at(41), 2, 1, OBJECT, RW, at(54)).unwrap();
+    let fault = |m: &mut Machine, page: u64| {
+        let (dcb, address) = (m.dcb, (2 << 30) + page * PAGE);
+        let below = morsels::below(dcb, 6, address).expect("it is below an entry of the object");
+        morsels::show_page(&mut m.core.local, dcb, (6, address), below)
+    };
+    // A hole.
+    assert_eq!(fault(&mut m, 30), Served::Yes);
+    assert_eq!(out(&mut m, 0, 0xf0), Ok(PagedOut { slot: SLOT, pages: 0xf0 }));
+    for page in 4..8 {
+        assert_eq!(fault(&mut m, page), Served::Out(SLOT + page - 4));
+    }
+    assert_eq!((fault(&mut m, 3), fault(&mut m, 8)), (Served::Yes, Served::Yes));
+    assert_eq!(come_in(&mut m, 5, 1, SLOT + 1), Ok(1));
+    assert_eq!((fault(&mut m, 5), fault(&mut m, 6)), (Served::Yes, Served::Out(SLOT + 2)));
+    // Behind the limit there is nothing.
+    assert_eq!(fault(&mut m, 600), Served::No);
+}
+
+#[test]
+fn an_error_code_has_room_for_a_slot() {
+    for slot in [0, 1, u64::from(u32::MAX) - 1] {
+        let error = with_slot(7, slot);
+        assert_eq!((slot_in(error), processor_error(error)), (Some(slot), 7));
+    }
+    assert_eq!(with_slot(7, u32::MAX.into()), 7);
+    assert_eq!((slot_in(7), processor_error(7)), (None, 7));
 }

@@ -36,7 +36,8 @@ pub use address::{locate, places_below, Place, Places, MOST_PLACES};
 pub use device::{check_device_map, close_device_space, device_mapping, show_to_device};
 pub use map::{read_entry, MapArgs};
 pub use morsel::{
-    check_morsel, granted_morsel, replace_by_morsel, show_morsel, unmap_borrowed, Shown,
+    check_morsel, first_borrowed, granted_morsel, replace_by_morsel, show_morsel, unmap_borrowed,
+    Shown,
 };
 pub use tlb::Translations;
 pub(crate) use unmap::remove_plain_mapping;

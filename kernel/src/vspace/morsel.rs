@@ -244,7 +244,7 @@ pub(super) fn entry_bits(flags: MapFlags) -> u64 {
 }
 
 /// The first Mapping of single pages of an object in a range.
-fn first_borrowed(caps: &CapSpace, object: u64, pages: Range<u64>) -> Option<SlotRef> {
+pub fn first_borrowed(caps: &CapSpace, object: u64, pages: Range<u64>) -> Option<SlotRef> {
     let base = morsels::key(object, pages.start);
     let mut leaves =
         caps.db.overlapping(MORSELS, base, pages.end.saturating_sub(pages.start), Class::Leaves);

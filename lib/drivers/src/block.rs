@@ -3,10 +3,12 @@
 //! A request has a place, with a buffer for its data, which is its until the answer was looked at; there are [`PLACES`] of them. Data is copied into
 //! the buffer and out of it. What was written is lasting only when a flush that was begun after its answer is answered, too.
 
-use crate::dma::{Buffers, Memory};
+use crate::chains::{Chains, Data, Parts};
+use crate::dma::Buffers;
 use crate::transport::Device;
 use crate::Failure;
 use alloc::vec::Vec;
+use core::sync::atomic::{fence, Ordering};
 use libos::Status;
 use virtio_drivers::transport::Transport;
 
@@ -22,7 +24,6 @@ const QUEUE: u16 = 0;
 pub const PLACES: usize = 16;
 /// Each is a header, data, and a byte that says how it went; the next power of two.
 const DESCRIPTORS: usize = 64;
-const _: () = assert!(DESCRIPTORS >= 3 * PLACES);
 /// Bytes of a sector, whatever the device's own blocks are.
 pub const SECTOR: usize = 512;
 /// Bytes that a request reads or writes at most, unless the driver was started with others.
@@ -61,7 +62,6 @@ pub enum Refusal {
 /// A request that the device has.
 #[derive(Clone, Copy)]
 struct Pending {
-    place: u16,
     kind: Kind,
     bytes: usize,
 }
@@ -70,15 +70,15 @@ struct Pending {
 pub struct Block {
     // The device is reset before the memory of its queue goes.
     device: Device,
-    queue: virtio_drivers::queue::VirtQueue<Memory, DESCRIPTORS>,
+    queue: Chains<DESCRIPTORS>,
     /// The data of each place, and how much that is.
     data: Buffers,
     most: usize,
     /// Header and status of each place.
     small: Buffers,
     free: Vec<u16>,
-    /// What the device has, by the descriptor that names it.
-    pending: [Option<Pending>; DESCRIPTORS],
+    /// What the device has, by place.
+    pending: [Option<Pending>; PLACES],
     sectors: u64,
     read_only: bool,
     flushes: bool,
@@ -95,12 +95,16 @@ impl Block {
         let known = VERSION_1 | READ_ONLY | FLUSH;
         let features = device.negotiate(known).filter(|both| both & VERSION_1 != 0);
         let features = features.ok_or(Failure::Unsuitable)?;
-        let queue = virtio_drivers::queue::VirtQueue::new(&mut device, QUEUE, false, false)?;
+        let data = Buffers::new(PLACES * most)?;
+        let small = Buffers::new(PLACES * SMALL)?;
+        let queue = Chains::new(&mut device, QUEUE, PLACES, |place| {
+            // SAFETY: the device has none of them yet, and only their addresses are looked at.
+            let (first, data, last) = unsafe { parts(&data, &small, most, place) };
+            Parts { first, data, last }
+        })?;
         if !device.has_message(QUEUE) {
             return Err(Failure::Unsuitable);
         }
-        let data = Buffers::new(PLACES * most)?;
-        let small = Buffers::new(PLACES * SMALL)?;
         // In halves: its registers have 32 bits.
         let [low, high] = [CAPACITY, CAPACITY + 4].map(|at| device.read_config_space::<u32>(at));
         let sectors = u64::from(low?) | u64::from(high?) << 32;
@@ -112,7 +116,7 @@ impl Block {
             most,
             small,
             free: (0..PLACES as u16).collect(),
-            pending: [None; DESCRIPTORS],
+            pending: [None; PLACES],
             sectors,
             read_only: features & READ_ONLY != 0,
             flushes: features & FLUSH != 0,
@@ -122,6 +126,14 @@ impl Block {
     /// Has this dispatcher notified of answers, with these bits.
     pub fn listen(&self, bits: u64) -> Result<(), Status> {
         self.device.listen(bits)
+    }
+
+    /// Does the device interrupt for answers? Who has it do so again looks whether one has come before it waits; who does not, looks for
+    /// answers by itself, and an interrupt may come still.
+    pub fn interrupts(&mut self, are_wanted: bool) {
+        self.queue.interrupts(are_wanted);
+        // Before the next look for an answer.
+        fence(Ordering::SeqCst);
     }
 
     /// Its size.
@@ -224,24 +236,13 @@ impl Block {
 
     /// Shows `look` the next answer: its place, which is free afterwards, and what was read. `false`: there is none.
     pub fn answer(&mut self, look: impl FnOnce(u16, Result<&[u8], Error>)) -> bool {
-        let Some(token) = self.queue.peek_used() else { return false };
-        let pending = self.pending.get(usize::from(token)).copied().flatten();
-        let Some(Pending { place, kind, bytes }) = pending else { return false };
-        // SAFETY: the buffers are those that were added with this token; nobody here has touched them since.
-        let (header, data, status) = unsafe { self.parts(place) };
-        let data = &mut data[..bytes];
-        // SAFETY: the same buffers; their addresses are all that counts, since memory is shared without copies.
-        let popped = unsafe {
-            match kind {
-                Kind::Read => self.queue.pop_used(token, &[header], &mut [data, status]),
-                Kind::Write => self.queue.pop_used(token, &[header, data], &mut [status]),
-                Kind::Flush => self.queue.pop_used(token, &[header], &mut [status]),
-            }
-        };
-        if popped.is_err() {
-            return false;
-        }
-        self.pending[usize::from(token)] = None;
+        let Some(place) = self.queue.answer() else { return false };
+        // What it does not have it cannot give back.
+        let pending = self.pending.get_mut(usize::from(place)).and_then(Option::take);
+        let Some(Pending { kind, bytes }) = pending else { return false };
+        // SAFETY: the device has given the place back; nobody here has touched it since.
+        let (_, data, status) = unsafe { self.parts(place) };
+        let data = &data[..bytes];
         match (status[0], kind) {
             (0, Kind::Read) => look(place, Ok(data)),
             (0, _) => look(place, Ok(&[])),
@@ -282,26 +283,25 @@ impl Block {
     ) -> Result<(), Refusal> {
         // SAFETY: the place is free or held, so neither the device nor anybody here has its buffers.
         let (header, data, status) = unsafe { self.parts(place) };
-        let data = &mut data[..bytes];
         header[..4].copy_from_slice(&(kind as u32).to_le_bytes());
         header[4..8].fill(0);
         header[8..].copy_from_slice(&sector.to_le_bytes());
         // No answer: of a device that writes none.
         status[0] = 0xff;
-        fill(data);
-        // SAFETY: nobody touches the buffers until the device has given them back.
-        let token = unsafe {
+        fill(&mut data[..bytes]);
+        let entry = self.pending.get_mut(usize::from(place)).ok_or(Refusal::Busy)?;
+        *entry = Some(Pending { kind, bytes });
+        // Nobody touches the place until the device has given it back.
+        let wants_notice = self.queue.send(
+            place,
             match kind {
-                Kind::Read => self.queue.add(&[header], &mut [data, status]),
-                Kind::Write => self.queue.add(&[header, data], &mut [status]),
-                Kind::Flush => self.queue.add(&[header], &mut [status]),
-            }
-        };
-        let token = token.map_err(|_| Refusal::Busy)?;
-        let entry = self.pending.get_mut(usize::from(token)).ok_or(Refusal::Busy)?;
-        *entry = Some(Pending { place, kind, bytes });
-        if self.queue.should_notify() {
-            self.device.notify(QUEUE);
+                Kind::Read => Data::Written(bytes),
+                Kind::Write => Data::Read(bytes),
+                Kind::Flush => Data::None,
+            },
+        );
+        if wants_notice {
+            self.device.notify(self.queue.queue());
         }
         Ok(())
     }
@@ -312,13 +312,26 @@ impl Block {
     /// The device does not have them now, and there are no other references to them.
     #[allow(clippy::mut_from_ref)]
     unsafe fn parts<'a>(&self, place: u16) -> (&'a mut [u8], &'a mut [u8], &'a mut [u8]) {
-        let place = usize::from(place);
-        // SAFETY: different buffers, mapped for good; the rest is the caller's promise.
-        unsafe {
-            let data = &mut *(self.data.get(place, self.most) as *mut [u8]);
-            let small = &mut *(self.small.get(place, SMALL) as *mut [u8]);
-            let (header, status) = small.split_at_mut(HEADER);
-            (header, data, &mut status[..1])
-        }
+        // SAFETY: the caller's promise.
+        unsafe { parts(&self.data, &self.small, self.most, usize::from(place)) }
+    }
+}
+
+/// The same of buffers that are no device's yet.
+///
+/// # Safety
+/// The same.
+unsafe fn parts<'a>(
+    data: &Buffers,
+    small: &Buffers,
+    most: usize,
+    place: usize,
+) -> (&'a mut [u8], &'a mut [u8], &'a mut [u8]) {
+    // SAFETY: different buffers, mapped for good; the rest is the caller's promise.
+    unsafe {
+        let data = &mut *(data.get(place, most) as *mut [u8]);
+        let small = &mut *(small.get(place, SMALL) as *mut [u8]);
+        let (header, status) = small.split_at_mut(HEADER);
+        (header, data, &mut status[..1])
     }
 }

@@ -21,6 +21,7 @@ extern crate alloc;
 
 pub mod block;
 pub mod bus;
+mod chains;
 pub mod console;
 pub mod dma;
 pub mod mailbox;

@@ -10,7 +10,7 @@ use crate::sys::{seccomp, time};
 use crate::thread::{create, lock, restart};
 use crate::trace::breakpoints;
 use crate::{exec, fork, home, sys, trace as trace_library, vfork};
-use abi::dispatcher::{DispatcherFrame, Regs, Upcall};
+use abi::dispatcher::{processor_error, slot_in, DispatcherFrame, Regs, Upcall};
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::guarded;
@@ -148,8 +148,9 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: the kernel has written these fields and does not change them now.
     let (address, error) = unsafe { ((*frame).fault_address, (*frame).fault_error) };
     leases::end_around(&mut p.mm, address);
+    let (slot, error) = (slot_in(error), processor_error(error));
     let cause = match access(error) {
-        Some(access) => match fault(&mut p.mm, address, access, regs.rsp) {
+        Some(access) => match fault(&mut p.mm, address, (access, slot), regs.rsp) {
             Ok(()) => {
                 usage::faulted(&mut p.mm);
                 let pid = p.pid;
@@ -177,13 +178,18 @@ extern "C" fn page_fault(frame: *mut DispatcherFrame) -> ! {
     finish(p, regs, frame)
 }
 
-/// Makes the page usable that the program, with its stack pointer at `sp`, cannot use.
+/// Makes the page usable that the program, with its stack pointer at `sp`, cannot use. It may have left memory for a slot.
 #[inline(always)]
-fn fault(mm: &mut Mm, address: u64, access: Access, sp: u64) -> Result<(), FaultError> {
+fn fault(
+    mm: &mut Mm,
+    address: u64,
+    (access, slot): (Access, Option<u64>),
+    sp: u64,
+) -> Result<(), FaultError> {
     let access = mm.space.foreseen(address, access, sp);
-    mm.caps.tries_again = true;
+    (mm.caps.tries_again, mm.caps.slot) = (true, slot);
     let result = relief::fault(mm, address, access);
-    mm.caps.tries_again = false;
+    (mm.caps.tries_again, mm.caps.slot) = (false, None);
     result
 }
 

@@ -12,14 +12,14 @@ use crate::procs::Procs;
 use crate::seals::Seals;
 use crate::server::SCRATCH;
 use crate::signals::from_kernel;
-use crate::swap;
+use crate::swap::{self, Wanted};
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use abi::layout::PAGE;
 use alloc::vec;
 use files::{Allocation, Backing, Piece, Refusal, Writer};
 use libos::ipc::Caps;
-use libos::{CapAddr, Rights};
+use libos::Rights;
 use memfs::Ino;
 use notices::mask;
 use unixproto::files::{
@@ -78,12 +78,12 @@ pub fn refused(refusal: Refusal, caller: Speaker, fx: &mut Effects) -> Errno {
 }
 
 /// The object of a file, if pages can leave memory and it has one.
-pub fn leaving(files: &Files, ino: Ino, page: u64) -> Option<CapAddr> {
+pub fn leaving(files: &Files, ino: Ino, page: u64) -> Option<u32> {
     if !swap::is_there() || files.survives(ino) {
         return None;
     }
     match files.present(ino, page.saturating_mul(PAGE), false) {
-        Ok(Some(Piece { backing: Backing::Object(object), .. })) => Some(object.cap()),
+        Ok(Some(Piece { backing: Backing::Object(object), .. })) => Some(object.record()),
         _ => None,
     }
 }
@@ -298,7 +298,7 @@ impl Contents<'_> {
         // Nobody has asked for large pages of private memory.
         let is_unasked = desc.heirs != Heirs::Both;
         let user = self.procs.cred(self.caller.pid).uid;
-        if op.page != NO_PAGE && self.bring_in_of((ino, op.page), false, user)? {
+        if op.page != NO_PAGE && self.bring_in_of((ino, op.page), Wanted::WithOthers, user)? {
             return done(());
         }
         match self.files.is_advised(ino) {
@@ -315,18 +315,18 @@ impl Contents<'_> {
     }
 
     /// The object of a file, if pages can leave memory and it has one.
-    fn leaving(&self, ino: Ino, page: u64) -> Option<CapAddr> {
+    fn leaving(&self, ino: Ino, page: u64) -> Option<u32> {
         leaving(self.files, ino, page)
     }
 
     fn bring_in_of(
         &mut self,
         (ino, page): (Ino, u64),
-        alone: bool,
+        how: Wanted,
         user: u32,
     ) -> Result<bool, Errno> {
         match self.leaving(ino, page) {
-            Some(object) => self.files.memory().volatile.bring_in((object, page), alone, user),
+            Some(object) => self.files.memory().volatile.bring_in((object, page), how, user),
             None => Ok(false),
         }
     }
@@ -336,10 +336,20 @@ impl Contents<'_> {
     pub fn bring_in(&mut self, op: op::BringIn) -> Tried {
         let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
         let user = self.procs.cred(self.caller.pid).uid;
-        match self.bring_in_of((ino, op.page), op.alone, user)? {
+        let how = if op.alone { Wanted::Alone } else { Wanted::WithOthers };
+        match self.bring_in_of((ino, op.page), how, user)? {
             true => done(()),
             false => Err(Errno::ENOENT),
         }
+    }
+
+    /// The kernel has told somebody where a page of a file is that has left memory.
+    #[inline(never)]
+    pub fn fetch_page(&mut self, op: op::Fetch) -> Tried {
+        let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
+        let user = self.procs.cred(self.caller.pid).uid;
+        self.bring_in_of((ino, op.page), Wanted::From(op.slot), user)?;
+        done(())
     }
 
     /// `MADV_PAGEOUT`.

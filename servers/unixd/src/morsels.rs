@@ -37,6 +37,8 @@ pub fn errno_of(status: Status) -> Errno {
 #[derive(Debug)]
 pub struct Morsel {
     slot: Slots,
+    /// The number of its record.
+    record: u32,
     order: u32,
     fate: Fate,
 }
@@ -62,7 +64,7 @@ impl Drop for Morsel {
         if let Fate::Goes { size, .. } = self.fate {
             freed(size);
             let slot = core::mem::replace(&mut self.slot, Slots::none());
-            swap::gone(slot.first());
+            swap::gone(self.record);
             match destroy_all(slot.first()) {
                 Ok(()) => slot.emptied(),
                 // Its memory is lost as long as the pool is used.
@@ -95,7 +97,8 @@ impl Morsel {
             let _ = destroy(pool, number);
             return Err(errno_of(status));
         }
-        Ok((number, Morsel { slot, order: FIRST_ORDER, fate: Fate::Stays }))
+        let morsel = Morsel { slot, record: number, order: FIRST_ORDER, fate: Fate::Stays };
+        Ok((number, morsel))
     }
 
     /// An object of so many zeros that goes when this is dropped, with some of its pages, if so many bytes are needed at once.
@@ -108,7 +111,7 @@ impl Morsel {
         // An object of one page has it from the beginning.
         let pages = if order == LEAST_ORDER { 1 } else { made.pages };
         let fate = Fate::Goes { size: bytes, limit, full: pages * PAGE };
-        Ok(Morsel { slot, order, fate })
+        Ok(Morsel { slot, record: made.record, order, fate })
     }
 
     /// Does it go when it is dropped?
@@ -121,7 +124,7 @@ impl Morsel {
         let slot = Slots::new(1)?;
         pool.open_morsel(number, ALL, slot.first()).map_err(errno_of)?;
         let order = slot.first().morsel_info().map_err(errno_of)?.order;
-        Ok(Morsel { slot, order, fate: Fate::Stays })
+        Ok(Morsel { slot, record: number, order, fate: Fate::Stays })
     }
 
     /// Another object with the same contents, and its number.
@@ -136,12 +139,17 @@ impl Morsel {
                 Fate::Goes { size: *size, limit: *limit, full: 0 }
             }
         };
-        Ok((number, Morsel { slot, order: self.order, fate }))
+        Ok((number, Morsel { slot, record: number, order: self.order, fate }))
     }
 
     /// Are its pages to be large?
     pub fn is_large(&self) -> bool {
         self.cap().morsel_info().is_ok_and(|facts| facts.flags & MorselFacts::LARGE != 0)
+    }
+
+    /// The number of its record in its pool.
+    pub fn record(&self) -> u32 {
+        self.record
     }
 
     /// The capability.
@@ -307,7 +315,7 @@ impl Morsel {
     fn fetch(&self, bytes: &[u64]) -> Result<(), Errno> {
         let mut fetched = Err(Errno::EIO);
         for &byte in bytes {
-            if swap::fetch(self.cap(), byte / PAGE)? {
+            if swap::fetch(self.record, byte / PAGE)? {
                 fetched = Ok(());
             }
         }

@@ -51,6 +51,10 @@ const ROW: u64 = 64;
 const ROUNDS: u32 = 2;
 /// Rows that it looks over for one who wants memory, at most.
 const ROWS: u32 = 1 << 16;
+/// Pages that come in before it is asked again whether there is memory for them: others take some, too.
+const SURE: u64 = 32;
+/// No object has so many.
+const MOST_PAGES: u64 = 1 << 36;
 /// Ranges of pages of an object that stay for a process, at most.
 const WIRED: usize = 4096;
 /// Pages that come in at a time while the disk is taken out of use.
@@ -63,11 +67,30 @@ pub const PRIORITY: i16 = -2;
 enum Use {
     /// Pages leave for it.
     On,
-    /// All come back, for a thread that waits for that: object and page that are looked at next, and whether any was found on the
-    /// way round.
-    Leaving(Tid, (u32, u64), bool),
+    /// All come back, for a thread that waits for that.
+    Leaving(Tid, Sweep),
     /// It has none.
     Off,
+}
+
+/// How far a way round over all objects has come on which all comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Sweep {
+    /// Object and page that are looked at next.
+    at: (u32, u64),
+    /// Something was found that can be read.
+    found: bool,
+}
+
+/// What comes in for who wants a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// This page.
+    Alone,
+    /// And those behind it that are behind it on the disk, as many as were of use lately.
+    WithOthers,
+    /// The same; the page is in this slot, somebody has said.
+    From(u64),
 }
 
 /// How far the disk has been emptied.
@@ -110,11 +133,15 @@ struct Store {
     ahead: ReadAhead,
     /// Time-stamps that this server has waited for the disk.
     waited: u64,
+    /// For so many pages there was memory when that was asked last, less those that have come in since.
+    room: u64,
     /// Pages that are given up when there are none: to divide a large page, or to copy a table, takes one.
     ballast: Option<Morsel>,
     /// Pages that stay, by object and by who says so.
     wired: BTreeMap<(u32, Pid), Vec<(u64, u64)>>,
     usage: Use,
+    /// What was found lost while all comes back, on this way round.
+    lost: Lost,
     priority: i16,
     /// The disk has failed to take something: it gets nothing more.
     is_broken: bool,
@@ -154,6 +181,33 @@ impl Flight {
     }
 }
 
+/// Slots that the disk does not give back.
+#[derive(Default)]
+struct Lost {
+    bits: Vec<u64>,
+    count: u64,
+}
+
+impl Lost {
+    fn clear(&mut self) {
+        *self = Lost::default();
+    }
+
+    /// One of so many. Copies of an object may have the same.
+    fn add(&mut self, slot: u64, of: u64) -> Result<(), Errno> {
+        if self.bits.is_empty() {
+            let words = of.div_ceil(64) as usize;
+            self.bits.try_reserve_exact(words).map_err(|_| Errno::ENOMEM)?;
+            self.bits.resize(words, 0);
+        }
+        let word = self.bits.get_mut(slot as usize / 64).ok_or(Errno::EIO)?;
+        let bit = 1 << (slot % 64);
+        self.count += u64::from(*word & bit == 0);
+        *word |= bit;
+        Ok(())
+    }
+}
+
 static STORE: Local<Option<Store>> = Local::new(None);
 /// There is a disk, which stays.
 static IS_THERE: AtomicBool = AtomicBool::new(false);
@@ -187,9 +241,11 @@ impl Disk {
         for tree in first / TREE..(first + slots).div_ceil(TREE) {
             pool.add_slots(tree)?;
         }
-        self.0.listen(note::SWAP)?;
+        let mut device = self.0;
+        device.listen(note::SWAP)?;
+        device.interrupts(false);
         let store = Store {
-            device: self.0,
+            device,
             pool,
             first,
             slots,
@@ -198,9 +254,11 @@ impl Disk {
             flights: [const { None }; PLACES],
             ahead: ReadAhead::new(RUN as u32),
             waited: 0,
+            room: 0,
             ballast: None,
             wired: BTreeMap::new(),
             usage: Use::On,
+            lost: Lost::default(),
             priority: PRIORITY,
             is_broken: false,
             is_told: false,
@@ -230,6 +288,7 @@ pub fn is_on() -> bool {
 /// How much there is.
 pub fn facts() -> Facts {
     let facts = with(|store| {
+        store.collect();
         let free = store.pool.pool_info().map_or(0, |facts| facts.slots) * PAGE;
         let &mut Store { ins, outs, waited, usage, priority, .. } = store;
         let all = store.slots * PAGE;
@@ -254,15 +313,18 @@ pub fn turn_on(priority: i16) -> Result<(), Errno> {
     turned.unwrap_or(Err(Errno::ENXIO))
 }
 
-/// No page leaves any more, and some of those that have come back; more do if it is asked again. `first`: by who begins.
+/// No page leaves any more, and some of those that have come back; more do if it is asked again. `first`: by who begins. What the disk does not
+/// give back stays lost: it is where it was, for whoever wants it.
 ///
 /// # Errors
-/// `EINVAL`: it is out of use, or another thread is at it. `ENOSPC`: there is no memory for the next page in the pool. `EIO`: the
-/// disk does not give one back.
+/// `EINVAL`: it is out of use, or another thread is at it. `ENOSPC`: there is no memory for the next page in the pool.
 pub fn turn_off(whose: Tid, first: bool) -> Result<Swept, Errno> {
     let swept = with(|store| {
         match store.usage {
-            Use::On if first => store.usage = Use::Leaving(whose, (0, 0), false),
+            Use::On if first => {
+                store.lost.clear();
+                store.usage = Use::Leaving(whose, Sweep::default());
+            }
             Use::Leaving(other, ..) if other == whose && !first => {}
             _ => return Err(Errno::EINVAL),
         }
@@ -301,20 +363,15 @@ pub fn has_grown() {
     with(Store::take_ballast);
 }
 
-/// Brings in a page of an object, if it has left, and unless `alone` those behind it that are behind it on the disk. `false`: it has not. There
-/// must be memory for it (`ENOSPC`).
-pub fn bring_in(object: CapAddr, page: u64, alone: bool) -> Result<bool, Errno> {
-    let brought = with(|store| {
-        let facts = object.morsel_info().map_err(|_| Errno::EIO)?;
-        store.bring_in(facts.record, page, alone)
-    });
-    brought.unwrap_or(Ok(false))
+/// Brings in a page of an object, if it has left. `false`: it has not. There must be memory for it (`ENOSPC`).
+pub fn bring_in(record: u32, page: u64, how: Wanted) -> Result<bool, Errno> {
+    with(|store| store.bring_in(record, page, how)).unwrap_or(Ok(false))
 }
 
 /// The same for who has no other way to more memory.
-pub fn fetch(object: CapAddr, page: u64) -> Result<bool, Errno> {
+pub fn fetch(record: u32, page: u64) -> Result<bool, Errno> {
     loop {
-        match bring_in(object, page, false) {
+        match bring_in(record, page, Wanted::WithOthers) {
             Err(Errno::ENOSPC) if reclaim(BATCH as u64) > 0 => {}
             done => return done,
         }
@@ -322,9 +379,12 @@ pub fn fetch(object: CapAddr, page: u64) -> Result<bool, Errno> {
 }
 
 /// Has pages of an object leave, as many as can.
-pub fn page_out(object: CapAddr, first: u64, pages: u64) {
+pub fn page_out(record: u32, first: u64, pages: u64) {
     with(|store| {
-        let Ok(facts) = object.morsel_info() else { return };
+        let Ok(Some(facts)) = store.pool.next_morsel(record) else { return };
+        if facts.record != record {
+            return;
+        }
         let end = first.saturating_add(pages).min(facts.limit.div_ceil(PAGE));
         // To give it, and to fill it again, is more work than to have one page leave.
         let is_short = store.pool.pool_info().map_or(0, |facts| facts.free) < BALLAST;
@@ -352,11 +412,10 @@ pub fn page_out(object: CapAddr, first: u64, pages: u64) {
 ///
 /// # Errors
 /// `ENOMEM`: they are in too many pieces.
-pub fn wire(object: CapAddr, whose: Pid, pages: (u64, u64), stays: bool) -> Result<(), Errno> {
+pub fn wire(record: u32, whose: Pid, pages: (u64, u64), stays: bool) -> Result<(), Errno> {
     if pages.0 >= pages.1 {
         return Ok(());
     }
-    let record = object.morsel_info().map_err(|_| Errno::EIO)?.record;
     with(|store| store.wire((record, whose), pages, stays)).unwrap_or(Ok(()))
 }
 
@@ -368,12 +427,9 @@ pub fn ended(whose: Pid) {
 }
 
 /// An object will be no more.
-pub fn gone(object: CapAddr) {
-    let has_wired = || with(|store| !store.wired.is_empty()) == Some(true);
-    if is_there() && has_wired() {
-        if let Ok(facts) = object.morsel_info() {
-            with(|store| store.wired.retain(|&(record, _), _| record != facts.record));
-        }
+pub fn gone(record: u32) {
+    if is_there() {
+        with(|store| store.wired.retain(|&(other, _), _| other != record));
     }
 }
 
@@ -519,10 +575,16 @@ impl Store {
         let end = (self.first + self.slots).div_ceil(TREE);
         for _ in self.first / TREE..end {
             match self.pool.page_out(record, pages, self.tree, to) {
-                Err(Status::Occupied) => {
-                    self.tree = if self.tree + 1 < end { self.tree + 1 } else { self.first / TREE };
+                Err(Status::Occupied) => self.next_tree(end),
+                Ok(out) => {
+                    // There is no longer run here.
+                    let wanted = pages.1.count_ones().min(RUN as u32);
+                    if out.pages.count_ones() < wanted {
+                        self.next_tree(end);
+                    }
+                    return Ok(out);
                 }
-                done => return done,
+                refused => return refused,
             }
         }
         if !self.is_told {
@@ -530,6 +592,10 @@ impl Store {
             self.is_told = true;
         }
         Err(Status::Occupied)
+    }
+
+    fn next_tree(&mut self, end: u64) {
+        self.tree = if self.tree + 1 < end { self.tree + 1 } else { self.first / TREE };
     }
 
     /// The address of a page of a place's buffer.
@@ -592,13 +658,17 @@ impl Store {
         }
         let since = ticks();
         let mut others = 0;
+        // The interrupt is for who waits: what nobody waits for is looked at when the next request comes.
+        self.device.interrupts(true);
         let answer = loop {
+            // It may have come before the device knew.
             if let Some(answer) = self.device.answer_held() {
                 break answer;
             }
             // What else has happened the server looks at afterwards.
             others |= invoke(DISPATCHER, op::Wait {}).map_or(0, |bits| bits.value) & !note::SWAP;
         };
+        self.device.interrupts(false);
         if others != 0 {
             let _ = DISPATCHER.notify(others);
         }
@@ -637,11 +707,19 @@ impl Store {
         !is_stuck
     }
 
-    fn bring_in(&mut self, record: u32, page: u64, alone: bool) -> Result<bool, Errno> {
+    fn bring_in(&mut self, record: u32, page: u64, how: Wanted) -> Result<bool, Errno> {
+        let alone = how == Wanted::Alone;
         let most = if alone { 1 } else { self.look_ahead(record, page) };
-        let count = match self.bring_some_in(record, page, most) {
+        let slots = self.first..self.first + self.slots;
+        let slot = match how {
+            // Nothing that is elsewhere comes in from there: who says what is not so waits for the disk, and has nothing of it.
+            Wanted::From(slot) if slots.contains(&slot) && page < MOST_PAGES => Ok(slot),
+            _ => self.pool.slot_of(record, page),
+        };
+        let Ok(slot) = slot else { return Ok(false) };
+        let count = match self.bring_some_in(record, (page, slot), most) {
             // It may be one of the others that cannot be read.
-            Err(Errno::EIO) if most > 1 => self.bring_some_in(record, page, 1)?,
+            Err(Errno::EIO) if most > 1 => self.bring_some_in(record, (page, slot), 1)?,
             brought => brought?,
         };
         if count > 0 && !alone {
@@ -650,18 +728,21 @@ impl Store {
         Ok(count > 0)
     }
 
-    /// Brings in a page, if it has left, and those behind it that are behind it on the disk. How many that was to be, at most so many.
-    fn bring_some_in(&mut self, record: u32, page: u64, most: u32) -> Result<u32, Errno> {
-        let slot = match self.pool.slot_of(record, page) {
-            Ok(slot) => slot,
-            Err(_) => return Ok(0),
-        };
-        if self.pool.pool_info().map_or(0, |facts| facts.free) < RUN as u64 {
-            return Err(Errno::ENOSPC);
-        }
+    /// Brings in a page from its slot, and those behind it that are behind it on the disk. How many that was to be, at most so many.
+    fn bring_some_in(
+        &mut self,
+        record: u32,
+        (page, slot): (u64, u64),
+        most: u32,
+    ) -> Result<u32, Errno> {
+        self.expect_memory()?;
         self.collect();
         let in_row = |n: u64| self.pool.slot_of(record, page + n) == Ok(slot + n);
+        let none_flies = self.device.is_idle();
         let flight = |slot| {
+            if none_flies {
+                return None;
+            }
             let mut flights = (0..).zip(&self.flights);
             flights.find_map(|(place, flight)| {
                 let flight = flight.as_ref().filter(|flight| flight.has(slot))?;
@@ -689,7 +770,9 @@ impl Store {
 
     /// Brings in some of the pages that have left.
     fn sweep(&mut self, whose: Tid) -> Result<Swept, Errno> {
-        let Use::Leaving(_, mut at, mut found) = self.usage else { return Ok(Swept::All) };
+        let Use::Leaving(_, Sweep { mut at, mut found }) = self.usage else {
+            return Ok(Swept::All);
+        };
         let (mut came, mut rows) = (0, 0);
         let done = loop {
             if came >= SWEEP || rows >= SWEEP {
@@ -704,6 +787,7 @@ impl Store {
                 }
                 let rest = if found { Swept::Partly } else { Swept::Waits };
                 (at, found) = ((0, 0), false);
+                self.lost.clear();
                 break Ok(rest);
             };
             if object.record != record {
@@ -724,27 +808,41 @@ impl Store {
                 at.1 = seen.next;
                 continue;
             }
-            found = true;
             let first = (page & !(ROW - 1)) + u64::from(out.trailing_zeros());
             out >>= out.trailing_zeros();
             at.1 = first;
-            match self.bring_some_in(record, first, (out.trailing_ones()).min(RUN as u32)) {
+            let run = out.trailing_ones().min(RUN as u32);
+            let Ok(slot) = self.pool.slot_of(record, first) else { continue };
+            let brought = match self.bring_some_in(record, (first, slot), run) {
+                // It may be one of the others that cannot be read.
+                Err(Errno::EIO) if run > 1 => self.bring_some_in(record, (first, slot), 1),
+                brought => brought,
+            };
+            match brought {
                 // It is looked at once more, whether it came or not.
-                Ok(count) => came += u64::from(count.max(1)),
+                Ok(count) => (came, found) = (came + u64::from(count), true),
+                Err(Errno::EIO) => {
+                    came += 1;
+                    at.1 = first + 1;
+                    if let Err(errno) = self.lost.add(slot - self.first, self.slots) {
+                        break Err(errno);
+                    }
+                }
                 Err(errno) => break Err(errno),
             }
         };
         self.usage = match done {
             Ok(Swept::All) => Use::Off,
-            _ => Use::Leaving(whose, at, found),
+            _ => Use::Leaving(whose, Sweep { at, found }),
         };
         done
     }
 
-    /// Is nothing on the disk, nor on its way there?
+    /// Is nothing on the disk, nor on its way there, but for what was found lost on this way round?
     fn is_empty(&mut self) -> bool {
         self.collect();
-        self.pool.pool_info().is_ok_and(|facts| facts.slots >= self.slots)
+        let is_all = |free| free + self.lost.count == self.slots;
+        self.pool.pool_info().is_ok_and(|facts| is_all(facts.slots))
     }
 
     /// Can pages leave?
@@ -791,11 +889,27 @@ impl Store {
             match self.pool.page_in(record, (page, count - come), slot, from) {
                 // The others are in the next table, or there is no memory for them, or somebody else has discarded one.
                 Ok(more) => come += more,
-                Err(Status::NoMemory) if come == 0 => return Err(Errno::ENOSPC),
+                Err(Status::NoMemory) if come == 0 => {
+                    self.room = 0;
+                    return Err(Errno::ENOSPC);
+                }
                 Err(_) => break,
             }
         }
+        self.room = self.room.saturating_sub(come);
         self.ins += come;
+        Ok(())
+    }
+
+    /// There is probably memory for as many pages as come in together, and before anything is read: else it would be read in vain.
+    fn expect_memory(&mut self) -> Result<(), Errno> {
+        if self.room < RUN as u64 {
+            let free = self.pool.pool_info().map_or(0, |facts| facts.free);
+            if free < RUN as u64 {
+                return Err(Errno::ENOSPC);
+            }
+            self.room = free.min(SURE);
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use crate::caps::{errno, Slots};
 use crate::morsels::{errno_of, Morsel};
 use crate::server::RAM;
 use crate::stock::left_by;
-use crate::swap::{self, Disk};
+use crate::swap::{self, Disk, Wanted};
 use abi::layout::PAGE;
 use abi::slots::MEMD;
 use alloc::collections::BTreeMap;
@@ -244,15 +244,15 @@ impl VolatilePool {
     /// Brings in a page of an object that has left memory. `false`: it has not.
     pub fn bring_in(
         &mut self,
-        (object, page): (CapAddr, u64),
-        alone: bool,
+        (object, page): (u32, u64),
+        how: Wanted,
         user: u32,
     ) -> Result<bool, Errno> {
         if !swap::is_there() {
             return Ok(false);
         }
         loop {
-            match swap::bring_in(object, page, alone) {
+            match swap::bring_in(object, page, how) {
                 Err(Errno::ENOSPC) => self.grow(user)?,
                 done => return done,
             }

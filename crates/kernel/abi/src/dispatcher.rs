@@ -112,7 +112,7 @@ pub struct DispatcherFrame {
     pub critical_high: u64,
     /// Faulting address (page fault), else zero.
     pub fault_address: u64,
-    /// Error code that the CPU pushed.
+    /// Error code that the CPU pushed; above it the [slot](slot_in) of a page that is in a store.
     pub fault_error: u64,
     /// Vector of the exception.
     pub fault_vector: u64,
@@ -160,4 +160,29 @@ const _: () = assert!(core::mem::size_of::<DispatcherFrame>() <= 512);
 /// code that the CPU pushed in the lower.
 pub const fn guarded_fault(vector: u64, error: u64) -> u64 {
     vector << 32 | error & 0xffff_ffff
+}
+
+/// Where in `fault_error` the number of a slot is, one more than it.
+const SLOT: u32 = 32;
+
+/// An error code, with the number of the slot of its pool that the page is in: a hint, since it may come in at any time. A slot with a number
+/// that has no room is not said.
+#[inline]
+pub const fn with_slot(error: u64, slot: u64) -> u64 {
+    match slot < u32::MAX as u64 {
+        true => processor_error(error) | (slot + 1) << SLOT,
+        false => error,
+    }
+}
+
+/// The slot that is said with an error code.
+#[inline]
+pub const fn slot_in(error: u64) -> Option<u64> {
+    (error >> SLOT).checked_sub(1)
+}
+
+/// An error code as the processor has pushed it.
+#[inline]
+pub const fn processor_error(error: u64) -> u64 {
+    error & ((1 << SLOT) - 1)
 }

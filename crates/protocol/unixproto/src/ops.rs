@@ -1005,6 +1005,16 @@ requests! {
         /// No others come in with it.
         alone: bool
     ) -> ();
+    /// A page of a regular file comes in that has left memory, with others that are probably wanted next. It may be there already. `ENOSPC`: there
+    /// is no memory for this user; `EIO`: the disk does not give it back.
+    283 Fetch(
+        /// Description.
+        desc: u32,
+        /// The page.
+        page: u64,
+        /// Where the kernel has said that it is. From another slot nothing comes in.
+        slot: u64
+    ) -> ();
     /// Pages of a regular file leave memory, as many as can: `MADV_PAGEOUT`.
     204 PageOut(
         /// Description.

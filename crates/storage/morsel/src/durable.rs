@@ -258,8 +258,6 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             return;
         }
         self.cores.grace();
-        for child in limbo.children.into_iter().flatten() {
-            self.release(child);
-        }
+        limbo.children[..limbo.count].iter().flatten().for_each(|child| self.release(*child));
     }
 }

@@ -205,7 +205,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         if link != Link::out(slot) {
             return Ok(false);
         }
-        let frame = self.pages.take(0)?;
+        let next = self.pages.take_next();
+        let frame = next.map_or_else(|| self.pages.take(0), Ok)?;
         fill(frame);
         let child = Child { frame, kind: Kind::Page };
         // Used once the processor says so: it may have come beside another.

@@ -33,6 +33,8 @@ pub enum Hole {
     },
     /// Somebody else has put something there: this frame [is to be given back](Morsels::give_page).
     Lost(Frame),
+    /// It is none: the page is in a store, in this slot.
+    Out(Frame),
     /// It is none, or not so simple: that is to be asked of [`fault`](Morsels::fault).
     None,
 }
@@ -117,7 +119,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             match hole {
                 Hole::Filled { .. } => return Ok(Shown::Page),
                 Hole::Lost(frame) => self.give_page(frame),
-                Hole::None => {}
+                Hole::None | Hole::Out(_) => {}
             }
             if self.anchor(record).has(crate::Anchor::LARGE) && self.holds_large(record, page) {
                 match self.visit(record, page, Goal::FillHuge) {
@@ -157,8 +159,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     fn fill_entry(&self, table: Option<Table>, page: u64) -> Hole {
         let Some(table) = table else { return Hole::None };
         let at = At::new(table.frame, index(page, 1));
-        if !self.load(at).is_empty() {
-            return Hole::None;
+        let link = self.load(at);
+        if !link.is_empty() {
+            return if link.is_out() { Hole::Out(link.frame()) } else { Hole::None };
         }
         let Some(frame) = self.pages.take_next() else { return Hole::None };
         self.memory.zero(frame);

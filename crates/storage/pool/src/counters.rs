@@ -142,12 +142,12 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         });
         taken.is_some()
     }
-    /// A right to a frame of a tree that is closed.
-    pub(crate) fn take_closed(&self, tree: usize) -> bool {
+    /// A right to frames of a tree that is closed.
+    pub(crate) fn take_closed(&self, tree: usize, need: usize) -> bool {
         let word = self.geometry.tree(tree);
         let taken = self.update(word, |now| {
             let tree = Tree(now);
-            (tree.is_closed() && tree.count() > 0).then(|| now - 1)
+            (tree.is_closed() && tree.count() >= need).then(|| now - need as u64)
         });
         taken.is_some()
     }

@@ -413,23 +413,67 @@ fn slots_are_taken_as_slots_only() {
     let pages = std::iter::from_fn(|| pool.take(Size::Page, 0).ok()).collect::<Vec<_>>();
     assert_eq!((pages.len(), pool.take(Size::Huge, 1)), (CHILD, Err(Refused::Empty)));
     assert!(pages.iter().all(|&page| page < CHILD && !pool.is_slot(page)));
-    let slots = std::iter::from_fn(|| pool.take_slot(1)).collect::<BTreeSet<_>>();
+    let one = |tree| pool.take_slots(tree, 1).map(|(slot, _)| slot);
+    let slots = std::iter::from_fn(|| one(1)).collect::<BTreeSet<_>>();
     assert_eq!(slots, (TREE * CHILD..(TREE + 3) * CHILD).collect());
-    assert_eq!((pool.free_slots(), pool.take_slot(0), pool.take_slot(2)), (0, None, None));
+    assert_eq!((pool.free_slots(), one(0), one(2)), (0, None, None));
     let last = (TREE + 3) * CHILD - 1;
-    assert!(!pool.take_slot_at(last), "it is taken");
     for &slot in &slots {
         assert_eq!(pool.give(slot, Size::Page, 0), Ok(()));
         assert_eq!(pool.give(slot, Size::Page, 1), Err(Refused::NotTaken));
     }
-    // One by its number, once.
-    assert!(pool.take_slot_at(last) && !pool.take_slot_at(last));
-    assert_eq!((pool.free_slots(), pool.is_free(last)), (3 * CHILD - 1, false));
-    assert!(!pool.take_slot_at(last + 1) && !pool.take_slot_at(0), "they are none");
-    assert_eq!(pool.give(last, Size::Page, 0), Ok(()));
-    assert!(pool.take_slot_at(last));
-    assert_eq!(pool.give(last, Size::Page, 0), Ok(()));
-    assert_eq!((pool.free_slots(), pool.take(Size::Page, 0)), (3 * CHILD, Err(Refused::Empty)));
+    assert_eq!((pool.free_slots(), pool.is_free(last)), (3 * CHILD, true));
+    assert_eq!(pool.take(Size::Page, 0), Err(Refused::Empty));
     // No chunk is found that could go.
     assert!(pool.find_free(0, 2).is_err() && !pool.remove(TREE));
+}
+
+/// Slots that follow each other are looked for by a model, slot by slot: the first run of as many as are wanted in a word, or the first of the longest.
+#[test]
+fn slots_are_taken_in_the_longest_runs() {
+    let geometry = Geometry::apart(2 * TREE * CHILD).expect("not too large");
+    let (words, locals) = (memory(geometry.words()), Memory(RefCell::new(vec![0; 2])));
+    let pool = Pool { words: &words, locals: &locals, geometry };
+    pool.format();
+    assert!(pool.add_slots(1));
+    let all = TREE * CHILD..2 * TREE * CHILD;
+    let (mut free, mut seed) = (all.clone().collect::<BTreeSet<_>>(), 7u64);
+    let mut below = |end: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % end
+    };
+    let mut lengths = BTreeSet::new();
+    for _ in 0..6000 {
+        let most = 1 + below(9) as usize;
+        let mut expected: Option<(usize, usize)> = None;
+        for first in all.clone().filter(|slot| free.contains(slot)) {
+            let word = first | 63;
+            let run = (first..=word).take_while(|slot| free.contains(slot)).take(most).count();
+            if expected.is_none_or(|(_, count)| count < run) {
+                expected = Some((first, run));
+            }
+            if expected.is_some_and(|(_, count)| count == most) {
+                break;
+            }
+        }
+        assert_eq!(pool.take_slots(1, most), expected);
+        let Some((first, count)) = expected else {
+            free = all.clone().collect();
+            all.clone().for_each(|slot| assert_eq!(pool.give(slot, Size::Page, 0), Ok(())));
+            continue;
+        };
+        lengths.insert((most, count));
+        (first..first + count).for_each(|slot| assert!(free.remove(&slot)));
+        // Most stay: at some time there are only short runs.
+        for _ in 0..below(7) {
+            let slot = all.start + below(all.len() as u64) as usize;
+            if free.insert(slot) {
+                assert_eq!(pool.give(slot, Size::Page, 0), Ok(()));
+            }
+        }
+        assert_eq!(pool.free_slots(), free.len());
+    }
+    assert!([2, 3, 4, 5, 6, 8].iter().all(|&n| lengths.contains(&(8, n))), "{lengths:?}");
 }

@@ -303,16 +303,16 @@ impl Space {
     ///
     /// # Errors
     ///
-    /// There is no memory; some have come back.
+    /// There is no memory, or the store does not give one back (`NoPage`); some have come back.
     pub(crate) fn bring_all_back(
         &mut self,
         b: &mut impl Backend,
         start: u64,
         end: u64,
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), FaultError> {
         while let Some(page) = self.next_apart(start, end) {
-            let entry = self.map.within(page, end).next().ok_or(NoMemory)?;
-            self.bring_back(b, &entry, page).map_err(|_| NoMemory)?;
+            let entry = self.map.within(page, end).next().ok_or(FaultError::NoMemory)?;
+            self.bring_back(b, &entry, page)?;
         }
         Ok(())
     }

@@ -302,6 +302,10 @@ pub trait Backend {
     fn object_make(&mut self, _object: ObjectId, _page: u64) -> bool {
         false
     }
+    /// The fault that is being served has said that this page of an object has left memory: has it come in?
+    fn object_fetch(&mut self, _object: ObjectId, _page: u64) -> bool {
+        false
+    }
     /// Has a page left memory that the store does not give back?
     fn object_is_lost(&mut self, _object: ObjectId, _page: u64) -> bool {
         false

@@ -346,6 +346,9 @@ impl Space {
         if self.pmap.is_whole(key) {
             // Another thread has mapped it, or the object has nothing there, or there was no memory.
             let object_page = entry.object_page(page);
+            if b.object_fetch(object, object_page) && self.may_try_again(page) {
+                return Ok(());
+            }
             for _ in 0..TRIES {
                 if b.touch(page * PAGE, access) {
                     return Ok(());

@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::map::{Entry, Flags};
 use crate::mmap::{MapRequest, Placement};
 use crate::space::{pages_of, Space};
-use crate::types::{Error, NoMemory, Prot, PAGE, REGION_PAGES};
+use crate::types::{Error, FaultError, NoMemory, Prot, PAGE, REGION_PAGES};
 use alloc::vec::Vec;
 
 /// `MREMAP_MAYMOVE`, `MREMAP_FIXED`, `MREMAP_DONTUNMAP`.
@@ -373,7 +373,10 @@ impl Space {
         count: u64,
     ) -> Result<(), Error> {
         // Where they are the address says.
-        self.bring_all_back(b, from, from + count)?;
+        match self.bring_all_back(b, from, from + count) {
+            Err(FaultError::NoPage) => return Err(Error::Fault),
+            back => back.map_err(|_| Error::NoMemory)?,
+        }
         // Pairs stay where they are, if only the chunk changes whose they are.
         let apart = (from >> 8) > (to + count - 1) >> 8 || (to >> 8) > (from + count - 1) >> 8;
         let mut at = 0;

@@ -29,6 +29,8 @@ pub struct Caps {
     pub objects: Objects,
     /// A program has faulted, and will try again what it did.
     pub tries_again: bool,
+    /// The kernel has said with its fault that the page has left memory, and where it is.
+    pub slot: Option<u64>,
 }
 
 /// The key of an upper table: of `level` 2 is a page directory, of level 3 a table of those, which come
@@ -97,6 +99,7 @@ impl Caps {
             uppers: Sparse::new(),
             objects: Objects::new(),
             tries_again: false,
+            slot: None,
         }
     }
 
@@ -593,6 +596,11 @@ impl Backend for Caps {
     }
     fn object_make(&mut self, object: ObjectId, page: u64) -> bool {
         self.objects.make_room(object, page)
+    }
+    #[inline]
+    fn object_fetch(&mut self, object: ObjectId, page: u64) -> bool {
+        let slot = self.slot.take();
+        slot.is_some_and(|slot| self.objects.fetch(object, page, slot))
     }
     fn object_is_lost(&mut self, object: ObjectId, page: u64) -> bool {
         self.objects.is_lost(object, page)

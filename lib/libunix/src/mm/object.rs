@@ -611,6 +611,14 @@ impl Objects {
         seen.is_some_and(has_page) && self.ask_for_room(id, page)
     }
 
+    /// A page of an object that is in a slot of the store comes in. `false`: it does not.
+    pub fn fetch(&self, id: ObjectId, page: u64, slot: u64) -> bool {
+        self.wants.set(self.wants.get().saturating_add(1));
+        let fetch =
+            |object: &Object| server::call(op::Fetch { desc: object.desc, page, slot }).is_ok();
+        self.get(id).is_some_and(fetch)
+    }
+
     /// Which of up to 64 entries of a last-level table were used since this was asked last: bit 0 is the first. It can be
     /// looked at as a page.
     #[cold]

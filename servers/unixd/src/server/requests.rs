@@ -294,6 +294,7 @@ impl Unixd {
             Any::Clone(op) => self.contents().clone_file(op),
             Any::MakeRoom(op) => self.contents().make_room(op),
             Any::BringIn(op) => self.contents().bring_in(op),
+            Any::Fetch(op) => self.contents().fetch_page(op),
             Any::PageOut(op) => self.contents().page_out(op),
             Any::Wire(op) => self.contents().wire(op),
             Any::MakeMemory(op) => self.contents().make_memory(op),

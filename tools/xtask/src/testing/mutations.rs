@@ -1900,14 +1900,21 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "slots_of_a_row_need_not_follow_each_other",
-        changes: &[(
-            "kernel/src/operations/store.rs",
-            "allocator.take_slot_at(first + count)",
-            "allocator.take_slot(tree as usize).is_some()",
-        )],
+        changes: &[
+            (
+                "crates/storage/pool/src/slots.rs",
+                "begins &= free >> longer;",
+                "begins &= u64::MAX >> longer;",
+            ),
+            (
+                "crates/storage/pool/src/slots.rs",
+                "while now & mask == 0 {",
+                "while now & lowest == 0 {",
+            ),
+        ],
         found_by: Test::Host {
             package: "kernel",
-            test: "slots_that_follow_each_other_say_how_many_leave",
+            test: "slots_that_follow_each_other_are_taken_where_there_are_as_many",
         },
     },
     Bug {
@@ -2138,6 +2145,33 @@ const BUGS: &[Bug] = &[
             "let up_to = socket.timing.sent;",
         )],
         found_by: Test::Host { package: "inet", test: "acknowledgements_are_told_of_as_they_come" },
+    },
+    Bug {
+        name: "a_fault_says_the_slot_of_a_page_that_has_come_in",
+        changes: &[(
+            "crates/storage/morsel/src/walk.rs",
+            "return if link.is_out() { Hole::Out(link.frame()) } else { Hole::None };",
+            "return Hole::Out(link.frame());",
+        )],
+        found_by: Test::Host { package: "kernel", test: "a_fault_on_a_page_in_a_slot_says_which" },
+    },
+    Bug {
+        name: "swapoff_stops_at_a_page_that_cannot_be_read",
+        changes: &[(
+            "servers/unixd/src/swap.rs",
+            "                Err(Errno::EIO) => {\n                    came += 1;",
+            "                Err(Errno::EROFS) => {\n                    came += 1;",
+        )],
+        found_by: Test::Machine { test: "linux/swap_read_error" },
+    },
+    Bug {
+        name: "a_lost_page_that_is_to_move_is_a_want_of_memory",
+        changes: &[(
+            "crates/user/uvm/src/remap.rs",
+            "Err(FaultError::NoPage) => return Err(Error::Fault),",
+            "Err(FaultError::NoPage) => return Err(Error::NoMemory),",
+        )],
+        found_by: Test::Machine { test: "linux/swap_read_error_private" },
     },
 ];
 
