@@ -21,7 +21,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
     /// Takes free slots of this tree that follow each other: `most`, at most 64, where there are as many in one word, else as many as there are
     /// anywhere. The first, and how many.
     ///
-    /// Bound: the words of a tree, [`SCANS`](crate::SCANS) times.
+    /// Bound: the words of a tree, `SCANS` times.
     pub fn take_slots(&self, tree: usize, most: usize) -> Option<(usize, usize)> {
         if tree >= self.geometry.trees() || most == 0 {
             return None;
