@@ -5,21 +5,53 @@
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use libos::abi::{layout::NATIVE_SESSION, slots::UNIXD};
-use libos::ipc::{self, Caps};
+use libos::abi::layout::NATIVE_SESSION;
+use libos::abi::slots::{STANDIN, UNIXD};
+use libos::ipc::{self, Caps, Message};
 use libos::local::Local;
 use libos::supervisor::{self, Supervisor};
 use libos::{domain, Cap, CapAddr, Place, Status};
+use unixproto::home::{LATER_ERROR, THREAD_WORD};
 use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET};
-use unixproto::{op, Errno, Reply, Request};
+use unixproto::{op, Errno, Reply, Request, Words};
 
 /// Is this a process, so that `unixd` knows it?
 static IS_PROCESS: AtomicBool = AtomicBool::new(false);
 
+/// Is its home another core than `unixd`'s?
+static ELSEWHERE: AtomicBool = AtomicBool::new(false);
+
 /// Remembers that this is a process, whose session frame is mapped at its address.
 pub fn attach() {
     IS_PROCESS.store(true, Relaxed);
+    ELSEWHERE.store(STANDIN.identify().is_ok(), Relaxed);
     supervisor::set(Supervisor { admit, end });
+}
+
+/// The part of the session frame that is not bytes.
+fn header() -> &'static Header {
+    // SAFETY: mapped, for good, in every process; all fields of the header are atomics.
+    unsafe { &*(NATIVE_SESSION as usize as *const Header) }
+}
+
+/// Sends a request with capabilities, or that is answered with some. From another core than `unixd`'s its stand-in has it carried.
+fn carry(words: Words, caps: Caps, recv: Place) -> Result<Message, Status> {
+    if !ELSEWHERE.load(Relaxed) {
+        return ipc::call(UNIXD, words, caps, recv);
+    }
+    loop {
+        let mut carried = words;
+        carried[THREAD_WORD] = header().thread_key.load(Relaxed).into();
+        let answer = ipc::call(STANDIN, carried, caps, recv)?;
+        if answer.words[0] != u64::from(LATER_ERROR.0) || caps.count > 0 {
+            return Ok(answer);
+        }
+        // The stand-in waits for nobody: what may take long is asked for here, and is there then.
+        let answer = ipc::call(UNIXD, words, Caps::NONE, Place::NULL)?;
+        if answer.words[0] != 0 {
+            return Ok(answer);
+        }
+    }
 }
 
 /// Makes a dispatcher a thread of the process, for `unixd`.
@@ -27,7 +59,7 @@ fn admit(dispatcher: CapAddr) -> Result<u32, Status> {
     const ANSWER: u32 = 3;
     let first = domain::with(|domain| domain.slot_range(ANSWER))?;
     let (caps, words) = (Caps::moved(dispatcher, 1), op::Thread { traced: false }.encode(0, 0));
-    let answer = ipc::call(UNIXD, words, caps, first)?;
+    let answer = carry(words, caps, first.into())?;
     let thread = unixproto::ops::Process::decode(&answer.words).map_err(|_| Status::NoMemory);
     if thread.is_ok() {
         // What else comes is for those that speak for themselves.
@@ -80,9 +112,7 @@ impl Session {
         if a.len() + b.len() > DATA_BYTES {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: as in `area`; all fields of the header are atomics.
-        let header = unsafe { &*(NATIVE_SESSION as usize as *const Header) };
-        header.used.fetch_max((a.len() + b.len()) as u32, Relaxed);
+        header().used.fetch_max((a.len() + b.len()) as u32, Relaxed);
         let (first, rest) = self.area().split_at_mut(a.len());
         first.copy_from_slice(a);
         rest[..b.len()].copy_from_slice(b);
@@ -122,7 +152,11 @@ impl Session {
         b: usize,
         recv: Place,
     ) -> Result<(R::Reply, u32), Errno> {
-        let answer = ipc::call(UNIXD, request.encode(a, b), Caps::NONE, recv);
+        let words = request.encode(a, b);
+        let answer = match recv == Place::NULL {
+            true => ipc::call(UNIXD, words, Caps::NONE, recv),
+            false => carry(words, Caps::NONE, recv),
+        };
         let answer = answer.map_err(|_| Errno::EIO)?;
         Ok((R::Reply::decode(&answer.words)?, answer.caps()))
     }

@@ -105,7 +105,7 @@ impl Homed {
             self.units.forget([Some(own.0), Some(own.1)]);
             return Ok(Some((answer, Caps::NONE)));
         };
-        self.units.add(number, Unit { dispatcher: own.0, root: Some(own.1) });
+        self.units.add(number, Unit { dispatcher: own.0, root: Some(own.1), options });
         let may_start = !monitor || units::give_monitor(own.1).is_ok();
         let said = if may_start { self.units.start(number) } else { units::failed(number) };
         if said != Said::Next {
@@ -137,7 +137,7 @@ impl Homed {
             return Ok(Some((answer, Caps::NONE)));
         }
         let outbox = self.outbox();
-        self.units.add(number, Unit { dispatcher, root: None });
+        self.units.add(number, Unit { dispatcher, root: None, options: 0 });
         let came = self.post.receive_answer(2, outbox);
         match came.and_then(|()| dispatcher.mint(outbox.plus(2), owner::OWN)) {
             Ok(()) => Ok(Some((answer, Caps::moved(outbox, 3)))),

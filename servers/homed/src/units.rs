@@ -17,6 +17,8 @@ const SLICE: usize = 32;
 pub struct Unit {
     pub dispatcher: CapAddr,
     pub root: Option<CapAddr>,
+    /// Of the dispatchers of its domain: [`options::LINUX`], or none of a native one.
+    pub options: u32,
 }
 
 /// Something that goes bit by bit: slots that are revoked and deleted, the last one first.
@@ -74,7 +76,8 @@ impl Units {
         let released = domain::with(|domain| domain.arena.release());
         match settled.and(released).and_then(|()| shown(dispatcher)) {
             Ok(copy) => {
-                self.add(number, Unit { dispatcher, root: Some(root) });
+                let options = options::LINUX;
+                self.add(number, Unit { dispatcher, root: Some(root), options });
                 Ok(copy)
             }
             Err(error) => {
@@ -99,7 +102,8 @@ impl Units {
     pub fn watch(&self, domain: u32, dispatcher: CapAddr) -> Result<(), Status> {
         let faults = OwnedCap::own(domain::with(|domain| domain.slot())?);
         self.endpoint.mint_badged(faults.cap(), Rights::SEND, domain)?;
-        owner::watch(dispatcher, Place::NULL, faults.cap(), options::LINUX)
+        let options = self.all.get(&domain).map_or(0, |unit| unit.options);
+        owner::watch(dispatcher, Place::NULL, faults.cap(), options)
     }
 
     pub fn add(&mut self, number: u32, unit: Unit) {
