@@ -189,7 +189,7 @@ impl Opening<'_> {
         self.opened(Object::File(ino), op.flags, None, Claim::Writes)
     }
 
-    fn open_node(
+    pub(crate) fn open_node(
         &mut self,
         call: &mut Call,
         op: op::Open,

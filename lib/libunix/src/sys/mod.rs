@@ -5,6 +5,7 @@ mod attributes;
 mod descriptors;
 pub mod futex;
 mod futex2;
+mod handles;
 mod info;
 mod ioctl;
 pub mod limits;
