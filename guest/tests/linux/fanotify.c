@@ -145,7 +145,6 @@ static void errors(void) {
     SHOW(mark(fid, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, "none"));
     SHOW(mark(fid, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, ""));
     SHOW(mark(fid, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, "secret"));
-    SHOW(mark(fid, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, "/proc/self/status"));
     SHOW(mark(fid, FAN_MARK_ADD | FAN_MARK_ONLYDIR, FAN_OPEN, AT_FDCWD, "d/f"));
     SHOW(mark(fid, FAN_MARK_ADD | FAN_MARK_ONLYDIR, FAN_OPEN, file, NULL));
     SHOW(mark(fid, FAN_MARK_ADD, FAN_OPEN, path, NULL));

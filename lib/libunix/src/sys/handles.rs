@@ -49,7 +49,7 @@ pub fn name_to_handle_at(
 pub fn open_by_handle_at(io: &mut Io, dirfd: i32, handle: u64, flags: u32) -> Result<u64> {
     let mut request = op::OpenHandle { dir: CWD, flags, number: 0, generation: 0 };
     let head: Result<[u32; 2]> = user::copy_in(&mut io.mm, handle);
-    let is_wrong = head.as_ref().map_or(true, |[bytes, _]| *bytes == 0 || *bytes > MOST);
+    let is_wrong = !head.is_ok_and(|[bytes, _]| (1..=MOST).contains(&bytes));
     if is_wrong {
         // Who may not at all is told that first.
         return match server::call(request) {
@@ -57,7 +57,7 @@ pub fn open_by_handle_at(io: &mut Io, dirfd: i32, handle: u64, flags: u32) -> Re
             _ => Err(head.err().unwrap_or(Errno::EINVAL)),
         };
     }
-    if let Ok([BYTES.., _]) = head {
+    if head.is_ok_and(|[bytes, _]| bytes >= BYTES) {
         // What else there is of a handle says nothing.
         let [generation, number, high]: [u32; 3] = user::copy_in(&mut io.mm, handle + 8)?;
         if high == 0 {

@@ -19,7 +19,7 @@ mod names;
 pub mod numa;
 pub mod pageout;
 pub mod passing;
-mod paths;
+pub mod paths;
 pub mod pi;
 pub mod polling;
 mod privilege;
