@@ -77,7 +77,8 @@ const FS_ERROR: u32 = 0x8000;
 /// `FAN_OPEN_PERM`, `FAN_ACCESS_PERM`, `FAN_OPEN_EXEC_PERM`.
 const PERMISSIONS: u32 = 0x7_0000;
 /// What may be said of `O_*` for descriptors of events.
-const EVENT_FLAGS: u32 = O_ACCMODE | O_APPEND | O_NONBLOCK | 0o4010000 | O_CLOEXEC | 0o100000 | 0o1000000;
+const EVENT_FLAGS: u32 =
+    O_ACCMODE | O_APPEND | O_NONBLOCK | 0o4010000 | O_CLOEXEC | 0o100000 | 0o1000000;
 
 /// What `fanotify_init` has made.
 struct Group {
@@ -255,17 +256,16 @@ impl Groups {
             (None, None) => None,
         };
         let is_dir = file.is_some_and(|file| {
-            names.get(Ino(file.number)).is_ok_and(|inode| {
-                inode.generation == file.generation && inode.is_dir()
-            })
+            names
+                .get(Ino(file.number))
+                .is_ok_and(|inode| inode.generation == file.generation && inode.is_dir())
         });
         let to = event.to.as_ref().and_then(|(dir, name)| Some((file_id(tree, *dir)?, &name[..])));
         let is_dir = if is_dir { mask::ISDIR } else { 0 };
         let fact = Fact { mask: event.mask | is_dir, file, place: dir, to, by };
         let Groups { fans, bytes, table, .. } = self;
-        let room = |group: u32| {
-            room_of(bytes, table.get(group as usize).map_or(0, |group| group.uid))
-        };
+        let room =
+            |group: u32| room_of(bytes, table.get(group as usize).map_or(0, |group| group.uid));
         let mut changes = fans.tell(&fact, room);
         if let (Some(file), true) = (file, event.mask & mask::DELETE_SELF != 0) {
             changes.extend(fans.gone(file.number));
@@ -315,7 +315,6 @@ fn check_group(op: op::Fanotify, is_admin: bool) -> Result<(), Errno> {
     }
     let has = |bits: u32| reports & bits == bits;
     let is_wrong = flags & !init::ALL != 0
-        || has(0) && flags & init::REPORT_PIDFD != 0 && flags & init::REPORT_TID != 0
         || event_flags & !EVENT_FLAGS != 0
         || event_flags & O_ACCMODE == O_ACCMODE
         || flags & init::PERMISSION != 0
@@ -324,7 +323,11 @@ fn check_group(op: op::Fanotify, is_admin: bool) -> Result<(), Errno> {
         // There are no descriptors of events, nothing that goes to an audit, and all is limited.
         || reports == 0
         || flags & (init::REPORT_PIDFD | init::REPORT_TID | init::UNLIMITED | init::AUDIT) != 0;
-    if is_wrong { Err(Errno::EINVAL) } else { Ok(()) }
+    if is_wrong {
+        Err(Errno::EINVAL)
+    } else {
+        Ok(())
+    }
 }
 
 /// What of a request to mark is wrong whatever is marked.

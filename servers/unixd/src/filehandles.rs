@@ -1,10 +1,10 @@
 //! `name_to_handle_at`, `open_by_handle_at`: files are found again by handles, which say a file system, an inode number, and which of those
 //! inodes is meant that had it one after the other. Files of the tree in memory have handles; what others have does not.
 
+use crate::names::Found;
 use crate::nodes::Node;
 use crate::open::Opening;
 use crate::pathops::{identity, PathOps};
-use crate::names::Found;
 use crate::volumes::Spot;
 use crate::wait::{done, Call, Tried};
 use credentials::Capability;
@@ -33,10 +33,10 @@ impl PathOps<'_> {
 impl Opening<'_> {
     /// `open_by_handle_at`.
     pub fn open_handle(&mut self, call: &mut Call, op: op::OpenHandle) -> Tried {
-        // Who may not is not told more.
-        if !self.cred().caps.has(Capability::DacReadSearch) {
-            return Err(Errno::EPERM);
+        if call.kept != 0 {
+            return self.open_fifo(call);
         }
+        self.handles.leases.leave(self.caller.tid);
         let view = self.view()?;
         let base = match op.dir {
             CWD => self.procs.get(self.caller.pid)?.stands.cwd,
@@ -48,14 +48,17 @@ impl Opening<'_> {
                 view.spot_of(desc)?.ok_or(Errno::ESTALE)?
             }
         };
+        // Files are found that their directories would hide.
+        if !self.cred().caps.has(Capability::DacReadSearch) {
+            return Err(Errno::EPERM);
+        }
         let Node::Mem(below) = base.node else { return Err(Errno::ESTALE) };
         let ino = Ino(op.number);
         let tree = &*self.handles.tree;
         let names = tree.files().names();
         // What has no name is nobody's to be found: memory, segments, disks.
-        let is_there = names.get(ino).is_ok_and(|inode| {
-            inode.generation == op.generation && inode.nlink > 0
-        });
+        let is_there =
+            names.get(ino).is_ok_and(|inode| inode.generation == op.generation && inode.nlink > 0);
         let device = |ino: Ino| identity(tree, ino).map(|(device, _)| device).ok();
         if !is_there || device(ino) != device(below) {
             return Err(Errno::ESTALE);
@@ -65,7 +68,8 @@ impl Opening<'_> {
         let (mount, node) = (base.mount, Some(Node::Mem(ino)));
         let found =
             Found { parent: Node::Mem(parent), name, node, slash: false, above: mount, mount };
-        let op = op::Open { dir: CWD, flags: op.flags, mode: 0, extra: 0 };
+        let flags = op.flags & !(O_CREAT | O_EXCL);
+        let op = op::Open { dir: CWD, flags, mode: 0, extra: 0 };
         self.open_node(call, op, found, Node::Mem(ino), false)
     }
 

@@ -259,12 +259,9 @@ impl Instances {
     /// Does somebody want to know what is done to what is open?
     pub fn is_watched(&self, desc: &Desc) -> bool {
         let keys = [desc.object.node(), desc.place.as_ref().map(|place| place.dir)];
-        keys.into_iter()
-            .flatten()
-            .filter_map(key)
-            .any(|file| {
-                self.notices.is_watched(file) || self.notes.has(file) || self.fans.has(file)
-            })
+        keys.into_iter().flatten().filter_map(key).any(|file| {
+            self.notices.is_watched(file) || self.notes.has(file) || self.fans.has(file)
+        })
     }
 
     /// Tells those who watch a file what was done to it.

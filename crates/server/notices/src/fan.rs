@@ -164,7 +164,11 @@ impl Mark {
             true => self.ignored,
             false => self.ignored & bits::EVENTS | mask::ISDIR | self.mask & bits::ON_CHILD,
         };
-        if applies(ignored, is_dir, role) { ignored & bits::EVENTS } else { 0 }
+        if applies(ignored, is_dir, role) {
+            ignored & bits::EVENTS
+        } else {
+            0
+        }
     }
 }
 
@@ -232,9 +236,7 @@ impl Event {
         let file = self.file.map(|file| match reports {
             _ if reports & report::ALL == report::FID || has_place => (info::FID, file, Vec::new()),
             // Of itself a directory says that it is there.
-            _ if reports & report::NAME != 0 && is_dir => {
-                (info::DFID_NAME, file, b".\0".to_vec())
-            }
+            _ if reports & report::NAME != 0 && is_dir => (info::DFID_NAME, file, b".\0".to_vec()),
             _ if is_dir || self.mask & bits::NAMES != 0 => (info::DFID, file, Vec::new()),
             _ => (info::FID, file, Vec::new()),
         });
@@ -435,7 +437,13 @@ impl Fans {
     /// # Errors
     ///
     /// See [`Refusal`].
-    pub fn mark(&mut self, group: u32, file: FileId, wish: Wish, room: bool) -> Result<bool, Refusal> {
+    pub fn mark(
+        &mut self,
+        group: u32,
+        file: FileId,
+        wish: Wish,
+        room: bool,
+    ) -> Result<bool, Refusal> {
         if !self.groups.contains_key(&group) {
             return Err(Refusal::None);
         }

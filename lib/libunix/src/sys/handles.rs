@@ -47,18 +47,13 @@ pub fn name_to_handle_at(
 }
 
 pub fn open_by_handle_at(io: &mut Io, dirfd: i32, handle: u64, flags: u32) -> Result<u64> {
-    let mut request = op::OpenHandle { dir: CWD, flags, number: 0, generation: 0 };
-    let head: Result<[u32; 2]> = user::copy_in(&mut io.mm, handle);
-    let is_wrong = !head.is_ok_and(|[bytes, _]| (1..=MOST).contains(&bytes));
-    if is_wrong {
-        // Who may not at all is told that first.
-        return match server::call(request) {
-            Err(Errno::EPERM) => Err(Errno::EPERM),
-            _ => Err(head.err().unwrap_or(Errno::EINVAL)),
-        };
+    let [bytes, _]: [u32; 2] = user::copy_in(&mut io.mm, handle)?;
+    if !(1..=MOST).contains(&bytes) {
+        return Err(Errno::EINVAL);
     }
-    if head.is_ok_and(|[bytes, _]| bytes >= BYTES) {
-        // What else there is of a handle says nothing.
+    let mut request = op::OpenHandle { dir: CWD, flags, number: 0, generation: 0 };
+    if bytes >= BYTES {
+        // What else there is of a handle says nothing, nor does its type.
         let [generation, number, high]: [u32; 3] = user::copy_in(&mut io.mm, handle + 8)?;
         if high == 0 {
             (request.number, request.generation) = (number, generation);
