@@ -70,6 +70,8 @@ pub enum Object {
     Socket(u32),
     /// Events of files, by the number of who watches them.
     Notices(u32),
+    /// Events of files that were marked, by the number of who has marked them.
+    Fanotify(u32),
     /// A POSIX message queue, by its file.
     Messages(Ino),
     /// A socket of the internet, by its number.
@@ -110,7 +112,7 @@ impl Object {
             Object::Set(_) => Kind::Set,
             Object::Socket(_) | Object::Inet(_) => Kind::Socket,
             Object::Signals(_) => Kind::Signals,
-            Object::Notices(_) => Kind::Notices,
+            Object::Notices(_) | Object::Fanotify(_) => Kind::Notices,
             Object::Messages(_) => Kind::Messages,
             Object::Device(kind, _) => *kind,
             Object::Disk { .. } => Kind::Disk,
@@ -139,6 +141,7 @@ impl Object {
             | Object::Memory(node, _) => Some(*node),
             Object::Stream(_) | Object::Counter(..) | Object::Set(_) | Object::Signals(_) => None,
             Object::Socket(_) | Object::Inet(_) | Object::Notices(_) | Object::Space(_) => None,
+            Object::Fanotify(_) => None,
         }
     }
     /// What names its contents for caches of them: of a file, or a disk. Of a memory: whose it is. Of what a process tells: the
@@ -163,6 +166,7 @@ impl Object {
             Object::Set(number) => Some(Source::Set(*number)),
             Object::Socket(number) => Some(Source::Socket(*number)),
             Object::Notices(number) => Some(Source::Notices(*number)),
+            Object::Fanotify(number) => Some(Source::Fanotify(*number)),
             Object::Messages(ino) => Some(Source::Messages(*ino)),
             Object::Inet(number) => Some(Source::Inet(*number)),
             Object::Signals(_) => Some(Source::Signals(pid)),
@@ -556,7 +560,11 @@ impl Handles<'_> {
         let heirs = Heirs::Both;
         let desc = Desc { object, flags, offset: 0, place, claim, heirs, refs: 1, uid };
         if !desc.is_path() {
-            self.fx.observe(|| FileEvent::of_desc(mask::OPEN, &desc));
+            let opened = match claim {
+                Claim::Executes => mask::OPEN | mask::OPEN_EXEC,
+                _ => mask::OPEN,
+            };
+            self.fx.observe(|| FileEvent::of_desc(opened, &desc));
         }
         self.descs.add(pid, desc).map_err(|desc| {
             self.drop_desc(desc);
@@ -613,7 +621,8 @@ impl Handles<'_> {
                 Ok(()) => mask::CLOSE_WRITE,
                 Err(_) => mask::CLOSE_NOWRITE,
             };
-            self.fx.observe(|| FileEvent::of_desc(closed, &desc));
+            let tree = &*self.tree;
+            self.fx.observe(|| FileEvent::of_desc(closed, &desc).known(tree));
         }
         match desc.object {
             Object::Pipe(pipe, _) => self.pipes.closed(pipe, desc.flags, self.fx),
@@ -622,6 +631,7 @@ impl Handles<'_> {
             Object::Set(number) => self.sets.remove(number),
             Object::Socket(number) => self.sockets.closed(number, self.fx),
             Object::Notices(number) => self.notify.remove(number, self.fx),
+            Object::Fanotify(number) => self.notify.remove_fan(number, self.fx),
             Object::Inet(number) => self.sockets.inet.closed(number, self.fx),
             Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
             Object::Disk { .. } | Object::Memory(..) | Object::Messages(_) => {}

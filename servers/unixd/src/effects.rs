@@ -237,11 +237,15 @@ impl Effects {
     /// A request of a thread is given up that may have opened something already, or is among those who wait for something.
     pub fn drop_kept(&mut self, (pid, tid): (Pid, Tid), call: &Call) {
         match call.any {
-            Any::Open(_) if call.kept != 0 => self.list.push(Effect::Close(pid, call.kept)),
+            Any::Open(_) | Any::OpenHandle(_) if call.kept != 0 => {
+                self.list.push(Effect::Close(pid, call.kept))
+            }
             Any::PipeRead(_) | Any::PipeWrite(_) if call.kept != 0 => {
                 self.list.push(Effect::LeavePipe(tid, call.kept - 1));
             }
-            Any::Open(_) | Any::Truncate(_) => self.list.push(Effect::LeaveLeases(tid)),
+            Any::Open(_) | Any::OpenHandle(_) | Any::Truncate(_) => {
+                self.list.push(Effect::LeaveLeases(tid))
+            }
             Any::SwapOff(_) => crate::swap::stays_on(tid),
             Any::Send(op::Send { desc, .. }) | Any::Write(op::Write { desc }) => {
                 if let Some(telling) = crate::inet::told_of(call) {

@@ -36,6 +36,8 @@ mod ending;
 mod exits;
 mod export;
 mod families;
+mod fanotify;
+mod filehandles;
 mod fork;
 mod frames;
 mod futexes;

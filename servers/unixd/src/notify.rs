@@ -9,6 +9,7 @@
 use crate::descs::{Desc, Handles, Object};
 use crate::dnotify::Notes;
 use crate::effects::Effects;
+use crate::fanotify::Groups;
 use crate::names::View;
 use crate::nodes::{Node, Tree};
 use crate::open::Opening;
@@ -59,28 +60,51 @@ pub struct FileEvent {
     pub file: Option<Node>,
     /// Where it is, or the name that came or went.
     pub place: Option<(Node, Name)>,
+    /// With its generation, the file that may be gone when this is told, or had the name that has gone.
+    pub target: Option<(Ino, u32)>,
+    /// The new name, if that was the old one.
+    pub to: Option<(Ino, Name)>,
 }
 
 impl FileEvent {
     /// To what is open.
     pub fn of_desc(mask: u32, desc: &Desc) -> FileEvent {
         let place = desc.place.as_ref().map(|place| (place.dir, place.name.clone()));
-        FileEvent { mask, cookie: 0, file: desc.object.node(), place }
+        FileEvent { file: desc.object.node(), place, ..FileEvent::SWEPT }.with(mask)
     }
 
     /// To a file, wherever it is.
     pub fn of_file(mask: u32, ino: Ino) -> FileEvent {
-        FileEvent { mask, cookie: 0, file: Some(Node::Mem(ino)), place: None }
+        FileEvent { file: Some(Node::Mem(ino)), ..FileEvent::SWEPT }.with(mask)
     }
 
     /// To many files, of which those who watch them are to find out that they are gone.
-    pub const SWEPT: FileEvent = FileEvent { mask: 0, cookie: 0, file: None, place: None };
+    pub const SWEPT: FileEvent =
+        FileEvent { mask: 0, cookie: 0, file: None, place: None, target: None, to: None };
+
+    fn with(self, mask: u32) -> FileEvent {
+        FileEvent { mask, ..self }
+    }
+
+    /// The same, of a file that may be gone when it is told.
+    pub fn known(self, tree: &Tree) -> FileEvent {
+        let target = match self.file {
+            Some(Node::Mem(ino)) => generation(tree, ino),
+            _ => None,
+        };
+        FileEvent { target, ..self }
+    }
 
     /// To a name in a directory.
     pub fn of_name(mask: u32, dir: Ino, name: &[u8], is_dir: bool) -> FileEvent {
         let mask = if is_dir { mask | notices::mask::ISDIR } else { mask };
-        FileEvent { mask, cookie: 0, file: None, place: Some((Node::Mem(dir), name.into())) }
+        FileEvent { place: Some((Node::Mem(dir), name.into())), ..FileEvent::SWEPT }.with(mask)
     }
+}
+
+/// A file with its generation.
+pub fn generation(tree: &Tree, ino: Ino) -> Option<(Ino, u32)> {
+    tree.files().names().get(ino).ok().map(|inode| (ino, inode.generation))
 }
 
 /// The number of a file for those who watch it. `None`: it cannot be watched.
@@ -103,6 +127,8 @@ struct Instance {
 pub struct Instances {
     table: Table<Instance>,
     notices: Notices,
+    /// Those who have marked files.
+    pub fans: Groups,
     /// Those who are told by signals.
     pub notes: Notes,
     instances: Shares,
@@ -116,6 +142,7 @@ impl Default for Instances {
         Instances {
             table: Table::default(),
             notices: Notices::default(),
+            fans: Groups::default(),
             notes: Notes::default(),
             instances: shares(INSTANCES_ALL),
             watches: shares(WATCHES_ALL),
@@ -146,9 +173,15 @@ impl Instances {
         fx.set_observed(!self.is_idle());
     }
 
+    /// Nobody has a group any more.
+    pub fn remove_fan(&mut self, number: u32, fx: &mut Effects) {
+        self.fans.remove(number);
+        fx.set_observed(!self.is_idle());
+    }
+
     /// Does nobody watch anything?
-    fn is_idle(&self) -> bool {
-        self.notices.is_empty() && self.notes.is_empty()
+    pub fn is_idle(&self) -> bool {
+        self.notices.is_empty() && self.notes.is_empty() && self.fans.is_empty()
     }
 
     /// A process is not told of a directory any more.
@@ -226,16 +259,18 @@ impl Instances {
     /// Does somebody want to know what is done to what is open?
     pub fn is_watched(&self, desc: &Desc) -> bool {
         let keys = [desc.object.node(), desc.place.as_ref().map(|place| place.dir)];
-        keys.into_iter()
-            .flatten()
-            .filter_map(key)
-            .any(|file| self.notices.is_watched(file) || self.notes.has(file))
+        keys.into_iter().flatten().filter_map(key).any(|file| {
+            self.notices.is_watched(file) || self.notes.has(file) || self.fans.has(file)
+        })
     }
 
     /// Tells those who watch a file what was done to it.
-    pub fn tell(&mut self, event: &FileEvent, tree: &Tree, fx: &mut Effects) {
+    pub fn tell(&mut self, (event, by): (&FileEvent, Pid), tree: &Tree, fx: &mut Effects) {
         if event.mask == 0 {
             return self.sweep(tree, fx);
+        }
+        if !self.fans.is_empty() {
+            self.fans.tell((event, by), tree, fx);
         }
         let names = tree.files().names();
         let mut mask = event.mask;
@@ -259,7 +294,10 @@ impl Instances {
         let file = event.file.and_then(key);
         let name = place.and_then(|(dir, name)| Some((key(dir)?, name)));
         let dirs = [name.map(|(dir, _)| dir), file.filter(|_| mask & mask::ISDIR != 0)];
-        dirs.into_iter().flatten().for_each(|dir| self.notes.tell(dir, mask, fx));
+        let moves = |(to, _): &(Ino, Name)| name.map(|(dir, _)| dir) != key(Node::Mem(*to));
+        if !event.to.as_ref().is_some_and(moves) {
+            dirs.into_iter().flatten().for_each(|dir| self.notes.tell(dir, mask, fx));
+        }
         let it = Happening { mask, cookie: event.cookie, file, name, is_unlinked };
         let Instances { notices, bytes, table, .. } = self;
         let room = |group: u32| {
@@ -280,8 +318,10 @@ impl Instances {
         let is_gone = |ino: &Ino| tree.files().names().get(*ino).is_err();
         let gone: Vec<Ino> = self.notices.files().filter_map(inode).filter(is_gone).collect();
         for ino in gone {
-            self.tell(&FileEvent::of_file(mask::DELETE_SELF, ino), tree, fx);
+            self.tell((&FileEvent::of_file(mask::DELETE_SELF, ino), 0), tree, fx);
         }
+        self.fans.sweep(tree, fx);
+        fx.set_observed(!self.is_idle());
     }
 
     /// Counts what was told, and wakes who waits for it.
@@ -305,7 +345,7 @@ impl Instances {
 }
 
 /// Bytes that the events of a user may have more.
-fn room_of(bytes: &Shares, uid: u32) -> usize {
+pub fn room_of(bytes: &Shares, uid: u32) -> usize {
     let Limits { all, root, user } = bytes.limits();
     let (all, most) = if uid == 0 { (all, all) } else { (all - root, user) };
     all.saturating_sub(bytes.taken()).min(most.saturating_sub(bytes.of(uid)))

@@ -189,7 +189,7 @@ impl Opening<'_> {
         self.opened(Object::File(ino), op.flags, None, Claim::Writes)
     }
 
-    fn open_node(
+    pub(crate) fn open_node(
         &mut self,
         call: &mut Call,
         op: op::Open,
@@ -602,7 +602,7 @@ impl Opening<'_> {
     }
 
     /// A fifo is open when its other end is.
-    fn open_fifo(&mut self, call: &mut Call) -> Tried {
+    pub(crate) fn open_fifo(&mut self, call: &mut Call) -> Tried {
         let desc = self.handles.descs.of(self.caller.pid, call.kept)?;
         let Object::Pipe(pipe, Some(ino)) = desc.object else { return Err(Errno::EBADF) };
         let flags = desc.flags;

@@ -8,7 +8,7 @@ use crate::leases::AllLeases;
 use crate::lower::UNREAD;
 use crate::names::{Found, Parent, View};
 use crate::nodes::{Node, Tree};
-use crate::notify::FileEvent;
+use crate::notify::{generation, FileEvent};
 use crate::pipes::Pipes;
 use crate::procfs::ProcNode;
 use crate::procs::{cred_of, Procs};
@@ -101,13 +101,15 @@ impl PathOps<'_> {
             return;
         }
         let is_dir = self.tree.files().names().get(ino).is_ok_and(|inode| inode.is_dir());
-        if from.0 == to.0 {
-            self.named(mask::RENAME, from.0, from.1, is_dir);
-        }
+        let moved = generation(self.tree, ino);
         let cookie = self.fx.cookie();
-        for (mask, (dir, name)) in [(mask::MOVED_FROM, from), (mask::MOVED_TO, to)] {
+        for (mask, (dir, name)) in
+            [(mask::RENAME, from), (mask::MOVED_FROM, from), (mask::MOVED_TO, to)]
+        {
             let event = FileEvent::of_name(mask, dir, name, is_dir);
-            self.fx.observe(|| FileEvent { cookie, ..event });
+            let is_rename = mask == mask::RENAME;
+            let to = is_rename.then(|| (to.0, to.1.into()));
+            self.fx.observe(|| FileEvent { cookie, target: moved, to, ..event });
         }
         if let Some(target) = target {
             self.fx.observe(|| FileEvent::of_file(mask::ATTRIB, target));
@@ -358,6 +360,7 @@ impl PathOps<'_> {
             // Something else is shown there.
             _ => return Err(Errno::EBUSY),
         };
+        let target = generation(self.tree, ino);
         match remove_dir {
             true if self.names().get(parent)?.part() == Part::Snapshots => {
                 self.names().remove_snapshot(parent, &found.name, &cred, now)?;
@@ -371,7 +374,8 @@ impl PathOps<'_> {
                 self.fx.observe(|| FileEvent::of_file(mask::ATTRIB, ino));
             }
             self.perhaps_gone(ino);
-            self.named(mask::DELETE, parent, &found.name, remove_dir);
+            let gone = FileEvent::of_name(mask::DELETE, parent, &found.name, remove_dir);
+            self.fx.observe(|| FileEvent { target, ..gone });
         }
         done(())
     }

@@ -67,6 +67,7 @@ impl Polling<'_> {
                     Object::Set(number) => self.sets.wait(number, caller.tid),
                     Object::Socket(number) => self.sockets.wait(number, caller.tid),
                     Object::Notices(number) => self.notify.wait(number, caller.tid),
+                    Object::Fanotify(number) => self.notify.fans.wait(number, caller.tid),
                     Object::Messages(ino) => self.mqueues.wait(ino, caller.tid),
                     Object::Inet(number) => self.sockets.inet.wait(number, caller.tid),
                     Object::Counter(_, number) => self.counters.wait(number, caller.tid),

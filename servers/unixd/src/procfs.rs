@@ -648,6 +648,7 @@ impl View<'_> {
             Object::Set(_) => b"anon_inode:[eventpoll]".to_vec(),
             Object::Socket(number) => format!("socket:[{}]", 1 + number).into_bytes(),
             Object::Notices(_) => b"anon_inode:inotify".to_vec(),
+            Object::Fanotify(_) => b"anon_inode:[fanotify]".to_vec(),
             Object::Inet(number) => format!("socket:[{}]", inet::inode(*number)).into_bytes(),
             Object::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
             Object::Counter(Kind::Process, _) => b"anon_inode:[pidfd]".to_vec(),

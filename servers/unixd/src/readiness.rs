@@ -100,7 +100,7 @@ pub struct Readiness {
 pub fn told_of(object: &Object) -> Option<Source> {
     match object {
         Object::Pipe(..) | Object::Tty(..) | Object::Master(..) | Object::Stream(_) => {}
-        Object::Socket(_) | Object::Inet(_) | Object::Notices(_) => {}
+        Object::Socket(_) | Object::Inet(_) | Object::Notices(_) | Object::Fanotify(_) => {}
         _ => return None,
     }
     // None of these depends on who looks.

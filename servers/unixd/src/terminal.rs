@@ -523,6 +523,7 @@ impl TtyOps<'_> {
             Object::Pipe(pipe, _) => (self.pipes.length(pipe), None),
             Object::Socket(number) => (self.sockets.all.unread(number)?, None),
             Object::Notices(number) => (self.notify.unread(number), None),
+            Object::Fanotify(number) => (self.notify.fans.unread(number), None),
             Object::Inet(number) => (self.sockets.inet.all.unread(number)?, None),
             Object::Path(_) => return Err(Errno::EBADF),
             _ => return Err(Errno::ENOTTY),

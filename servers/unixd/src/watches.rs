@@ -72,6 +72,8 @@ pub enum Source {
     Socket(u32),
     /// Events of files, by the number of who watches them.
     Notices(u32),
+    /// Events of files that were marked.
+    Fanotify(u32),
     /// A POSIX message queue, by its file.
     Messages(Ino),
     /// A socket of the internet.
@@ -134,6 +136,7 @@ impl Sources<'_> {
             Object::Set(number) => self.sets.ready(number, self, nests),
             Object::Socket(number) => self.sockets.ready(number),
             Object::Notices(number) => self.notify.ready(number),
+            Object::Fanotify(number) => self.notify.fans.ready(number),
             Object::Messages(ino) => self.mqueues.ready(ino),
             Object::Inet(number) => self.sockets.inet.all.ready(number),
             Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),

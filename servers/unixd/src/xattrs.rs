@@ -70,7 +70,7 @@ impl PathOps<'_> {
         let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
         let view = View::new(self.tree, self.procs, self.descs, self.caller)?;
         let (node, place) = view.placed(call, dir, flags, follow)?;
-        let event = FileEvent { mask: mask::ATTRIB, cookie: 0, file: Some(node), place };
+        let event = FileEvent { mask: mask::ATTRIB, file: Some(node), place, ..FileEvent::SWEPT };
         self.fx.observe(|| event);
         Ok(())
     }

@@ -62,6 +62,7 @@ errnos! {
     ENODATA "No data available";
     ENOTEMPTY "Directory not empty";
     ELOOP "Too many levels of symbolic links";
+    ESTALE "Stale file handle";
     EOVERFLOW "Value too large for defined data type";
     ELIBBAD "Accessing a corrupted shared library";
     ENOTSOCK "Socket operation on non-socket";

@@ -178,6 +178,15 @@ replies! {
         /// Bytes from the start.
         offset: u64,
     }
+    /// A file as `open_by_handle_at` finds it.
+    FileHandle {
+        /// Its inode number.
+        number: u32,
+        /// Which of those that have had this number.
+        generation: u32,
+        /// The mount by which it was found, as `/proc/self/mountinfo` has it.
+        mount: u64,
+    }
     /// Flags of a description.
     Flags {
         /// `O_*`: access mode and status.
@@ -1531,6 +1540,44 @@ requests! {
         /// The watch.
         watch: i32
     ) -> ();
+    /// `fanotify_init`. `EPERM`, `EINVAL`; `EMFILE`: the user has as many as he may.
+    298 Fanotify(
+        /// `FAN_*`.
+        flags: u32,
+        /// `O_*` for descriptors of events.
+        event_flags: u32
+    ) -> Opened;
+    /// `fanotify_mark` of the file `a`.
+    299 MarkFile(
+        /// Description of the group; 0: it is none.
+        desc: u32,
+        /// `FAN_MARK_*`.
+        flags: u32,
+        /// `FAN_*`.
+        mask: u64,
+        /// Directory.
+        dir: u32,
+        /// There is no path: the description `dir` itself is meant.
+        is_open: bool
+    ) -> ();
+    /// `name_to_handle_at` of the file `a`. `EOPNOTSUPP`: its file system has no handles.
+    296 HandleOf(
+        /// Directory.
+        dir: u32,
+        /// `AT_EMPTY_PATH`, `AT_SYMLINK_FOLLOW`.
+        flags: u32
+    ) -> FileHandle;
+    /// `open_by_handle_at`. `EPERM` without `CAP_DAC_READ_SEARCH`; `ESTALE`: there is no such file in that file system.
+    297 OpenHandle(
+        /// What is open of the file system, or `CWD`.
+        dir: u32,
+        /// `O_*`.
+        flags: u32,
+        /// The handle: inode number.
+        number: u32,
+        /// The handle: generation.
+        generation: u32
+    ) -> Opened;
     /// What `WriteBegin` has granted was written.
     171 Wrote(
         /// Description.

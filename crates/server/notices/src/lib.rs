@@ -1,4 +1,4 @@
-//! Who watches which files (`inotify`), and what each is still to be told.
+//! Who watches which files (`inotify`, and `fanotify` in [`fan`]), and what each is still to be told.
 //!
 //! A *group* is what `inotify_init` makes: watches, each of one file, and a queue of events. Files are numbers here; whoever uses
 //! this says what has [happened](Happening) to which. What happens to a file is told to those who watch it, and, with the name
@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+pub mod fan;
 mod queue;
 
 use alloc::collections::BTreeMap;
@@ -32,8 +33,10 @@ pub mod mask {
     pub const MOVE_SELF: u32 = 0x800;
     /// All that can happen to a file.
     pub const ALL_EVENTS: u32 = 0xfff;
-    /// A name of a directory has become another one of the same directory. Groups are told of both names instead.
-    pub const RENAME: u32 = 0x1000;
+    /// A file was opened to be executed. Watches are not told.
+    pub const OPEN_EXEC: u32 = 0x1000;
+    /// A name has become another one. Watches are told of both names instead.
+    pub const RENAME: u32 = 0x1000_0000;
     pub const Q_OVERFLOW: u32 = 0x4000;
     pub const IGNORED: u32 = 0x8000;
     pub const ONLYDIR: u32 = 0x100_0000;

@@ -71,6 +71,8 @@ pub struct Inode<C> {
     pub mtime: i64,
     /// Last change of anything.
     pub ctime: i64,
+    /// Which of those it is that had its number one after the other.
+    pub generation: u32,
     holds: u32,
     /// To whom it is [shown](Fs::show).
     shown: Shown,
@@ -143,6 +145,8 @@ pub struct Fs<C> {
     pub(crate) volumes: Table<Volume>,
     /// How many inodes users have.
     owners: Shares,
+    /// The generation of the next inode.
+    generations: Cell<u32>,
     /// What is kept elsewhere, too.
     pub(crate) keeping: Keeping,
     /// What was shown to somebody, and has changed or gone since.
@@ -178,6 +182,8 @@ impl<C: Default> Fs<C> {
             inodes: Table::default(),
             volumes: Table::default(),
             owners: Shares::new(limits),
+            // Handles from before the machine was started lead nowhere.
+            generations: Cell::new((attr.now >> 20) as u32),
             keeping: Keeping::default(),
             hidden: Vec::new(),
             wanted: Cell::new(None),
@@ -230,6 +236,8 @@ impl<C: Default> Fs<C> {
     fn inode(&self, node: Node<C>, attr: Attr) -> Inode<C> {
         let Attr { mode, cred: Cred { uid, gid, .. }, now } = attr;
         let mode = mode & 0o7777;
+        let generation = self.generations.get();
+        self.generations.set(generation.wrapping_add(1));
         Inode {
             node,
             mode,
@@ -239,6 +247,7 @@ impl<C: Default> Fs<C> {
             atime: now,
             mtime: now,
             ctime: now,
+            generation,
             holds: 0,
             shown: Shown::Nobody,
             kept: None,

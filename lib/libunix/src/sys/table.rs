@@ -177,6 +177,8 @@ calls! {
     235 utimes attributes::utimes, (u64, u64);
     260 fchownat attributes::fchownat, (i32, u64, u32, u32, u32);
     261 futimesat attributes::futimesat, (i32, u64, u64);
+    303 name_to_handle_at handles::name_to_handle_at, (i32, u64, u64, u64, u32);
+    304 open_by_handle_at handles::open_by_handle_at, (i32, u64, u32);
     262 newfstatat attributes::newfstatat, (i32, u64, u64, u32);
     268 fchmodat attributes::fchmodat, (i32, u64, u32);
     269 faccessat attributes::faccessat, (i32, u64, u32);
@@ -252,6 +254,8 @@ calls! {
     253 inotify_init notices::inotify_init, ();
     254 inotify_add_watch notices::inotify_add_watch, (i32, u64, u32);
     255 inotify_rm_watch notices::inotify_rm_watch, (i32, i32);
+    300 fanotify_init notices::fanotify_init, (u32, u32);
+    301 fanotify_mark notices::fanotify_mark, (i32, u32, u64, i32, u64);
     294 inotify_init1 notices::inotify_init1, (u32);
     282 signalfd signals::signalfd, (i32, u64, u64);
     289 signalfd4 signals::signalfd4, (i32, u64, u64, u32);

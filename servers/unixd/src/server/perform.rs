@@ -44,9 +44,9 @@ impl Unixd {
                 self.readiness.urgent(source, on, &mut self.fx);
             }
             Effect::Observed => {
-                let Unixd { notify, tree, fx, .. } = self;
+                let Unixd { notify, tree, fx, caller, .. } = self;
                 if let Some(event) = fx.next_event() {
-                    notify.tell(&event, tree, fx);
+                    notify.tell((&event, caller.pid), tree, fx);
                 }
             }
             Effect::Messages => {

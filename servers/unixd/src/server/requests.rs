@@ -428,6 +428,10 @@ impl Unixd {
                 self.pipes.size(pipe, op.bytes, limits)
             }
             Any::Notify(op) => self.opening().notify(op),
+            Any::Fanotify(op) => self.opening().fanotify(op),
+            Any::MarkFile(op) => self.opening().mark_file(call, op),
+            Any::HandleOf(op) => self.path_ops().file_handle(call, op),
+            Any::OpenHandle(op) => self.opening().open_handle(call, op),
             Any::AddWatch(op) => self.opening().add_watch(call, op),
             Any::RemoveWatch(op) => self.opening().remove_watch(op),
             Any::Wrote(op) => self.contents().wrote(op.desc),
@@ -587,6 +591,10 @@ impl Unixd {
             Object::Notices(number) => {
                 let Unixd { notify, procs, fx, .. } = self;
                 notify.read(number, nonblocking, (caller, procs), bytes, fx)
+            }
+            Object::Fanotify(number) => {
+                let Unixd { notify, procs, fx, .. } = self;
+                notify.fans.read(number, nonblocking, (caller, procs), bytes, fx)
             }
             Object::Inet(_) => self.opening().read_inet(call, id, bytes),
             Object::Messages(_) => self.opening().read_mqueue(id, bytes),

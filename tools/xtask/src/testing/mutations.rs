@@ -2096,8 +2096,8 @@ const BUGS: &[Bug] = &[
         name: "who_was_killed_waits_for_a_lease",
         changes: &[(
             "servers/unixd/src/effects.rs",
-            "Any::Open(_) | Any::Truncate(_) => self.list.push(Effect::LeaveLeases(tid)),",
-            "Any::Open(_) | Any::Truncate(_) => {}",
+            "Any::Open(_) | Any::OpenHandle(_) | Any::Truncate(_) => self.list.push(Effect::LeaveLeases(tid)),",
+            "Any::Open(_) | Any::OpenHandle(_) | Any::Truncate(_) => {}",
         )],
         found_by: Test::Machine { test: "linux/leases.gcc" },
     },
@@ -2172,6 +2172,16 @@ const BUGS: &[Bug] = &[
             "Err(FaultError::NoPage) => return Err(Error::NoMemory),",
         )],
         found_by: Test::Machine { test: "linux/swap_read_error_private" },
+    },
+    Bug {
+        name: "a_handle_of_before_leads_to_another_file",
+        changes: &[("servers/unixd/src/filehandles.rs", "inode.generation == op.generation && inode.nlink > 0", "inode.nlink > 0")],
+        found_by: Test::Machine { test: "linux/file_handles.gcc" },
+    },
+    Bug {
+        name: "a_mark_of_a_directory_is_always_told_of_children",
+        changes: &[("crates/server/notices/src/fan.rs", " && (role != Role::Parent || mask & bits::ON_CHILD != 0)", " && role <= Role::New")],
+        found_by: Test::Machine { test: "linux/fanotify.gcc" },
     },
 ];
 

@@ -1,4 +1,4 @@
-//! `inotify`: what happens to files, as `unixd` tells it.
+//! `inotify`, `fanotify`: what happens to files, as `unixd` tells it.
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
@@ -8,10 +8,11 @@ use crate::fd::{install, stream, Fds, File};
 use crate::mm::user;
 use crate::process::{Files, Io};
 use crate::server::{self, op, restart};
-use unixproto::files::{Kind, O_CLOEXEC, O_NONBLOCK, O_RDONLY, PATH_MAX};
+use crate::sys::paths;
+use unixproto::files::{Kind, CWD, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_RDWR, PATH_MAX};
 use unixproto::ops::Opened;
 
-/// What `inotify_init` makes.
+/// What `inotify_init` makes, or `fanotify_init`.
 #[derive(Clone, Copy)]
 pub struct Notices {
     desc: u32,
@@ -106,3 +107,55 @@ pub fn inotify_rm_watch(files: Files, fd: i32, watch: i32) -> Result<u64> {
     server::call(op::RemoveWatch { desc, watch })?;
     Ok(0)
 }
+
+/// `FAN_CLOEXEC`.
+const FAN_CLOEXEC: u32 = 1;
+/// `FAN_NONBLOCK`.
+const FAN_NONBLOCK: u32 = 2;
+
+pub fn fanotify_init(io: &mut Io, flags: u32, event_flags: u32) -> Result<u64> {
+    io.fds.check_room(0, io.limits.max_files())?;
+    let opened = server::call(op::Fanotify { flags, event_flags })?;
+    let nonblocking = if flags & FAN_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
+    let file = File::opened(opened, O_RDWR | nonblocking);
+    Ok(install(io, file, flags & FAN_CLOEXEC != 0)? as u64)
+}
+
+pub fn fanotify_mark(
+    mut files: Files,
+    fd: i32,
+    flags: u32,
+    mask: u64,
+    dirfd: i32,
+    path: u64,
+) -> Result<u64> {
+    // What is wrong with the request itself is said first, whatever the descriptor is.
+    let (desc, error) = match files.fds.get_open(fd).and_then(|_| desc_of(&files, fd)) {
+        Ok(desc) => (desc, Errno::EBADF),
+        Err(error) => (0, error),
+    };
+    let mut request = op::MarkFile { desc, flags, mask, dir: CWD, is_open: path == 0 };
+    let marked = match path {
+        _ if desc == 0 || flags & FAN_MARK_FLUSH != 0 => server::call(request),
+        0 => {
+            request.dir = match files.fds.get_open(dirfd) {
+                Ok(file) => file.description(Errno::EOPNOTSUPP)?,
+                // The server says what else is wrong.
+                Err(_) => CWD,
+            };
+            server::call(request)
+        }
+        _ => {
+            let path = paths::path(&mut files, dirfd, path)?;
+            request.dir = path.dir;
+            paths::call(request, &path)
+        }
+    };
+    match marked {
+        Err(Errno::EBADF) if desc == 0 => Err(error),
+        marked => marked.map(|()| 0),
+    }
+}
+
+/// `FAN_MARK_FLUSH`.
+const FAN_MARK_FLUSH: u32 = 0x80;
