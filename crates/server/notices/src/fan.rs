@@ -1,4 +1,4 @@
-//! Who has marked which files (`fanotify`), and what each is still to be told. Files are told by [handles](FileId).
+//! Who has marked which files (`fanotify`), and what each is still to be told. Files are told by handles: a [`FileId`] each.
 //!
 //! A *group* is what `fanotify_init` makes: marks of files, and a queue. Unlike a watch of `inotify`, a mark of a directory is told of what
 //! happens to its children only if it says so, and one mark can ignore what another one wants.
@@ -122,9 +122,9 @@ pub struct Wish {
     pub mask: u32,
     /// Which of the masks is meant.
     pub which: Which,
-    /// See [`Mark`].
+    /// What is ignored stays so when the file changes.
     pub survives: bool,
-    /// The same.
+    /// The mark may be forgotten when memory is short.
     pub is_evictable: bool,
     /// Flags that alone are no reason to keep a mark.
     pub idle: u32,
