@@ -32,6 +32,7 @@ static long rseq(void *area, unsigned len, int flags, unsigned signature) { retu
 static long barrier(int command, unsigned flags, int cpu) { return syscall(SYS_membarrier, command, flags, cpu); }
 
 // spin(&area.sequence, &sequence, &is_within, &stop): in a sequence until it is stopped (0) or interrupted (1).
+// trap(&area.sequence, &sequence): a fault in a sequence; 0, or 1 if it was interrupted by that.
 // add(&area.sequence, &sequence, counters, &area.start): one more in the counter of the core, slowly; 0, or 1 if it was interrupted.
 __asm__(".text\n"
         "spin: mov %rsi, (%rdi)\n"
@@ -44,6 +45,14 @@ __asm__(".text\n"
         ".byte 0x0f, 0xb9, 0x3d\n"
         ".long 0x53053053\n"
         "spin_instead: mov $1, %eax\n"
+        "ret\n"
+        "trap: mov %rsi, (%rdi)\n"
+        "trap_start: ud2\n"
+        "trap_end: xor %eax, %eax\n"
+        "ret\n"
+        ".byte 0x0f, 0xb9, 0x3d\n"
+        ".long 0x53053053\n"
+        "trap_instead: mov $1, %eax\n"
         "ret\n"
         "add: mov %rsi, (%rdi)\n"
         "add_start: mov (%rcx), %eax\n"
@@ -61,6 +70,8 @@ __asm__(".text\n"
         "ret\n");
 extern int spin(uint64_t *, const struct sequence *, volatile int *, volatile int *);
 extern int add(uint64_t *, const struct sequence *, volatile uint64_t *, uint32_t *);
+extern int trap(uint64_t *, const struct sequence *);
+extern char trap_start[], trap_end[], trap_instead[];
 extern char spin_start[], spin_end[], spin_instead[], add_start[], add_end[], add_instead[];
 #define SEQUENCE(name) (struct sequence){0, 0, (uint64_t)name##_start, (uint64_t)(name##_end - name##_start), (uint64_t)name##_instead}
 
@@ -129,7 +140,7 @@ static void shown(void) {
     SHOW(wrong);
 }
 
-static struct sequence spins, adds;
+static struct sequence spins, adds, traps;
 static volatile int within, stop;
 static volatile int others;
 
@@ -160,6 +171,22 @@ static volatile long interrupted_at, names;
 static void handler(int signal, siginfo_t *info, void *context) {
     interrupted_at = ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
     names = mine.sequence;
+}
+
+// A handler of a fault, for which nobody else runs: it comes back where it would not fault again.
+static void fault(int signal, siginfo_t *info, void *context) {
+    greg_t *rip = &((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    interrupted_at = *rip;
+    names = mine.sequence;
+    if (*rip == (greg_t)trap_start) *rip = (greg_t)trap_end;
+}
+
+static void faulted(void) {
+    struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO};
+    sigaction(SIGILL, &action, NULL);
+    SHOW(trap(&mine.sequence, &traps));
+    SHOW(interrupted_at == (long)trap_instead);
+    SHOW(names);
 }
 
 static void signalled(void) {
@@ -296,10 +323,12 @@ int main(int argc, char **argv) {
     }
     spins = SEQUENCE(spin);
     adds = SEQUENCE(add);
+    traps = SEQUENCE(trap);
     refused();
     inherited(argv[0]);
     shown();
     preempted();
+    faulted();
     signalled();
     counted();
     wrongs();
