@@ -17,29 +17,11 @@ static int group(unsigned flags) { return (int)syscall(SYS_fanotify_init, flags,
 static int mark(int fd, unsigned flags, unsigned long mask, const char *path) {
     return (int)syscall(SYS_fanotify_mark, fd, flags, mask, AT_FDCWD, path);
 }
-static void check(const char *what, long got, long expected) {
-    if (got != expected) fail(what, got);
-}
-
-static pid_t as_user(uid_t user, void (*body)(void)) {
-    pid_t pid = fork();
-    if (pid) return pid;
-    if (setuid(user)) _exit(90);
-    failed = 0;
-    body();
-    _exit(failed ? 91 : 0);
-}
-
-static void ends(const char *what, pid_t pid, int expected) {
-    int status = -1;
-    waitpid(pid, &status, 0);
-    check(what, status, expected);
-}
 
 static int ready[2];
 
 // Takes all groups and marks that a user may have, and a queue that is never read.
-static void greedy(void) {
+static void greedy(int argument) {
     int groups = 0, first = group(REPORTS), fd;
     if (first < 0) fail("the first group", first);
     else groups = 1;
@@ -74,7 +56,7 @@ static void greedy(void) {
 }
 
 // What a user may not read he cannot mark; whom he is told of he is not told; handles lead him nowhere.
-static void curious(void) {
+static void curious(int argument) {
     int fd = group(REPORTS | FAN_NONBLOCK);
     check("a mark of another one's file", mark(fd, FAN_MARK_ADD, FAN_OPEN, FOLDER "/secret") == -1 && errno == EACCES, 1);
     check("a mark in a closed directory", mark(fd, FAN_MARK_ADD, FAN_OPEN, FOLDER "/closed/f") == -1 && errno == EACCES, 1);
@@ -104,7 +86,7 @@ static void curious(void) {
     }
 }
 
-static void waits(void) {
+static void waits(int argument) {
     int fd = group(REPORTS);
     check("a mark", mark(fd, FAN_MARK_ADD, FAN_DELETE_SELF, FOLDER "/open"), 0);
     char event[256];
@@ -123,16 +105,16 @@ int main(void) {
     if (pipe(ready)) return 1;
     // What somebody had who was killed he may have again.
     for (int round = 0; round < 2; round++) {
-        pid_t pid = as_user(USER, greedy);
+        pid_t pid = as_user(USER, greedy, 0);
         char byte;
         check("ready", read(ready[0], &byte, 1), 1);
         others_work();
-        ends("another user", as_user(OTHER, curious), 0);
+        ends("another user", as_user(OTHER, curious, 0), 0);
         kill(pid, SIGKILL);
         ends("the greedy one", pid, SIGKILL);
     }
     for (int n = 0; n < KILLS; n++) {
-        pid_t pid = as_user(USER, waits);
+        pid_t pid = as_user(USER, waits, 0);
         usleep(n * 1000);
         kill(pid, SIGKILL);
         ends("who waits", pid, SIGKILL);

@@ -16,10 +16,6 @@ enum {
 };
 #define FILE_NAME "/tmp/leased"
 
-static void check(const char *what, long got, long expected) {
-    if (got != expected) fail(what, got);
-}
-
 static long ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -33,22 +29,6 @@ static void set_number(const char *path, const char *value) {
 }
 
 static int lease(int fd, int kind) { return fcntl(fd, F_SETLEASE, kind); }
-
-// A child of a user.
-static pid_t as_user(uid_t user, void (*body)(int), int argument) {
-    pid_t pid = fork();
-    if (pid) return pid;
-    if (user && setuid(user)) _exit(90);
-    failed = 0;
-    body(argument);
-    _exit(failed ? 91 : 0);
-}
-
-static void ends(const char *what, pid_t pid, int expected) {
-    int status = -1;
-    waitpid(pid, &status, 0);
-    check(what, status, expected);
-}
 
 // Ready is said by a byte through this pipe.
 static int ready[2];

@@ -10,6 +10,26 @@ static void fail(const char *what, long value) {
     failed = 1;
 }
 
+static inline void check(const char *what, long got, long expected) {
+    if (got != expected) fail(what, got);
+}
+
+// A child of a user; 0 is root.
+static inline pid_t as_user(uid_t user, void (*body)(int), int argument) {
+    pid_t pid = fork();
+    if (pid) return pid;
+    if (user && setuid(user)) _exit(90);
+    failed = 0;
+    body(argument);
+    _exit(failed ? 91 : 0);
+}
+
+static inline void ends(const char *what, pid_t pid, int expected) {
+    int status = -1;
+    waitpid(pid, &status, 0);
+    check(what, status, expected);
+}
+
 // Opens files of its own, locks parts of one, and has children. 0, or where it failed.
 static int work(void) {
     for (int i = 0; i < 20; i++) {

@@ -8,7 +8,7 @@ use crate::server::{call_at, call_words, header, Caps};
 use abi::slots::STANDIN;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use libos::Cap;
-use unixproto::home::{LATER_ERROR, THREAD_WORD};
+use unixproto::home::from_elsewhere;
 use unixproto::Words;
 
 /// Found once: what is made of a domain by `fork` has the same home, and another program on another core begins anew.
@@ -29,17 +29,11 @@ pub fn is_elsewhere() -> bool {
 #[cold]
 #[inline(never)]
 pub fn carry(words: Words, caps: Caps) -> Result<(Words, u32)> {
-    loop {
-        let mut carried = words;
-        carried[THREAD_WORD] = header().thread_key.load(Relaxed).into();
-        let (answer, count) = call_at(STANDIN, carried, caps)?;
-        if answer[0] != u64::from(LATER_ERROR.0) || caps.count > 0 {
-            return Ok((answer, count));
-        }
-        // The stand-in waits for nobody: what may take long is asked for here, and is there then.
-        let (answer, _) = call_words(words, Caps::NONE)?;
-        if answer[0] != 0 {
-            return Ok((answer, 0));
-        }
-    }
+    from_elsewhere(
+        words,
+        (header().thread_key.load(Relaxed), caps.count > 0),
+        |words| call_at(STANDIN, words, caps),
+        |words| call_words(words, Caps::NONE),
+        |(answer, _)| answer[0],
+    )
 }

@@ -11,7 +11,7 @@ use libos::ipc::{self, Caps, Message};
 use libos::local::Local;
 use libos::supervisor::{self, Supervisor};
 use libos::{domain, Cap, CapAddr, Place, Status};
-use unixproto::home::{LATER_ERROR, THREAD_WORD};
+use unixproto::home::from_elsewhere;
 use unixproto::session::{Header, DATA_BYTES, DATA_OFFSET};
 use unixproto::{op, Errno, Reply, Request, Words};
 
@@ -39,19 +39,13 @@ fn carry(words: Words, caps: Caps, recv: Place) -> Result<Message, Status> {
     if !ELSEWHERE.load(Relaxed) {
         return ipc::call(UNIXD, words, caps, recv);
     }
-    loop {
-        let mut carried = words;
-        carried[THREAD_WORD] = header().thread_key.load(Relaxed).into();
-        let answer = ipc::call(STANDIN, carried, caps, recv)?;
-        if answer.words[0] != u64::from(LATER_ERROR.0) || caps.count > 0 {
-            return Ok(answer);
-        }
-        // The stand-in waits for nobody: what may take long is asked for here, and is there then.
-        let answer = ipc::call(UNIXD, words, Caps::NONE, Place::NULL)?;
-        if answer.words[0] != 0 {
-            return Ok(answer);
-        }
-    }
+    from_elsewhere(
+        words,
+        (header().thread_key.load(Relaxed), caps.count > 0),
+        |words| ipc::call(STANDIN, words, caps, recv),
+        |words| ipc::call(UNIXD, words, Caps::NONE, Place::NULL),
+        |answer| answer.words[0],
+    )
 }
 
 /// Makes a dispatcher a thread of the process, for `unixd`.

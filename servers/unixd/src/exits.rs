@@ -55,7 +55,6 @@ impl Life<'_> {
         self.remove_threads(pid);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.cpu = cpu;
-        proc.next_home.take();
         // How long one would have run that is killed is not known.
         if status & 0x7f == 0 {
             proc.change_run(cpu.ns);

@@ -5,14 +5,14 @@
 use crate::descs::{Handles, Object};
 use crate::effects::Effects;
 use crate::nodes::{Node, Tree};
-use crate::notify::{room_of, FileEvent};
+use crate::notify::{nothing, room_of, FileEvent};
 use crate::open::Opening;
 use crate::pathops::identity;
 use crate::procs::{Pid, Procs};
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::volumes::Spot;
-use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
+use crate::wait::{count, done, Call, Tried, Waiters};
 use crate::watches::Source;
 use alloc::vec::Vec;
 use credentials::Capability;
@@ -207,11 +207,7 @@ impl Groups {
         fx: &mut Effects,
     ) -> Tried {
         if self.fans.unread(number) == 0 {
-            if nonblocking {
-                return Err(Errno::EAGAIN);
-            }
-            self.wait(number, caller.tid);
-            return Ok(Outcome::Block(0));
+            return nothing(nonblocking, || self.wait(number, caller.tid));
         }
         let group = self.table.get(number as usize).ok_or(Errno::EBADF)?;
         let (uid, knows) = (group.uid, group.knows_processes);

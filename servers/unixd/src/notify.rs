@@ -107,6 +107,15 @@ pub fn generation(tree: &Tree, ino: Ino) -> Option<(Ino, u32)> {
     tree.files().names().get(ino).ok().map(|inode| (ino, inode.generation))
 }
 
+/// What a reader is answered who finds no event: it waits, if it wants to.
+pub fn nothing(nonblocking: bool, wait: impl FnOnce()) -> Tried {
+    if nonblocking {
+        return Err(Errno::EAGAIN);
+    }
+    wait();
+    Ok(Outcome::Block(0))
+}
+
 /// The number of a file for those who watch it. `None`: it cannot be watched.
 pub fn key(node: Node) -> Option<u64> {
     const PROC: u64 = 1 << 40;
@@ -242,11 +251,7 @@ impl Instances {
         fx: &mut Effects,
     ) -> Tried {
         if self.notices.readable(number) == 0 {
-            if nonblocking {
-                return Err(Errno::EAGAIN);
-            }
-            self.wait(number, caller.tid);
-            return Ok(Outcome::Block(0));
+            return nothing(nonblocking, || self.wait(number, caller.tid));
         }
         let taken = self.notices.take(number, bytes.min(DATA_BYTES));
         let (events, cost) = taken.map_err(|_| Errno::EINVAL)?;

@@ -257,6 +257,30 @@ impl Carried {
     }
 }
 
+/// Sends a request with capabilities, or that is answered with some, for a thread whose home is another core. `brings`: it comes with some. `carry` calls
+/// the stand-in, `ask` `unixd` itself, and `error` says what an answer's first word is.
+pub fn from_elsewhere<A, E>(
+    words: Words,
+    (thread, brings): (u32, bool),
+    mut carry: impl FnMut(Words) -> Result<A, E>,
+    mut ask: impl FnMut(Words) -> Result<A, E>,
+    error: impl Fn(&A) -> u64,
+) -> Result<A, E> {
+    let mut carried = words;
+    carried[THREAD_WORD] = thread.into();
+    loop {
+        let answer = carry(carried)?;
+        if error(&answer) != LATER_ERROR.0 as u64 || brings {
+            return Ok(answer);
+        }
+        // The stand-in waits for nobody: what may take long is asked for here, and is there then.
+        let answer = ask(words)?;
+        if error(&answer) != 0 {
+            return Ok(answer);
+        }
+    }
+}
+
 /// What a process is told that is to ask `unixd` itself first.
 pub const LATER_ERROR: Errno = Errno::EINPROGRESS;
 
@@ -311,6 +335,41 @@ mod tests {
             let mut words = before;
             carried.put(&mut words);
             assert_eq!((Carried::take(&mut words), words), (carried, before));
+        }
+    }
+
+    #[test]
+    fn who_is_to_ask_later_asks_until_it_is_there() {
+        const LATER: u64 = LATER_ERROR.0 as u64;
+        // What the stand-in answers one time after the other, and `unixd`; what comes of it, and how often each was asked.
+        type Case = (&'static [u64], &'static [u64], bool, u64, [usize; 2]);
+        let cases: [Case; 5] = [
+            (&[7], &[], false, 7, [1, 0]),
+            (&[LATER, LATER, 5], &[0, 0], false, 5, [3, 2]),
+            (&[LATER], &[9], false, 9, [1, 1]),
+            (&[LATER], &[], true, LATER, [1, 0]),
+            (&[0], &[], false, 0, [1, 0]),
+        ];
+        for (carried, asked, brings, expected, times) in cases {
+            let mut counts = [0; 2];
+            let [carry, ask] = &mut counts;
+            let words = [1, 2, 3, 4, 5, 6];
+            let answer = from_elsewhere(
+                words,
+                (77, brings),
+                |sent| {
+                    assert_eq!((sent[THREAD_WORD], &sent[..5]), (77, &words[..5]));
+                    *carry += 1;
+                    Ok::<u64, ()>(carried[*carry - 1])
+                },
+                |sent| {
+                    assert_eq!(sent, words);
+                    *ask += 1;
+                    Ok(asked[*ask - 1])
+                },
+                |answer| *answer,
+            );
+            assert_eq!((answer, counts), (Ok(expected), times));
         }
     }
 
