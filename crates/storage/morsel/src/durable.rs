@@ -185,12 +185,10 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
 
     /// Nobody leads to all of the 2 MiB any more: gives up the pages to which nobody leads either.
     fn release_pieces(&self, huge: Child) {
-        huge.each_frame(|frame| {
-            let piece = Child { frame, kind: Kind::Page };
-            if self.unshare(piece) {
-                self.give(piece);
-            }
-        });
+        let pieces = (huge.frame.0..).take(paging::ENTRIES).map(Frame);
+        self.give_pages(
+            pieces.filter(|&frame| self.unshare(Child { frame, kind: Kind::Page })),
+        );
     }
 
     /// Gives up what no entry leads to, no core has cached and nobody looks at.
@@ -199,11 +197,11 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// here only after its copy was made, so that others lead to its children.
     pub(crate) fn release(&self, child: Child) {
         if let Kind::Table(level) = child.kind {
-            for index in 0..paging::ENTRIES {
-                let link = self.load(At::new(child.frame, index));
-                if !link.is_hole() && self.unshare(link.child(level)) {
-                    self.release(link.child(level));
-                }
+            let links = (0..paging::ENTRIES).map(|index| self.load(At::new(child.frame, index)));
+            let alone = links.filter(|link| !link.is_hole() && self.unshare(link.child(level)));
+            match level {
+                1 => self.give_pages(alone.map(Link::frame)),
+                _ => alone.for_each(|link| self.release(link.child(level))),
             }
         }
         if self.has_pieces(child) && self.pages.descriptor(child.frame) & PIECES != 0 {
@@ -215,6 +213,25 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     pub(crate) fn give(&self, child: Child) {
         self.pages.set_descriptor(child.frame, 0);
         self.pages.give(child.frame, child.kind.order());
+    }
+
+    /// The same of pages: what lies in a row goes back together.
+    pub(crate) fn give_pages(&self, pages: impl Iterator<Item = Frame>) {
+        let (mut first, mut count) = (Frame(0), 0);
+        for frame in pages {
+            self.pages.set_descriptor(frame, 0);
+            if frame.0 != first.0 + count as u64 && count > 0 {
+                self.pages.give_run(first, count);
+                count = 0;
+            }
+            if count == 0 {
+                first = frame;
+            }
+            count += 1;
+        }
+        if count > 0 {
+            self.pages.give_run(first, count);
+        }
     }
 }
 
@@ -258,6 +275,9 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             return;
         }
         self.cores.grace();
-        limbo.children[..limbo.count].iter().flatten().for_each(|child| self.release(*child));
+        let children = || limbo.children[..limbo.count].iter().flatten();
+        let is_page = |child: &&Child| child.kind == Kind::Page;
+        self.give_pages(children().filter(is_page).map(|page| page.frame));
+        children().filter(|child| !is_page(child)).for_each(|child| self.release(*child));
     }
 }

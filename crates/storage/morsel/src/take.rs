@@ -336,25 +336,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
             }
         }
         self.memory.fence();
-        // What lies in a row goes back together.
-        let (mut first, mut count) = (Frame(0), 0);
-        for frame in gone.into_iter().filter(|link| !link.is_hole()).map(Link::frame) {
-            if !self.unshare(Child { frame, kind: Kind::Page }) {
-                continue;
-            }
-            self.pages.set_descriptor(frame, 0);
-            if frame.0 != first.0 + count as u64 && count > 0 {
-                self.pages.give_run(first, count);
-                count = 0;
-            }
-            if count == 0 {
-                first = frame;
-            }
-            count += 1;
-        }
-        if count > 0 {
-            self.pages.give_run(first, count);
-        }
+        let pages = gone.into_iter().filter(|link| !link.is_hole()).map(Link::frame);
+        self.give_pages(pages.filter(|&frame| self.unshare(Child { frame, kind: Kind::Page })));
     }
 
     /// Clears an entry of a higher table if nothing below is this object's alone. `true` if it is to be descended.

@@ -91,6 +91,16 @@ impl Space {
         }
     }
 
+    /// How many of the pages `start..end` are in memory in objects of its own.
+    pub fn own_there(&self, b: &impl Backend, start: u64, end: u64) -> u64 {
+        let own = self.map.within(start, end).filter(|entry| entry.flags.has(Flags::OWN));
+        let pages = own.filter_map(|entry| {
+            let (start, end) = (start.max(entry.start), end.min(entry.end));
+            Some(b.object_there(entry.object?, entry.object_page(start), end - start).pages)
+        });
+        pages.sum()
+    }
+
     /// What is in memory of an entry.
     pub fn residency(&self, b: &impl Backend, entry: &Entry) -> Residency {
         if let (true, Some(object)) = (entry.flags.has(Flags::OWN), entry.object) {

@@ -325,7 +325,7 @@ fn shared_memory(mm: &mut Mm, len: u64) -> Result<ObjectId> {
 
 pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     leases::end(&mut p.mm, addr, len);
-    usage::shrinks_by(&mut p.mm, len);
+    usage::shrinks_by(&mut p.mm, addr, len);
     let Mm { space, caps, .. } = &mut p.mm;
     let touched = space.amap().pages();
     space.munmap(caps, addr, len).map_err(errno)?;
@@ -411,7 +411,7 @@ pub fn mremap(
     };
     let (mm, limits) = p.memory();
     take_limits(mm, limits);
-    usage::shrinks_by(mm, old.saturating_sub(new));
+    usage::shrinks_by(mm, addr.saturating_add(new), old.saturating_sub(new));
     if !mm.has_no_notes() {
         return remap_with_notes(p, (addr, old), new, flags);
     }
@@ -462,7 +462,7 @@ pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
     let refused = || sys::refused(MADVISE, Errno::EINVAL);
     let advice = Advice::from_number(advice as u64).ok_or_else(refused)?;
     leases::end(mm, addr, len);
-    usage::shrinks_by(mm, len);
+    usage::shrinks_by(mm, addr, len);
     let Mm { space, caps, .. } = mm;
     let result = space.madvise(caps, addr, len, advice).map(|()| 0).map_err(errno);
     usage::changed(mm);

@@ -55,6 +55,9 @@ pub struct Object {
     old: Vec<Place>,
     /// It is private memory of this process.
     is_own: bool,
+    /// It was made of zeros for this process, and nothing but its pages has changed since: without them it is as good as a new one. Was it
+    /// asked for in large pages?
+    plain: Option<bool>,
     /// Of such memory: the description of what the child of a fork that is going on has instead.
     heir: Option<u32>,
     /// The next object in the same bucket.
@@ -75,6 +78,10 @@ const OWN_MAX: u32 = 64;
 const ADOPTED_MAX: u32 = 1024;
 /// So many pages of objects that were wanted and had no memory, or had left it, say that objects have too little.
 const MANY_WANTS: u32 = 32;
+/// Most objects without pages that are kept for the next memory of their size, and the largest of these: as many as threads take and give
+/// back at once.
+const SPARE_MAX: usize = 8;
+const SPARE_BYTES: u64 = REGION_PAGES * PAGE;
 /// Numbers that no inode has, for private memory.
 const OWN_INODES: u64 = 1 << 63;
 
@@ -141,6 +148,8 @@ pub struct Objects {
     zero_page: bool,
     /// How many objects are private memory.
     own_count: u32,
+    /// Those of them that nothing maps. They have no pages.
+    spare: [Option<ObjectId>; SPARE_MAX],
     /// May more be made? Not while the process acts as its child, who would hold them.
     pub may_own: bool,
     /// Are its pages to be small, whatever else is said (`PR_SET_THP_DISABLE`)? Programs after this one and children inherit it.
@@ -178,6 +187,7 @@ impl Objects {
             stride: Stride { streams: Streams::new(), is_narrow: false },
             zero_page: false,
             own_count: 0,
+            spare: [None; SPARE_MAX],
             may_own: true,
             only_small: false,
             wants: Cell::new(0),
@@ -302,7 +312,7 @@ impl Objects {
         let (is_morsel, has_tables) = (false, false);
         let (path, size, old, next) = (None, 0, Vec::new(), first);
         let (survives, is_sealable) = (false, false);
-        let (is_own, heir) = (false, None);
+        let (is_own, plain, heir) = (false, None, None);
         let object = Object {
             desc,
             file,
@@ -317,6 +327,7 @@ impl Objects {
             until: u64::MAX,
             old,
             is_own,
+            plain,
             heir,
             next,
         };
@@ -334,6 +345,9 @@ impl Objects {
             return None;
         }
         let large = large && !self.only_small;
+        if let Some(spare) = self.take_spare(bytes, large) {
+            return Some(spare);
+        }
         let desc = server::call(op::OwnMemory { size: bytes, large, relieves }).ok()?.desc;
         let Ok((id, _)) = self.add(desc, None, OWN_INODES | u64::from(desc), true) else {
             close(desc);
@@ -341,9 +355,49 @@ impl Objects {
         };
         if let Some(object) = self.get_mut(id) {
             object.is_own = true;
+            // What relieves others is to leave memory, and is not asked for twice.
+            (object.plain, object.size) = ((!relieves).then_some(large), bytes);
             self.own_count += 1;
         }
         Some(id)
+    }
+
+    /// One of this size that was kept.
+    fn take_spare(&mut self, bytes: u64, large: bool) -> Option<ObjectId> {
+        let fits = |id: ObjectId| {
+            let object = self.get(id);
+            object.is_some_and(|object| object.plain == Some(large) && object.size == bytes)
+        };
+        let place = self.spare.iter().position(|spare| spare.is_some_and(fits))?;
+        self.spare[place].take()
+    }
+
+    /// Keeps an object that nothing maps any more, without its pages, if it is one for which that is worth while: to take its pages away
+    /// costs `unixd` and the kernel a fraction of what it costs to make one and to end it.
+    fn keep(&mut self, id: ObjectId) -> bool {
+        let Some(object) = self.get(id).filter(|object| object.plain.is_some()) else {
+            return false;
+        };
+        let size = object.size;
+        let place = self.spare.iter().position(Option::is_none);
+        let Some(place) = place.filter(|_| self.may_own && size <= SPARE_BYTES) else {
+            return false;
+        };
+        let is_kept = self.punch(id, 0, size.div_ceil(PAGE));
+        if is_kept {
+            self.spare[place] = Some(id);
+        }
+        is_kept
+    }
+
+    /// Gives up those that are kept: a child would get one of each.
+    #[cold]
+    pub fn drop_spare(&mut self, nodes: &mut Nodes) {
+        for place in 0..SPARE_MAX {
+            if let Some(id) = self.spare[place].take() {
+                self.forget(nodes, id);
+            }
+        }
     }
 
     /// Makes an object of this process's own of a part of what a description has: see `op::PassMemory`.
@@ -452,8 +506,15 @@ impl Objects {
         }
     }
 
-    /// Forgets an object that nothing maps.
+    /// Nothing maps an object any more.
     pub fn release(&mut self, nodes: &mut Nodes, id: ObjectId) {
+        if !self.keep(id) {
+            self.forget(nodes, id);
+        }
+    }
+
+    /// Forgets an object that nothing maps.
+    fn forget(&mut self, nodes: &mut Nodes, id: ObjectId) {
         let Some(object) = self.objects.get_mut(id.index() as u32).and_then(Option::take) else {
             return;
         };
@@ -509,8 +570,10 @@ impl Objects {
     }
 
     /// Says how large the pages of an object are to be.
-    pub fn advise(&self, id: ObjectId, large: bool) {
-        if let Some(&Object { desc, writable: true, .. }) = self.get(id) {
+    pub fn advise(&mut self, id: ObjectId, large: bool) {
+        if let Some(object) = self.get_mut(id).filter(|object| object.writable) {
+            object.plain = None;
+            let desc = object.desc;
             // A file for which it cannot be so is as it was.
             let _ = server::call(op::Advise { desc, large });
         }
@@ -745,8 +808,15 @@ impl Objects {
     }
 
     /// Pages of an object stay in memory, or may leave it again.
-    pub fn wire(&self, id: ObjectId, first: u64, pages: u64, stays: bool) -> Result<(), Errno> {
-        let Some(object) = self.get(id) else { return Ok(()) };
+    pub fn wire(
+        &mut self,
+        id: ObjectId,
+        first: u64,
+        pages: u64,
+        stays: bool,
+    ) -> Result<(), Errno> {
+        let Some(object) = self.get_mut(id) else { return Ok(()) };
+        object.plain = None;
         server::call(op::Wire { desc: object.desc, first, pages, stays }).map(drop)
     }
 
@@ -1045,7 +1115,7 @@ impl Objects {
         self.near.clear();
         self.far = Spread::new(L2_SLOTS);
         self.zero_page = false;
-        (self.own_count, self.may_own) = (0, true);
+        (self.own_count, self.spare, self.may_own) = (0, [None; SPARE_MAX], true);
     }
 
     /// In a forked child, which has the first Frames only: the others are asked for again.

@@ -15,6 +15,10 @@ const FIRST_FAULTS: u64 = 16;
 const MOST_FAULTS: u64 = 1024;
 /// Faults for each page table that is counted, at least.
 const FAULTS_PER_TABLE: u64 = 128;
+/// Objects of the process's own are counted again when this part of what they had may have been given up. To count a page there costs some 10
+/// instructions, so it is some 200 for each page that is given up, however large the process is; and the most that was in memory may have
+/// been by this part more than what is told.
+const UNSEEN: u64 = 16;
 
 /// What was counted last, and when that is done again.
 #[derive(Clone, Copy)]
@@ -103,16 +107,27 @@ pub fn shrinks(mm: &Mm) {
     raise(&memory.most_resident, resident(mm));
 }
 
-/// So many bytes will perhaps be given up. What of large private memory is there is counted before much of it can have gone unseen.
+/// So many bytes from an address on will perhaps be given up. What of large private memory is there is counted before much of it can have
+/// gone unseen: [one part](UNSEEN) of what there was.
 #[inline]
-pub fn shrinks_by(mm: &mut Mm, bytes: u64) {
+pub fn shrinks_by(mm: &mut Mm, addr: u64, bytes: u64) {
     if mm.space.map().may_have(Flags::OWN) {
-        mm.counted.given_up = mm.counted.given_up.saturating_add(bytes / PAGE);
-        if mm.counted.given_up >= REGION_PAGES {
-            count_all(mm);
-        }
+        gives_up(mm, addr, bytes);
     }
     shrinks(mm);
+}
+
+#[inline(never)]
+fn gives_up(mm: &mut Mm, addr: u64, bytes: u64) {
+    let pages = match bytes / PAGE {
+        few if few < REGION_PAGES => few,
+        // Most of a stack was never there, and to find that is less than to count all.
+        many => mm.space.own_there(&mm.caps, addr / PAGE, (addr / PAGE).saturating_add(many)),
+    };
+    mm.counted.given_up = mm.counted.given_up.saturating_add(pages);
+    if mm.counted.given_up >= REGION_PAGES.max(mm.counted.own / UNSEEN) {
+        count_all(mm);
+    }
 }
 
 #[inline]

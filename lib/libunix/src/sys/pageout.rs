@@ -71,7 +71,7 @@ pub fn limit(mm: &mut Mm, addr: u64, len: u64, at: u64, bytes: u64) -> Result<u6
         _ => return Err(Errno::EINVAL),
     };
     leases::end(mm, addr, len);
-    usage::shrinks_by(mm, len);
+    usage::shrinks_by(mm, addr, len);
     let Mm { space, caps, .. } = mm;
     let limited = space.limit(caps, (addr, len), pages as u32, policy);
     usage::changed(mm);

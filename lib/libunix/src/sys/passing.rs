@@ -73,7 +73,7 @@ fn export(
         return Err(Errno::EFAULT);
     }
     leases::end(&mut p.mm, addr, len);
-    usage::shrinks_by(&mut p.mm, len);
+    usage::shrinks_by(&mut p.mm, addr, len);
     let Mm { space, caps, .. } = &mut p.mm;
     let passed = space.pass(caps, addr, len, leaves).map_err(mm::errno)?;
     let (fd, offset) = file_of(p, &passed, len, cloexec).inspect_err(|_| stay(p, &passed))?;
