@@ -365,7 +365,6 @@ fn drop_domain() {
 /// Makes the child's domain, up to its start. Answers its process id.
 fn make_domain(p: &mut Process, regs: &mut Regs, (traced, spaces): (bool, u32)) -> Result<u32> {
     let Mm { space, caps, .. } = &mut p.mm;
-    caps.objects.drop_spare(&mut caps.nodes);
     share_memory(space, caps).map_err(errno)?;
     // The endpoint and the session frame go straight to their slots in the child.
     let place = Caps::receive(within(UNIXD));

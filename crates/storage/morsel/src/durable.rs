@@ -186,9 +186,7 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// Nobody leads to all of the 2 MiB any more: gives up the pages to which nobody leads either.
     fn release_pieces(&self, huge: Child) {
         let pieces = (huge.frame.0..).take(paging::ENTRIES).map(Frame);
-        self.give_pages(
-            pieces.filter(|&frame| self.unshare(Child { frame, kind: Kind::Page })),
-        );
+        self.give_pages(pieces.filter(|&frame| self.unshare(Child { frame, kind: Kind::Page })));
     }
 
     /// Gives up what no entry leads to, no core has cached and nobody looks at.

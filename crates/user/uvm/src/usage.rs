@@ -76,19 +76,22 @@ impl Space {
 
     /// Adds what page tables show that are parts of objects, and what objects of its own have. Takes as long as to look at all tables of these.
     pub fn add_wholes(&self, b: &impl Backend, usage: &mut Usage) {
-        if !self.apart.is_empty() {
-            usage.own += self.count_apart(b, 0, self.high).0;
-        }
-        for entry in self.map.entries() {
+        usage.own += self.own_pages(b);
+        for entry in self.map.entries().filter(|entry| !entry.flags.has(Flags::OWN)) {
             let Some(object) = entry.object else { continue };
-            if entry.flags.has(Flags::OWN) {
-                usage.own += self.residency(b, entry).objects;
-                continue;
-            }
             let pages = self.in_wholes(b, entry).pages;
             usage.files += pages;
             usage.shared_memory += if b.object_is_memory(object) { pages } else { 0 };
         }
+    }
+
+    /// How many pages are in memory in objects of its own. Takes as long as to look at all tables of these.
+    pub fn own_pages(&self, b: &impl Backend) -> u64 {
+        let apart = match self.apart.is_empty() {
+            true => 0,
+            false => self.count_apart(b, 0, self.high).0,
+        };
+        apart + self.own_there(b, 0, self.high)
     }
 
     /// How many of the pages `start..end` are in memory in objects of its own.

@@ -333,9 +333,10 @@ pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     if !p.mm.has_no_notes() {
         drop_notes(p, addr, len);
     }
+    let was_touched = p.mm.space.amap().pages() != touched || p.mm.caps.objects.has_to_empty();
     settle(p);
     // In a vfork the memory is the parent's.
-    if lock::is_shared() && p.mm.space.amap().pages() == touched && p.parent.is_none() {
+    if lock::is_shared() && !was_touched && p.parent.is_none() {
         leases::unmapped_untouched(p, len);
     }
     Ok(0)

@@ -89,11 +89,17 @@ impl Mm {
         self.space.locks_new = false;
         self.userfaults = Userfaults::new();
         self.policies = Policies::new();
-        if self.caps.upper_tables() <= FEW_UPPERS {
-            return self.space.clear(&mut self.caps);
+        let few = self.caps.upper_tables() <= FEW_UPPERS;
+        match few {
+            true => self.space.clear(&mut self.caps)?,
+            false => self.space.destroy(&mut self.caps)?,
         }
-        self.space.destroy(&mut self.caps)?;
-        self.caps.drop_uppers();
+        // The next program may never need such memory.
+        let Mm { caps, .. } = self;
+        caps.objects.forget_spare(&mut caps.nodes);
+        if !few {
+            caps.drop_uppers();
+        }
         Ok(())
     }
 }
@@ -134,16 +140,29 @@ pub fn drop_notes(task: &mut Task, addr: u64, len: u64) {
     userfault::unmapped(task, addr, len);
 }
 
-/// Closes files that are no longer mapped. Called after whatever unmaps.
+/// Closes files that are no longer mapped, and takes away the pages of memory that is kept. Called after whatever unmaps, as the last thing:
+/// others may use the process meanwhile.
 #[inline]
 pub fn settle(p: &mut Process) {
+    let objects = &p.mm.caps.objects;
     // In a vfork these are the parent's, who has its own table of files.
-    if !p.mm.caps.objects.released.is_empty() && p.parent.is_none() {
-        close_released(p);
+    if (!objects.released.is_empty() || objects.has_to_empty()) && p.parent.is_none() {
+        settle_released(p);
     }
 }
 
 #[cold]
+#[inline(never)]
+fn settle_released(p: &mut Process) {
+    // The longest part of an unmapping, and nobody can see that memory any more.
+    while let Some((object, request)) = p.mm.caps.objects.next_to_empty() {
+        let is_empty = server::wait(p, request).is_ok();
+        let caps = &mut p.mm.caps;
+        caps.objects.emptied(&mut caps.nodes, object, is_empty);
+    }
+    close_released(p);
+}
+
 fn close_released(io: &mut Io) {
     while let Some((file, desc)) = io.mm.caps.objects.released.pop() {
         match file {

@@ -60,6 +60,8 @@ pub struct Object {
     plain: Option<bool>,
     /// Of such memory: the description of what the child of a fork that is going on has instead.
     heir: Option<u32>,
+    /// Nothing maps it: it is kept, or waits for that. A child does not get it.
+    is_unmapped: bool,
     /// The next object in the same bucket.
     next: Option<ObjectId>,
 }
@@ -123,6 +125,23 @@ impl Seen {
     }
 }
 
+/// An object that nothing maps, kept for the next memory of its size.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Spare {
+    id: ObjectId,
+    left: Left,
+}
+
+/// The pages of such an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// They are there still.
+    All,
+    /// A thread has them taken away.
+    Going,
+    None,
+}
+
 /// How many pages of a Morsel are mapped that are not there: as many as were mapped just before. Who goes on page by page soon
 /// gets many at a time, and who does not at most twice what it needs.
 struct Stride {
@@ -148,8 +167,8 @@ pub struct Objects {
     zero_page: bool,
     /// How many objects are private memory.
     own_count: u32,
-    /// Those of them that nothing maps. They have no pages.
-    spare: [Option<ObjectId>; SPARE_MAX],
+    /// Those of them that nothing maps.
+    spare: [Option<Spare>; SPARE_MAX],
     /// May more be made? Not while the process acts as its child, who would hold them.
     pub may_own: bool,
     /// Are its pages to be small, whatever else is said (`PR_SET_THP_DISABLE`)? Programs after this one and children inherit it.
@@ -313,6 +332,7 @@ impl Objects {
         let (path, size, old, next) = (None, 0, Vec::new(), first);
         let (survives, is_sealable) = (false, false);
         let (is_own, plain, heir) = (false, None, None);
+        let is_unmapped = false;
         let object = Object {
             desc,
             file,
@@ -329,6 +349,7 @@ impl Objects {
             is_own,
             plain,
             heir,
+            is_unmapped,
             next,
         };
         let id = ObjectId::new(self.objects.add(Some(object))?);
@@ -340,13 +361,13 @@ impl Objects {
     /// what is to leave it.
     #[cold]
     pub fn add_own(&mut self, bytes: u64, large: bool, relieves: bool) -> Option<ObjectId> {
+        let large = large && !self.only_small;
+        if let (false, Some(spare)) = (relieves, self.take_spare(bytes, large)) {
+            return Some(spare);
+        }
         let has_room = self.has_room_for_own() || relieves && self.may_own;
         if !has_room {
             return None;
-        }
-        let large = large && !self.only_small;
-        if let Some(spare) = self.take_spare(bytes, large) {
-            return Some(spare);
         }
         let desc = server::call(op::OwnMemory { size: bytes, large, relieves }).ok()?.desc;
         let Ok((id, _)) = self.add(desc, None, OWN_INODES | u64::from(desc), true) else {
@@ -364,37 +385,60 @@ impl Objects {
 
     /// One of this size that was kept.
     fn take_spare(&mut self, bytes: u64, large: bool) -> Option<ObjectId> {
-        let fits = |id: ObjectId| {
+        let fits = |spare: &Option<Spare>| {
+            let Some(Spare { id, left: Left::None }) = *spare else { return false };
             let object = self.get(id);
             object.is_some_and(|object| object.plain == Some(large) && object.size == bytes)
         };
-        let place = self.spare.iter().position(|spare| spare.is_some_and(fits))?;
-        self.spare[place].take()
+        let place = self.spare.iter().position(fits)?;
+        let id = self.spare[place].take()?.id;
+        self.get_mut(id)?.is_unmapped = false;
+        Some(id)
     }
 
-    /// Keeps an object that nothing maps any more, without its pages, if it is one for which that is worth while: to take its pages away
-    /// costs `unixd` and the kernel a fraction of what it costs to make one and to end it.
+    /// Keeps an object that nothing maps any more, if it is one for which that is worth while: to [take its pages
+    /// away](Self::next_to_empty) costs `unixd` and the kernel a fraction of what it costs to make one and to end it.
     fn keep(&mut self, id: ObjectId) -> bool {
-        let Some(object) = self.get(id).filter(|object| object.plain.is_some()) else {
-            return false;
-        };
-        let size = object.size;
         let place = self.spare.iter().position(Option::is_none);
-        let Some(place) = place.filter(|_| self.may_own && size <= SPARE_BYTES) else {
-            return false;
-        };
-        let is_kept = self.punch(id, 0, size.div_ceil(PAGE));
-        if is_kept {
-            self.spare[place] = Some(id);
-        }
-        is_kept
+        let Some(place) = place.filter(|_| self.may_own) else { return false };
+        let is_small = |object: &&mut Object| object.plain.is_some() && object.size <= SPARE_BYTES;
+        let Some(object) = self.get_mut(id).filter(is_small) else { return false };
+        object.is_unmapped = true;
+        self.spare[place] = Some(Spare { id, left: Left::All });
+        true
     }
 
-    /// Gives up those that are kept: a child would get one of each.
-    #[cold]
-    pub fn drop_spare(&mut self, nodes: &mut Nodes) {
+    /// Keeps none of them any longer, but for one that another thread is about to empty.
+    pub fn forget_spare(&mut self, nodes: &mut Nodes) {
         for place in 0..SPARE_MAX {
-            if let Some(id) = self.spare[place].take() {
+            if let Some(spare) = self.spare[place].take_if(|spare| spare.left != Left::Going) {
+                self.forget(nodes, spare.id);
+            }
+        }
+    }
+
+    /// Is there an object that nothing maps, and that has its pages still?
+    #[inline(always)]
+    pub fn has_to_empty(&self) -> bool {
+        self.own_count > 0 && self.spare.iter().flatten().any(|spare| spare.left == Left::All)
+    }
+
+    /// One of these, with the request that takes its pages away; what came of it is [told](Self::emptied).
+    pub fn next_to_empty(&mut self) -> Option<(ObjectId, op::Allocate)> {
+        let mut all = self.spare.iter_mut().flatten();
+        let spare = all.find(|spare| spare.left == Left::All)?;
+        spare.left = Left::Going;
+        let id = spare.id;
+        let object = self.get(id)?;
+        Some((id, punch(object.desc, 0, object.size.div_ceil(PAGE))))
+    }
+
+    /// It has no pages any more, or that was refused.
+    pub fn emptied(&mut self, nodes: &mut Nodes, id: ObjectId, is_empty: bool) {
+        let going = Some(Spare { id, left: Left::Going });
+        if let Some(spare) = self.spare.iter_mut().find(|spare| **spare == going) {
+            *spare = is_empty.then_some(Spare { id, left: Left::None });
+            if !is_empty {
                 self.forget(nodes, id);
             }
         }
@@ -447,7 +491,8 @@ impl Objects {
         if self.own_count == 0 {
             return Ok(());
         }
-        let mut own = self.objects.iter_mut().flatten().filter(|object| object.is_own);
+        let is_given = |object: &&mut Object| object.is_own && !object.is_unmapped;
+        let mut own = self.objects.iter_mut().flatten().filter(is_given);
         own.try_for_each(|object| {
             object.heir = Some(server::call(op::Heir { desc: object.desc })?.desc);
             Ok(())
@@ -597,11 +642,7 @@ impl Objects {
 
     /// Pages of an object become a hole.
     pub fn punch(&self, id: ObjectId, page: u64, pages: u64) -> bool {
-        let mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-        let punch = |desc| {
-            server::call(op::Allocate { desc, mode, offset: page * PAGE, bytes: pages * PAGE })
-        };
-        self.get(id).is_some_and(|object| punch(object.desc).is_ok())
+        self.get(id).is_some_and(|object| server::call(punch(object.desc, page, pages)).is_ok())
     }
 
     /// The pages of a Morsel around a page that it has.
@@ -808,13 +849,7 @@ impl Objects {
     }
 
     /// Pages of an object stay in memory, or may leave it again.
-    pub fn wire(
-        &mut self,
-        id: ObjectId,
-        first: u64,
-        pages: u64,
-        stays: bool,
-    ) -> Result<(), Errno> {
+    pub fn wire(&mut self, id: ObjectId, first: u64, pages: u64, stays: bool) -> Result<(), Errno> {
         let Some(object) = self.get_mut(id) else { return Ok(()) };
         object.plain = None;
         server::call(op::Wire { desc: object.desc, first, pages, stays }).map(drop)
@@ -852,6 +887,25 @@ impl Objects {
     pub fn narrow(&mut self) {
         self.stride.streams.forget();
         self.stride.is_narrow = true;
+    }
+
+    /// In a forked child, to which these were not given, also such as another thread of its parent was about to empty.
+    fn forget_unmapped(&mut self) {
+        if self.own_count == 0 {
+            return;
+        }
+        self.spare = [None; SPARE_MAX];
+        for index in 0.. {
+            let unmapped = match self.objects.get_mut(index) {
+                None => break,
+                Some(object) => object.take_if(|object| object.is_unmapped),
+            };
+            if let Some(object) = unmapped {
+                self.unlink(ObjectId::new(index), &object);
+                self.objects.remove(index);
+                self.own_count -= 1;
+            }
+        }
     }
 
     /// Takes an object out of its bucket.
@@ -1120,6 +1174,7 @@ impl Objects {
 
     /// In a forked child, which has the first Frames only: the others are asked for again.
     pub fn after_fork(&mut self, nodes: &mut Nodes) {
+        self.forget_unmapped();
         for object in self.objects.iter_mut().flatten() {
             object.old.retain(|frame| near_index(*frame).is_some());
             if object.is_own {
@@ -1139,6 +1194,12 @@ impl Objects {
         self.zero_page = false;
         self.may_own = true;
     }
+}
+
+/// The request that makes a hole of pages.
+fn punch(desc: u32, page: u64, pages: u64) -> op::Allocate {
+    let mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    op::Allocate { desc, mode, offset: page * PAGE, bytes: pages * PAGE }
 }
 
 /// Closes a description that nothing else names.

@@ -126,7 +126,7 @@ fn gives_up(mm: &mut Mm, addr: u64, bytes: u64) {
     };
     mm.counted.given_up = mm.counted.given_up.saturating_add(pages);
     if mm.counted.given_up >= REGION_PAGES.max(mm.counted.own / UNSEEN) {
-        count_all(mm);
+        (mm.counted.own, mm.counted.given_up) = (mm.space.own_pages(&mm.caps), 0);
     }
 }
 
