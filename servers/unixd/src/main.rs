@@ -71,6 +71,7 @@ mod others;
 mod owners;
 mod parcels;
 mod pathops;
+mod paths;
 mod pids;
 mod pipes;
 mod pmem;

@@ -2,6 +2,7 @@
 
 use crate::descs::{Desc, Descs, Object};
 use crate::nodes::{Node, Tree};
+use crate::paths::{Memory, Question, Trail};
 use crate::procs::{cred_of, Procs};
 use crate::share::{Visit, Way};
 use crate::voices::Speaker;
@@ -40,6 +41,16 @@ pub struct Found {
 }
 
 impl Found {
+    fn new(found: memfs::Found<Spot>) -> Found {
+        Found {
+            parent: found.parent.node,
+            name: found.name,
+            node: found.node.map(|spot| spot.node),
+            slash: found.slash,
+            above: found.parent.mount,
+            mount: found.node.map_or(found.parent.mount, |spot| spot.mount),
+        }
+    }
     /// The node, or `ENOENT`.
     pub fn existing(&self) -> Result<Node, Errno> {
         self.node.ok_or(Errno::ENOENT)
@@ -129,14 +140,38 @@ impl<'a> View<'a> {
         let start = if is_absolute { root } else { self.start(dir)? };
         let root = if resolve.in_root { start } else { root };
         let found = walk(self, Walk { root, start, cred: self.cred(), follow, resolve }, path)?;
-        Ok(Found {
-            parent: found.parent.node,
-            name: found.name,
-            node: found.node.map(|spot| spot.node),
-            slash: found.slash,
-            above: found.parent.mount,
-            mount: found.node.map_or(found.parent.mount, |spot| spot.mount),
-        })
+        Ok(Found::new(found))
+    }
+
+    /// Walks a path to look at what is there, as is done again and again, unless it is [known](crate::paths) where it leads.
+    pub fn walk_again(&self, dir: u32, path: &[u8], follow: bool) -> Result<Found, Errno> {
+        let root = self.root()?;
+        let start = if path.first() == Some(&b'/') { root } else { self.start(dir)? };
+        let question = Question { root, start, who: self.who, follow, path };
+        let is_kept = match self.tree.paths().find(self.tree, &question) {
+            Memory::Leads(found) => return Ok(found),
+            Memory::Again => true,
+            Memory::New => false,
+        };
+        let how = Walk { root, start, cred: self.cred(), follow, resolve: Resolve::default() };
+        Ok(Found::new(match is_kept {
+            true => self.walk_to_keep(how, &question)?,
+            false => walk(self, how, path)?,
+        }))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn walk_to_keep(
+        &self,
+        how: Walk<Spot>,
+        question: &Question,
+    ) -> Result<memfs::Found<Spot>, Errno> {
+        let trailed = Trailed { view: self, trail: Trail::new() };
+        let found = walk(&trailed, how, question.path);
+        let mounted = self.tree.mounted().turn;
+        self.tree.paths().keep(question, found.as_ref().ok(), mounted, trailed.trail);
+        found
     }
 
     /// The node that a request is about: by path, or the description itself.
@@ -160,7 +195,7 @@ impl<'a> View<'a> {
             return self.spot_of(desc)?.ok_or(Errno::EINVAL);
         }
         let path = self.procs.path(self.caller, call)?;
-        self.walk(dir, &path, follow)?.spot()
+        self.walk_again(dir, &path, follow)?.spot()
     }
 
     /// The node that a request changes, and where it is, as far as that is known. `EROFS`: nothing is changed by its mount.
@@ -233,6 +268,56 @@ impl<'a> View<'a> {
             Node::Mem(ino) => self.tree.files().names().lookup(ino, b"..")?.map(Node::Mem),
         };
         Ok(self.tree.top(Spot { node: node.unwrap_or(at.node), ..at }))
+    }
+}
+
+/// A view of which is noted what a walk passes.
+struct Trailed<'v, 'a> {
+    view: &'v View<'a>,
+    trail: Trail,
+}
+
+impl Trailed<'_, '_> {
+    fn note(&self, spot: Spot) {
+        let inode = match spot.node {
+            Node::Mem(ino) => self.view.tree.files().names().get(ino).ok().map(|it| (ino, it)),
+            _ => None,
+        };
+        match inode {
+            Some((ino, inode)) => self.trail.over(ino, inode.turn()),
+            None => self.trail.elsewhere(),
+        }
+    }
+}
+
+impl Names for Trailed<'_, '_> {
+    type Node = Spot;
+
+    fn step(&self, spot: Spot) -> Result<Step<Spot>, Errno> {
+        let step = self.view.step(spot)?;
+        match (&step, spot.node) {
+            // It is noted when it is entered.
+            (Step::Dir, _) | (Step::Other, Node::Mem(_)) => {}
+            _ => self.note(spot),
+        }
+        Ok(step)
+    }
+
+    fn enter(&self, dir: Spot, cred: &Cred) -> Result<(), Errno> {
+        self.note(dir);
+        self.view.enter(dir, cred)
+    }
+
+    fn may_follow(&self, dir: Spot, link: Spot, cred: &Cred) -> Result<(), Errno> {
+        self.view.may_follow(dir, link, cred)
+    }
+
+    fn lookup(&self, dir: Spot, name: &[u8]) -> Result<Option<Spot>, Errno> {
+        if name == b".." {
+            // What is above depends on more than this directory.
+            self.trail.elsewhere();
+        }
+        self.view.lookup(dir, name)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::descs::Object;
 use crate::frames::Files;
 use crate::lower::LowerTree;
 use crate::made::{self, Made};
+use crate::paths::Paths;
 use crate::procfs::ProcNode;
 use crate::share::{self, OpenFile, Share};
 use crate::volumes::{flag, Kind, Mounted, Spot, Volume};
@@ -56,6 +57,7 @@ pub struct Tree {
     lower: Option<LowerTree>,
     /// What files without a name are called in `/proc`.
     called: BTreeMap<Ino, Box<[u8]>>,
+    paths: Paths,
 }
 
 impl Tree {
@@ -74,6 +76,7 @@ impl Tree {
             shares: Vec::new(),
             lower: None,
             called: BTreeMap::new(),
+            paths: Paths::new(),
         }
     }
     /// Says what a file without a name is called in `/proc`.
@@ -112,7 +115,18 @@ impl Tree {
     /// The same, to be changed.
     #[inline]
     pub fn mounted_mut(&mut self) -> &mut Mounted {
+        self.mounted.turn += 1;
         &mut self.mounted
+    }
+    /// The same where all stays mounted as it is, and only who uses it changes.
+    #[inline]
+    pub fn mounted_users(&mut self) -> &mut Mounted {
+        &mut self.mounted
+    }
+    /// Where paths have led to.
+    #[inline]
+    pub fn paths(&self) -> &Paths {
+        &self.paths
     }
     /// The volume of what others have, if it is mounted.
     pub fn shown(&self, folder: u32) -> Option<&Weak<Volume>> {

@@ -118,7 +118,11 @@ impl Opening<'_> {
         }
         let exclusive = op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
         let follow = op.flags & O_NOFOLLOW == 0 && !exclusive;
-        let found = self.view()?.walk_as(op.dir, &path, follow, resolve_of(op.extra))?;
+        let resolve = resolve_of(op.extra);
+        let found = match op.flags & O_CREAT == 0 && resolve == Resolve::default() {
+            true => self.view()?.walk_again(op.dir, &path, follow)?,
+            false => self.view()?.walk_as(op.dir, &path, follow, resolve)?,
+        };
         let op = op::Open { extra: op.extra & OPEN_EXEC, ..op };
         match found.node {
             Some(_) if exclusive => Err(Errno::EEXIST),

@@ -62,7 +62,7 @@ impl Opening<'_> {
                 }
                 let space = self.view()?.space(pid, name)?;
                 if let Opened::Mounts(space, _) = &space {
-                    self.handles.tree.mounted_mut().table.join(*space);
+                    self.handles.tree.mounted_users().table.join(*space);
                 }
                 Ok(Object::Space(space))
             }

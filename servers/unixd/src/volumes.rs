@@ -101,6 +101,8 @@ pub struct Mounted {
     pub first: Standing,
     /// Directories of files that mounts show or cover, and how many mounts.
     pub places: BTreeMap<Node, (Node, u32)>,
+    /// Another number each time that something may be mounted elsewhere than before.
+    pub turn: u64,
 }
 
 impl Mounted {
@@ -119,7 +121,12 @@ impl Mounted {
         let space = made.unwrap_or(SpaceId(0));
         let mount = table.space(space).map_or(MountId(0), |space| space.root);
         let root = Spot { mount, node };
-        Mounted { table, first: Standing { cwd: root, root, space }, places: BTreeMap::new() }
+        Mounted {
+            table,
+            first: Standing { cwd: root, root, space },
+            places: BTreeMap::new(),
+            turn: 0,
+        }
     }
 }
 
@@ -197,14 +204,14 @@ impl Tree {
             if self.files().names().get(ino).is_ok_and(|inode| !inode.is_dir()));
         if is_file && matches!(dir, Node::Mem(_)) && !self.mounted().places.contains_key(&node) {
             self.hold(dir);
-            self.mounted_mut().places.insert(node, (dir, 0));
+            self.mounted_users().places.insert(node, (dir, 0));
         }
     }
 
     /// A mount shows a node, or covers it.
     pub fn hold_for_mount(&mut self, node: Node) {
         self.hold(node);
-        if let Some((_, count)) = self.mounted_mut().places.get_mut(&node) {
+        if let Some((_, count)) = self.mounted_users().places.get_mut(&node) {
             *count += 1;
         }
     }
@@ -212,7 +219,7 @@ impl Tree {
     /// Not any more.
     pub fn release_from_mount(&mut self, node: Node) {
         self.release(node);
-        let places = &mut self.mounted_mut().places;
+        let places = &mut self.mounted_users().places;
         if let Some((dir, count)) = places.get_mut(&node) {
             *count = count.saturating_sub(1);
             if *count == 0 {
@@ -233,26 +240,26 @@ impl Tree {
     pub fn hold_standing(&mut self, standing: &Standing) {
         self.hold_spot(standing.cwd);
         self.hold_spot(standing.root);
-        self.mounted_mut().table.join(standing.space);
+        self.mounted_users().table.join(standing.space);
     }
 
     /// Keeps a mount alive.
     #[inline]
     pub fn hold_mount(&mut self, mount: MountId) {
-        self.mounted_mut().table.hold(mount);
+        self.mounted_users().table.hold(mount);
     }
 
     /// Ends a [`Tree::hold_mount`].
     #[inline]
     pub fn release_mount(&mut self, mount: MountId) {
-        if let Some(gone) = self.mounted_mut().table.release(mount) {
+        if let Some(gone) = self.mounted_users().table.release(mount) {
             self.let_go([gone]);
         }
     }
 
     /// A process has a name space no more.
     pub fn leave_space(&mut self, space: SpaceId) {
-        let gone = self.mounted_mut().table.leave(space);
+        let gone = self.mounted_users().table.leave(space);
         self.let_go(gone);
     }
 

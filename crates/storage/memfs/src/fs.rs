@@ -73,6 +73,7 @@ pub struct Inode<C> {
     pub ctime: i64,
     /// Which of those it is that had its number one after the other.
     pub generation: u32,
+    turn: u64,
     holds: u32,
     /// To whom it is [shown](Fs::show).
     shown: Shown,
@@ -103,6 +104,12 @@ impl<C> Inode<C> {
             Node::Dir(dir) => Ok(dir),
             _ => Err(Errno::ENOTDIR),
         }
+    }
+    /// A number that no inode has had before: another one after each change, but for names that were [added](Fs::create). As long as
+    /// it is the same, a path that led over this inode leads to the same as before.
+    #[inline]
+    pub fn turn(&self) -> u64 {
+        self.turn
     }
     /// The number of the volume that it is in.
     #[inline]
@@ -147,6 +154,8 @@ pub struct Fs<C> {
     owners: Shares,
     /// The generation of the next inode.
     generations: Cell<u32>,
+    /// The last [turn](Inode::turn).
+    turns: Cell<u64>,
     /// What is kept elsewhere, too.
     pub(crate) keeping: Keeping,
     /// What was shown to somebody, and has changed or gone since.
@@ -184,6 +193,7 @@ impl<C: Default> Fs<C> {
             owners: Shares::new(limits),
             // Handles from before the machine was started lead nowhere.
             generations: Cell::new((attr.now >> 20) as u32),
+            turns: Cell::new(0),
             keeping: Keeping::default(),
             hidden: Vec::new(),
             wanted: Cell::new(None),
@@ -214,6 +224,17 @@ impl<C: Default> Fs<C> {
     }
     /// The same, to be changed; its owner by [`Fs::give`].
     pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
+        let turn = self.next_turn();
+        let inode = self.get_to_add(ino)?;
+        inode.turn = turn;
+        Ok(inode)
+    }
+    fn next_turn(&self) -> u64 {
+        self.turns.set(self.turns.get() + 1);
+        self.turns.get()
+    }
+    /// The same where no more happens than that it gets a name that it did not have.
+    pub(crate) fn get_to_add(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
         let inode = self.inodes.get_mut(place(ino)).ok_or(Errno::ENOENT)?;
         if inode.shown != Shown::Nobody {
             // Whatever is done to it now may be seen.
@@ -248,6 +269,7 @@ impl<C: Default> Fs<C> {
             mtime: now,
             ctime: now,
             generation,
+            turn: self.next_turn(),
             holds: 0,
             shown: Shown::Nobody,
             kept: None,

@@ -50,7 +50,7 @@ impl<C: Default> Fs<C> {
         if is_dir && self.get(dir)?.nlink >= LINKS_MAX {
             return Err(Errno::EMLINK);
         }
-        self.get_mut(dir)?.dir_mut()?.prepare(name)?;
+        self.get_to_add(dir)?.dir_mut()?.prepare(name)?;
         let now = attr.now;
         self.room_in(dir)?;
         let ino = self.allocate(node, attr)?;
@@ -58,7 +58,7 @@ impl<C: Default> Fs<C> {
         self.join_volume(ino, dir)?;
         self.keep_new(dir, Some(name), ino).inspect_err(|_| self.reap(ino))?;
         self.get_mut(ino)?.nlink = if is_dir { 2 } else { 1 };
-        let parent = self.get_mut(dir)?;
+        let parent = self.get_to_add(dir)?;
         if is_dir {
             parent.nlink += 1;
         }
@@ -94,7 +94,7 @@ impl<C: Default> Fs<C> {
         if inode.nlink >= LINKS_MAX {
             return Err(Errno::EMLINK);
         }
-        self.get_mut(dir)?.dir_mut()?.prepare(name)?;
+        self.get_to_add(dir)?.dir_mut()?.prepare(name)?;
         let kept = self.get(ino)?.kept();
         if let (Some((keeper, at)), Some(kept)) = (self.keeper_of(dir, name)?, kept) {
             keeper.link(kept, at, now)?;
@@ -102,7 +102,7 @@ impl<C: Default> Fs<C> {
         let inode = self.get_mut(ino)?;
         inode.nlink += 1;
         inode.ctime = now;
-        let parent = self.get_mut(dir)?;
+        let parent = self.get_to_add(dir)?;
         parent.dir_mut()?.set(name, ino);
         parent.modified(now);
         Ok(())

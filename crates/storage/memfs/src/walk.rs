@@ -75,7 +75,7 @@ impl<C: Default> Names for Fs<C> {
 }
 
 /// Where a walk must not lead (`openat2`).
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Resolve {
     /// To another mount: `EXDEV`.
     pub no_other_mount: bool,
