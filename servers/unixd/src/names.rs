@@ -249,7 +249,7 @@ impl<'a> View<'a> {
         let root = self.root()?;
         loop {
             if at == root {
-                return Ok(at);
+                return Ok(self.tree.top(root));
             }
             let mount = self.tree.mounts().get(at.mount).map_err(|_| Errno::ENOENT)?;
             match mount.at {
@@ -319,6 +319,10 @@ impl Names for Trailed<'_, '_> {
         }
         self.view.lookup(dir, name)
     }
+
+    fn on_root(&self, root: Spot) -> Spot {
+        self.view.on_root(root)
+    }
 }
 
 impl Names for View<'_> {
@@ -357,8 +361,11 @@ impl Names for View<'_> {
     }
 
     fn lookup(&self, dir: Spot, name: &[u8]) -> Result<Option<Spot>, Errno> {
-        if name == b".." {
-            return self.above(dir).map(Some);
+        match name {
+            b".." => return self.above(dir).map(Some),
+            // Also where something has been mounted since.
+            b"." => return Ok(Some(dir)),
+            _ => {}
         }
         let node = match dir.node {
             Node::Proc(inner) => self.proc_lookup(inner, name)?.map(Node::Proc),
@@ -369,6 +376,10 @@ impl Names for View<'_> {
             Node::Mem(ino) => self.tree.files().names().lookup(ino, name)?.map(Node::Mem),
         };
         Ok(node.map(|node| self.tree.top(Spot { mount: dir.mount, node })))
+    }
+
+    fn on_root(&self, root: Spot) -> Spot {
+        self.tree.top(root)
     }
 
     fn is_same_mount(&self, one: Spot, other: Spot) -> bool {

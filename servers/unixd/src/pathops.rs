@@ -16,7 +16,7 @@ use crate::seals::Seals;
 use crate::share::{folder_of, Visit};
 use crate::stock::Stock;
 use crate::voices::Speaker;
-use crate::volumes::{device_of_volume, flag};
+use crate::volumes::{device_of_volume, flag, Spot};
 use crate::wait::{count, done, Call, Outcome, Tried};
 use credentials::Capability;
 use files::Refusal;
@@ -329,6 +329,13 @@ impl PathOps<'_> {
         done(())
     }
 
+    /// Is something mounted on what was found, here or where the caller's name space shows it elsewhere?
+    fn is_mounted(&self, found: &Found) -> Result<bool, Errno> {
+        let Some(node) = found.node else { return Ok(false) };
+        let space = self.procs.get(self.caller.pid)?.stands.space;
+        Ok(found.is_mounted() || self.tree.mounts().is_covered(space, node))
+    }
+
     /// `unlink`, `rmdir`.
     pub fn unlink(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         let path = self.procs.path(self.caller, call)?;
@@ -347,7 +354,7 @@ impl PathOps<'_> {
         }
         self.tree.may_write(found.above)?;
         let node = found.existing()?;
-        if found.is_mounted() {
+        if self.is_mounted(&found)? {
             let spot = found.spot()?;
             let is_dir = matches!(self.view()?.step(spot)?, Step::Dir);
             return Err(if is_dir && !remove_dir { Errno::EISDIR } else { Errno::EBUSY });
@@ -393,8 +400,8 @@ impl PathOps<'_> {
             return Err(Errno::EBUSY);
         }
         self.tree.may_write(old.above)?;
-        if old.is_mounted() || new.is_mounted() {
-            return Err(Errno::EBUSY);
+        if self.is_mounted(&old)? || self.is_mounted(&new)? {
+            return self.rename_mounted(&old, &new, op.flags);
         }
         let (from, to, source) = match (from, to, old.existing()?) {
             (Parent::Share(from), Parent::Share(to), Node::Share(source))
@@ -427,6 +434,27 @@ impl PathOps<'_> {
             }
         }
         done(())
+    }
+
+    /// The same where something is mounted on one of them: nothing happens, and what Linux says depends on more.
+    #[cold]
+    fn rename_mounted(&self, old: &Found, new: &Found, flags: u32) -> Tried {
+        let view = self.view()?;
+        let is_dir = |spot| view.step(spot).map(|step| matches!(step, Step::Dir));
+        let from = old.spot()?;
+        let Some(node) = new.node else {
+            let swaps = flags & RENAME_EXCHANGE != 0;
+            return Err(if swaps { Errno::ENOENT } else { Errno::EBUSY });
+        };
+        let to = Spot { mount: new.mount, node };
+        match (flags, is_dir(from)?, is_dir(to)?) {
+            // To itself it is renamed wherever it is.
+            (RENAME_NOREPLACE, ..) => Err(Errno::EEXIST),
+            (0 | RENAME_EXCHANGE, ..) if from == to => done(()),
+            (0, true, false) => Err(Errno::ENOTDIR),
+            (0, false, true) => Err(Errno::EISDIR),
+            _ => Err(Errno::EBUSY),
+        }
     }
 
     /// The same in the folder of the host.

@@ -153,7 +153,15 @@ impl<N: Node, V> Mounts<N, V> {
         }
     }
 
-    /// Is a node covered in any mount?
+    /// Is a node covered in a mount of a space? Whoever sees it elsewhere, where nothing covers it, must not take its name away, either.
+    pub fn is_covered(&self, space: SpaceId, node: N) -> bool {
+        let covers = |mount: &Mount<N, V>| {
+            mount.space == Some(space) && mount.at.is_some_and(|(_, at)| at == node)
+        };
+        self.covered.of(node) != 0 && self.table.iter().any(|(_, mount)| covers(mount))
+    }
+
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.table.len()
     }

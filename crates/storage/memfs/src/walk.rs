@@ -47,6 +47,10 @@ pub trait Names {
     fn lookup(&self, dir: Self::Node, name: &[u8]) -> Result<Option<Self::Node>, Errno>;
     /// `EACCES` unless a symbolic link in a directory may be followed at the end of a path.
     fn may_follow(&self, dir: Self::Node, link: Self::Node, cred: &Cred) -> Result<(), Errno>;
+    /// What is seen at a directory that is the root: something may be mounted there, and `..` leads to it, as on Linux.
+    fn on_root(&self, root: Self::Node) -> Self::Node {
+        root
+    }
     /// Are two nodes seen in the same mount?
     fn is_same_mount(&self, one: Self::Node, other: Self::Node) -> bool {
         let _ = (one, other);
@@ -224,7 +228,7 @@ impl<T: Names> Walker<'_, T> {
                 return Err(Errno::EXDEV);
             }
             if self.at == self.how.root {
-                return Ok(Some(self.at));
+                return Ok(Some(self.tree.on_root(self.at)));
             }
         }
         let found = self.tree.lookup(self.at, name)?;
