@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-enum { STEPS = 3000, PROBES = 12, AGAIN = 5, SERIALS = 1 << 16 };
+enum { STEPS = 2000, PROBES = 12, AGAIN = 5, SERIALS = 1 << 16 };
 
 // Which file is which: its number says so until it is gone.
 static struct {
