@@ -13,7 +13,7 @@ pub use pools::{Extent, PoolUse, Pools, SharedPool, Standing, State as PoolState
 
 use captypes::invocations::Counter;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use shootdown::Port;
 
 /// Most cores.
@@ -53,6 +53,8 @@ pub struct Shared {
     pub idle_since: AtomicU64,
     /// The set of the cores of its NUMA node.
     pub near: AtomicU64,
+    /// The rank of who runs there: a server's, a priority, or 0.
+    pub rank: AtomicU8,
     /// Does it take interrupts already?
     pub online: AtomicBool,
     /// The dispatcher that another core wants back, 0 for none.
@@ -88,6 +90,7 @@ impl Shared {
             away: AtomicU32::new(0),
             idle_since: AtomicU64::new(0),
             near: AtomicU64::new(0),
+            rank: AtomicU8::new(0),
             online: AtomicBool::new(false),
             recall: AtomicU64::new(0),
             counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],

@@ -1,4 +1,4 @@
-//! Limits of processes: how large they make files, how much processor time they get, and how many
+//! Limits of processes: how large they make files, how much processor time they get, how they may be scheduled, and how many
 //! threads their user may have.
 //!
 //! The library keeps all limits and tells this server of these, which it could not be trusted with.
@@ -32,6 +32,10 @@ pub struct Limits {
     cpu: Limit,
     file_size: Limit,
     threads: Limit,
+    nice: Limit,
+    priority: Limit,
+    /// Microseconds.
+    unbroken: Limit,
     /// Processor time at which it is told next that it has used too much.
     warn_ns: u64,
     /// When its processor time is looked at; 0: never.
@@ -40,8 +44,20 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        let (none, threads) = (both(limit::NONE), both(limit::FIRST_NPROC));
-        Limits { cpu: none, file_size: none, threads, warn_ns: u64::MAX, look: 0 }
+        let first = |which: u32| {
+            let [soft, hard] = limit::FIRST[which as usize];
+            Limit { soft, hard }
+        };
+        Limits {
+            cpu: first(limit::CPU),
+            file_size: first(limit::FSIZE),
+            threads: first(limit::NPROC),
+            nice: first(limit::NICE),
+            priority: first(limit::RTPRIO),
+            unbroken: first(limit::RTTIME),
+            warn_ns: u64::MAX,
+            look: 0,
+        }
     }
 }
 
@@ -55,12 +71,23 @@ impl Limits {
     pub fn file_size(&self) -> u64 {
         self.file_size.soft
     }
+    /// 20 less the lowest nice value that its threads may be given without privilege.
+    pub fn nice(&self) -> u64 {
+        self.nice.soft
+    }
+    /// The highest priority.
+    pub fn priority(&self) -> u64 {
+        self.priority.soft
+    }
     /// Soft and hard limit, of those that this server keeps.
     pub fn kept(&self, which: u32) -> Option<[u64; 2]> {
         let Limit { soft, hard } = match which {
             limit::CPU => self.cpu,
             limit::FSIZE => self.file_size,
             limit::NPROC => self.threads,
+            limit::NICE => self.nice,
+            limit::RTPRIO => self.priority,
+            limit::RTTIME => self.unbroken,
             _ => return None,
         };
         Some([soft, hard])
@@ -70,16 +97,15 @@ impl Limits {
             limit::CPU => Ok(&mut self.cpu),
             limit::FSIZE => Ok(&mut self.file_size),
             limit::NPROC => Ok(&mut self.threads),
+            limit::NICE => Ok(&mut self.nice),
+            limit::RTPRIO => Ok(&mut self.priority),
+            limit::RTTIME => Ok(&mut self.unbroken),
             _ => Err(Errno::EINVAL),
         }
     }
     fn hard_cpu_ns(&self) -> u64 {
         self.cpu.hard.saturating_mul(SECOND)
     }
-}
-
-const fn both(value: u64) -> Limit {
-    Limit { soft: value, hard: value }
 }
 
 /// As on Linux, no time at all counts as a second.

@@ -181,7 +181,7 @@ pub struct Proc {
     pub run: Option<Run>,
     /// What that program is to go on with, while it is being made there.
     pub coming: Option<Box<Coming>>,
-    /// How it says that it is to be scheduled.
+    /// How its first thread is scheduled.
     pub scheduling: Scheduling,
 }
 
@@ -497,6 +497,10 @@ impl Procs {
     #[inline]
     pub fn thread(&self, tid: Tid) -> Option<&Thread> {
         self.threads.get(&tid).map(|thread| &**thread)
+    }
+    /// The same, to be changed.
+    pub fn thread_mut(&mut self, tid: Tid) -> Option<&mut Thread> {
+        self.threads.get_mut(&tid).map(|thread| &mut **thread)
     }
     /// What a thread waits for, to be changed.
     #[inline]
