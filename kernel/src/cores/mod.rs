@@ -55,6 +55,8 @@ pub struct Shared {
     pub near: AtomicU64,
     /// The rank of who runs there: a server's, a priority, or 0.
     pub rank: AtomicU8,
+    /// Somebody on some core has had a priority since the machine began.
+    pub has_ranks: AtomicBool,
     /// Does it take interrupts already?
     pub online: AtomicBool,
     /// The dispatcher that another core wants back, 0 for none.
@@ -91,6 +93,7 @@ impl Shared {
             idle_since: AtomicU64::new(0),
             near: AtomicU64::new(0),
             rank: AtomicU8::new(0),
+            has_ranks: AtomicBool::new(false),
             online: AtomicBool::new(false),
             recall: AtomicU64::new(0),
             counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],

@@ -3,19 +3,17 @@
 //! Whoever has none pays for them with a look at a word here and there. A core says which rank runs on it once somebody on the
 //! machine has had a priority: then those with one go where a lower one runs, and those without where none does.
 
-use super::queue::{self, RunQueue};
+use super::queue::{self, RunQueue, SERVER};
 use super::Scheduler;
 use crate::cores::CoreId;
 use crate::object::dcb::flag;
 use crate::object::{DcbRef, Schedule};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
-/// Somebody has had a priority since the machine began.
-static PRIORITIES_USED: AtomicBool = AtomicBool::new(false);
-
+/// Do cores say which rank runs?
 #[inline(always)]
-pub(super) fn priorities_are_used() -> bool {
-    PRIORITIES_USED.load(Ordering::Relaxed)
+pub(super) fn have_ranks(sched: &Scheduler) -> bool {
+    sched.core.shared.has_ranks.load(Ordering::Relaxed)
 }
 
 /// Does one that has just become ready run at once, in the place of the current one?
@@ -42,7 +40,7 @@ pub(super) fn before_prior(
     direct: Option<DcbRef>,
     now: u64,
 ) -> Option<DcbRef> {
-    queue.prior.look(now);
+    queue::look(queue, now);
     let direct = direct?;
     if queue::rank(queue, direct) >= queue::highest(queue) {
         return Some(direct);
@@ -54,7 +52,7 @@ pub(super) fn before_prior(
 /// Shows the other cores the rank of who runs here, if that matters.
 #[inline(always)]
 pub(super) fn show(sched: &mut Scheduler, next: Option<DcbRef>) {
-    if priorities_are_used() {
+    if have_ranks(sched) {
         show_rank(sched, next);
     }
 }
@@ -67,15 +65,16 @@ fn show_rank(sched: &mut Scheduler, next: Option<DcbRef>) {
 }
 
 /// Another core that a dispatcher may run on, at once: where the lowest rank runs, if that is lower than its own, and then the
-/// one where it ran last. For one without a priority, where nobody has one, if somebody has here.
+/// one where it ran last. For one without a priority, where nobody has one, if somebody has here. Servers stay.
 pub(super) fn core_for(sched: &Scheduler, dcb: DcbRef) -> Option<CoreId> {
-    if !priorities_are_used() {
+    if !have_ranks(sched) {
         return None;
     }
     let rank_of = |core: CoreId| sched.core.cores.get(core).rank.load(Ordering::Relaxed);
-    let own = match queue::rank(&sched.queue, dcb) {
-        0 if rank_of(sched.core.id) != 0 => 1,
-        own => own,
+    let own = match (queue::rank(&sched.queue, dcb), rank_of(sched.core.id)) {
+        (SERVER, _) => return None,
+        (0, 1..SERVER) => 1,
+        (own, _) => own,
     };
     let last = dcb.runs_on.get();
     let (mut set, mut best) = (sched.allowed(dcb) & !sched.core.id.bit(), None);
@@ -94,7 +93,7 @@ pub(super) fn core_for(sched: &Scheduler, dcb: DcbRef) -> Option<CoreId> {
 /// How a dispatcher competes from now on; see [`captypes::op::SetSchedule`].
 pub fn set_schedule(sched: &mut Scheduler, dcb: DcbRef, schedule: Schedule) {
     if schedule.priority() != 0 {
-        PRIORITIES_USED.store(true, Ordering::Relaxed);
+        sched.core.cores.iter().for_each(|(_, core)| core.has_ranks.store(true, Ordering::Relaxed));
     }
     let before = dcb.share.schedule.swap(schedule.word(), Ordering::Relaxed);
     if before == schedule.word() || dcb.trip.abroad.get() {

@@ -139,7 +139,7 @@ impl Scheduler {
         const SLICES_PER_SECOND: u64 = 100;
         self.facts = facts;
         self.slice.ticks = facts.tsc_hz / SLICES_PER_SECOND;
-        self.queue.prior.set_period(facts.tsc_hz);
+        queue::set_second(&mut self.queue, facts.tsc_hz);
     }
 
     /// The dispatcher that runs, or `None` while the core is idle.

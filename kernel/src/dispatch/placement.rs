@@ -7,7 +7,7 @@
 //! (`ask_for_work`). So nobody waits for longer than a message takes while a core is idle that it may
 //! run on; `docs/cores.md` says what that was measured to bring.
 
-use super::classes::{core_for, preempts, priorities_are_used};
+use super::classes::{core_for, have_ranks, preempts};
 use super::Scheduler;
 use crate::arch;
 use crate::cores::CoreId;
@@ -149,7 +149,7 @@ impl Scheduler {
     pub(super) fn share_out(&mut self) {
         while self.core.cores.idle() != 0 && migrate(self, Self::idle_core) {}
         // One at a time: the other core does not show yet that it is coming.
-        if priorities_are_used() {
+        if have_ranks(self) {
             migrate(self, core_for);
         }
     }

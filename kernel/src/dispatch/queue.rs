@@ -24,7 +24,7 @@ const BUCKETS: u64 = 64;
 const MOST_LOOKED_AT: u32 = 32;
 
 /// The rank of a server; below are priorities.
-const SERVER: u8 = PRIORITY_MOST as u8 + 1;
+pub const SERVER: u8 = PRIORITY_MOST as u8 + 1;
 
 /// Buckets of programs and of servers. The numbers of lists: those of both, then priorities, then the heap.
 const PROGRAMS: usize = 0;
@@ -54,7 +54,7 @@ pub struct RunQueue {
     has_special: bool,
     buckets: [[DcbList; BUCKETS as usize]; 2],
     far: Heap<ByRuntime>,
-    pub(super) prior: Prior,
+    prior: Prior,
 }
 
 #[inline]
@@ -266,6 +266,16 @@ impl RunQueue {
     }
 }
 
+/// So many ticks are a second.
+pub fn set_second(queue: &mut RunQueue, ticks: u64) {
+    queue.prior.set_period(ticks);
+}
+
+/// Time has passed: those with a priority may get a part of another second.
+pub fn look(queue: &mut RunQueue, now: u64) {
+    queue.prior.look(now);
+}
+
 /// The rank of a dispatcher: that of servers, its priority, or 0. Of two the one with the higher rank runs.
 pub fn rank(queue: &RunQueue, dcb: DcbRef) -> u8 {
     match dcb.share.schedule().priority() {
@@ -310,6 +320,12 @@ pub fn arrive(queue: &RunQueue, dcb: DcbRef) {
     if dcb.share.schedule().priority() == 0 {
         dcb.share.runtime.set(dcb.share.runtime.get().saturating_add(queue.present()));
     }
+}
+
+/// Panics unless the heap is in order.
+#[cfg(test)]
+pub fn check(queue: &RunQueue) {
+    queue.far.check();
 }
 
 impl Default for RunQueue {

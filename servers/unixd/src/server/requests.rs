@@ -208,6 +208,7 @@ impl Unixd {
             Any::SetName(_) => self.procs.set_name_from(self.caller, call),
             Any::GetName(_) => self.procs.get_name(self.caller),
             Any::Sleep(op) => self.life().sleep(call, op.ns),
+            Any::SleepBy(op) => self.life().sleep_by(op),
             Any::Pause(_) => Ok(Outcome::Block(0)),
             Any::SigWait(op) => {
                 let op = self.awaited(pid, op)?;

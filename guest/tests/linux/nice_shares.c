@@ -1,0 +1,108 @@
+// Two that compute on one core share it as their nice values and policies say, processes and threads.
+// build: gcc, musl
+// oracle: linux
+#include "test.h"
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { MS = 600 };
+
+struct way { int policy, nice; };
+static const struct way usual = { SCHED_OTHER, 0 };
+
+static volatile struct { int go; long work[2]; } *shared;
+
+static long now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void take(struct way way) {
+    struct sched_param none = { 0 };
+    pid_t tid = syscall(SYS_gettid);
+    if (syscall(SYS_sched_setscheduler, tid, way.policy, &none) || setpriority(PRIO_PROCESS, tid, way.nice)) perror("way");
+}
+
+static void work(int who) {
+    while (!shared->go) sched_yield();
+    while (shared->go == 1)
+        for (int i = 0; i < 1000; i++) shared->work[who]++;
+}
+
+struct part { int who; struct way way; };
+static void *thread(void *argument) {
+    struct part *part = argument;
+    take(part->way);
+    work(part->who);
+    return NULL;
+}
+
+// The percentage of the first.
+static long share(void) {
+    long all = shared->work[0] + shared->work[1];
+    return all ? shared->work[0] * 100 / all : -1;
+}
+
+static void begin(void) { shared->go = 0, shared->work[0] = shared->work[1] = 0; }
+
+// Lets them work for a time, by somebody who is before them.
+static void let(void) {
+    long end = now_ms() + MS;
+    shared->go = 1;
+    while (now_ms() < end) usleep(20000);
+    shared->go = 2;
+}
+
+static long processes(struct way a, struct way b) {
+    struct way ways[2] = { a, b };
+    pid_t pids[2];
+    begin();
+    for (int who = 0; who < 2; who++) {
+        if ((pids[who] = fork())) continue;
+        take(ways[who]);
+        work(who);
+        _exit(0);
+    }
+    usleep(50000);
+    let();
+    for (int who = 0; who < 2; who++) waitpid(pids[who], NULL, 0);
+    return share();
+}
+
+static long threads(struct way a, struct way b) {
+    struct part parts[2] = { { 0, a }, { 1, b } };
+    pthread_t all[2];
+    begin();
+    for (int who = 0; who < 2; who++) pthread_create(&all[who], NULL, thread, &parts[who]);
+    usleep(50000);
+    let();
+    for (int who = 0; who < 2; who++) pthread_join(all[who], NULL);
+    return share();
+}
+
+static void say(const char *what, long share, long least, long most) {
+    if (share >= least && share <= most) printf("%s: yes\n", what);
+    else printf("%s: NO, %ld %%\n", what, share);
+}
+
+int main(void) {
+    shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    if (sched_setaffinity(0, sizeof one, &one)) perror("affinity");
+    say("alike: half", processes(usual, usual), 40, 60);
+    say("0 and 5: three quarters", processes(usual, (struct way){ SCHED_OTHER, 5 }), 66, 84);
+    say("5 and 0: one quarter", processes((struct way){ SCHED_OTHER, 5 }, usual), 16, 34);
+    say("-5 and 0: three quarters", processes((struct way){ SCHED_OTHER, -5 }, usual), 66, 84);
+    say("0 and 19: nearly all", processes(usual, (struct way){ SCHED_OTHER, 19 }), 92, 100);
+    say("15 and 19: as 36 and 15", processes((struct way){ SCHED_OTHER, 15 }, (struct way){ SCHED_OTHER, 19 }), 58, 84);
+    say("batch: half", processes(usual, (struct way){ SCHED_BATCH, 0 }), 38, 62);
+    say("idle: nearly nothing", processes(usual, (struct way){ SCHED_IDLE, 0 }), 95, 100);
+    say("threads, 0 and 5", threads(usual, (struct way){ SCHED_OTHER, 5 }), 66, 84);
+    say("threads, idle and 0", threads((struct way){ SCHED_IDLE, 0 }, usual), 0, 5);
+    return 0;
+}
