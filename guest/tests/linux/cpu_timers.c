@@ -215,7 +215,7 @@ static void intervals(void) {
         say("most is left", within(left, 40, 64), left);
         compute_until_told();
         long used = last - begin;
-        say("in time", within(used, 45, 60 + LATE + 20), used);
+        say("in time", within(used, 30, 60 + LATE + 20), used);
         say("off", interval_left(which[n]) == 0, interval_left(which[n]));
         // Of both together.
         pthread_t thread;
@@ -225,7 +225,7 @@ static void intervals(void) {
         begin = now(noted);
         compute_until_told();
         used = last - begin;
-        say("of all threads", within(used, 80, 100 + 2 * LATE + 20), used);
+        say("of all threads", within(used, 50, 100 + 2 * LATE + 20), used);
         works = 0;
         pthread_join(thread, NULL);
         count = 0;
@@ -244,7 +244,7 @@ static void on_limit(int signal) {
     (void)signal;
     warned++;
     long used = now(CLOCK_PROCESS_CPUTIME_ID);
-    if (!within(used, 950, 1000 + 2 * LATE)) printf("warned at %ld\n", used);
+    if (!within(used, 700, 1000 + 2 * LATE)) printf("warned at %ld\n", used);
     else printf("warned\n");
 }
 static void limit(void) {

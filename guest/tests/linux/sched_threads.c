@@ -147,7 +147,7 @@ int main(int count, char **arguments) {
         stat_of("/proc/self/stat");
         return 0;
     }
-    threads();
+    IN_CHILD("threads", threads());
     inheritance();
     IN_CHILD("a user", user());
     return 0;
