@@ -1,10 +1,12 @@
-// What limits allow who has no privilege: nice values and priorities (RLIMIT_NICE, RLIMIT_RTPRIO). What is expected is what Linux's
+// What limits allow who has no privilege: nice values and priorities (RLIMIT_NICE, RLIMIT_RTPRIO), and for how long one runs with a priority
+// (RLIMIT_RTTIME). What is expected is what Linux's
 // kernel/sched/syscalls.c does: the machines on which tests are recorded do not let limits be raised.
 // build: gcc, musl
 // expect-stdout: passed\n
 #include "must.h"
 #include <sched.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #ifndef SCHED_RESET_ON_FORK
 #define SCHED_RESET_ON_FORK 0x40000000
@@ -23,7 +25,36 @@ static int limit(int which, long soft, long hard) {
     return setrlimit(which, &now) ? errno : 0;
 }
 
+static volatile sig_atomic_t told;
+static void on_limit(int signal) { told = signal; }
+
+// Who runs with a priority and never waits is told, and ends; who waits in between is not.
+static void unbroken(void) {
+    struct timespec now;
+    MUST(limit(RLIMIT_RTTIME, 200000, 600000) == 0);
+    signal(SIGXCPU, on_limit);
+    MUST(set_policy(SCHED_FIFO, 5) == 0);
+    for (int n = 0; n < 8; n++) {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        for (long end = now.tv_nsec / 1000000 + now.tv_sec * 1000 + 50; now.tv_nsec / 1000000 + now.tv_sec * 1000 < end;)
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        usleep(5000);
+    }
+    MUST(!told);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    long begin = now.tv_nsec / 1000000 + now.tv_sec * 1000;
+    while (!told) continue;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    long used = now.tv_nsec / 1000000 + now.tv_sec * 1000 - begin;
+    MUST(used >= 150 && used <= 300);
+    for (;;) continue;
+}
+
 int main(void) {
+    pid_t runner = fork();
+    if (runner == 0) unbroken();
+    int status;
+    MUST(waitpid(runner, &status, 0) == runner && status == SIGKILL);
     MUST(limit(RLIMIT_NICE, 25, 30) == 0 && limit(RLIMIT_RTPRIO, 10, 20) == 0);
     pid_t other = fork();
     if (other == 0)

@@ -133,7 +133,10 @@ impl RunQueue {
         dcb.set(flag::QUEUED);
         match dcb.share.schedule().priority() {
             0 => self.push_fair(dcb),
-            priority => self.push_prior(dcb, priority, Prior::push),
+            priority => {
+                dcb.time.has_waited();
+                self.push_prior(dcb, priority, Prior::push);
+            }
         }
     }
 
@@ -302,6 +305,7 @@ pub fn charge(queue: &mut RunQueue, dcb: DcbRef, schedule: Schedule, used: u64, 
         0 => schedule.virtual_time(used),
         _ => {
             queue.prior.charge(used, now);
+            dcb.time.goes_on(used);
             used
         }
     };

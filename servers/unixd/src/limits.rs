@@ -4,6 +4,7 @@
 //! The library keeps all limits and tells this server of these, which it could not be trusted with.
 
 use crate::clock::{Due, SECOND};
+use crate::cputime::CpuTime;
 use crate::life::Life;
 use crate::procs::{Pid, Proc, Procs, INIT};
 use crate::signals::from_kernel;
@@ -11,11 +12,14 @@ use crate::wait::{done, Tried};
 use core::sync::atomic::Ordering::Relaxed;
 use credentials::{Capability, Credentials};
 use unixproto::ops::LimitPair;
+use unixproto::scheduling::SET_POLICY;
 use unixproto::signals::{SIGKILL, SIGXCPU};
 use unixproto::{limit, op, Errno};
 
 /// User id of the administrator.
 const ROOT: u32 = 0;
+/// Of `RLIMIT_RTTIME`, in nanoseconds.
+const MICROSECOND: u64 = 1000;
 /// Processor time is looked at no more often than this.
 const LOOK_MIN_NS: u64 = 10_000_000;
 
@@ -174,21 +178,66 @@ impl Life<'_> {
         *limit = Limit { soft: op.soft, hard: op.hard };
         if op.which == limit::CPU {
             proc.limits.warn_ns = first_warning(*limit);
+        }
+        if matches!(op.which, limit::CPU | limit::RTTIME) {
             self.look_at_cpu_later(pid);
         }
         done(())
+    }
+
+    /// How a thread is scheduled has perhaps changed: of those with a priority it is looked at how long they have run.
+    pub fn look_at_priority(&mut self, op: op::Schedule) {
+        let tid = if op.who == 0 { self.caller.tid } else { op.who };
+        if op.what == SET_POLICY {
+            self.look_at_cpu_later(self.procs.leader(tid));
+        }
+    }
+
+    /// The longest that any thread of a process with a priority has run without a wait, in microseconds.
+    fn unbroken(&self, proc: &Proc) -> Option<u64> {
+        let threads = self.procs.threads_of(proc.pid).into_iter();
+        let timed = threads.filter(|&tid| {
+            self.procs.scheduling(tid).is_ok_and(|scheduling| scheduling.priority != 0)
+        });
+        let dispatchers = timed.filter_map(|tid| self.procs.dispatcher_of(tid));
+        dispatchers.map(|dispatcher| CpuTime::unbroken(dispatcher, self.clock) / MICROSECOND).max()
+    }
+
+    /// One that runs too long without a wait is told each second, and ends at the hard limit. Has it ended?
+    fn look_at_unbroken(&mut self, pid: Pid) -> bool {
+        let Ok(proc) = self.procs.live(pid) else { return true };
+        let Limit { soft, hard } = proc.limits.unbroken;
+        let Some(used) = Some(soft).filter(|&soft| soft != limit::NONE).and(self.unbroken(proc)) else {
+            return false;
+        };
+        if used >= hard {
+            self.strike_down(pid, SIGKILL);
+            return true;
+        }
+        if used >= soft {
+            if let Ok(proc) = self.procs.get_mut(pid) {
+                proc.limits.unbroken.soft = soft.saturating_add(SECOND / MICROSECOND);
+            }
+            self.post(pid, SIGXCPU, from_kernel());
+        }
+        false
     }
 
     /// Looks at the processor time of a process when it may have used up what it has, at the earliest.
     pub fn look_at_cpu_later(&mut self, pid: Pid) {
         self.forget_cpu_look(pid);
         let Ok(proc) = self.procs.live(pid) else { return };
+        let Limit { soft, hard } = proc.limits.unbroken;
         let next = proc.limits.warn_ns.min(proc.limits.hard_cpu_ns());
-        if next == u64::MAX {
-            return;
-        }
-        let left = next.saturating_sub(self.procs.cpu(self.clock, proc).ns)
-            / (1 + proc.threads.len() as u64);
+        let of_cpu = (next != u64::MAX).then(|| {
+            next.saturating_sub(self.procs.cpu(self.clock, proc).ns)
+                / (1 + proc.threads.len() as u64)
+        });
+        let unbroken = Some(soft).filter(|&soft| soft != limit::NONE).and(self.unbroken(proc));
+        let of_unbroken = unbroken.map(|used| {
+            soft.min(hard).saturating_sub(used).saturating_mul(MICROSECOND)
+        });
+        let Some(left) = of_cpu.into_iter().chain(of_unbroken).min() else { return };
         let look = self.clock.now().saturating_add(left.max(LOOK_MIN_NS));
         self.clock.add(look, Due::Cpu(pid));
         if let Ok(proc) = self.procs.get_mut(pid) {
@@ -207,6 +256,9 @@ impl Life<'_> {
 
     /// It is time to look.
     pub fn look_at_cpu(&mut self, pid: Pid) {
+        if self.look_at_unbroken(pid) {
+            return;
+        }
         let Ok(proc) = self.procs.live(pid) else { return };
         let (used, limits) = (self.procs.cpu(self.clock, proc).ns, proc.limits);
         if used >= limits.hard_cpu_ns() {

@@ -289,11 +289,22 @@ fn dispatchers_are_notified_stopped_and_measured_from_another_core() {
     let used = c.call_afar(op::Usage {}).unwrap();
     let own = c.node(0).core.local.sched.usage(target);
     assert_eq!(used.encode(), own.encode());
+    let kernel = KERNEL.into();
+    let set = op::SetSchedule { kernel, priority: 7, options: 1, weight: 0 };
+    assert_eq!(c.call_afar(set), Ok(()));
+    assert_eq!(target.share.schedule(), Schedule::new(7, true, 0).unwrap());
+    assert_eq!(c.call_afar(op::SetSchedule { priority: 100, ..set }), Err(Status::Invalid));
+    let kernel = DISPATCHER.into();
+    assert_eq!(c.call_afar(op::SetSchedule { kernel, ..set }), Err(Status::WrongType));
     // Not by who could not do it at home.
     let weak = CapAddr(50);
     let args = op::Mint { dst: weak.into(), rights: Rights::NONE, badge: 0 };
     assert_eq!(c.invoke(1, CALLERS[0], args), Ok(()));
-    for result in [c.invoke(1, weak, op::Suspend {}), c.invoke(1, weak, op::Continue {})] {
+    for result in [
+        c.invoke(1, weak, op::Suspend {}),
+        c.invoke(1, weak, op::Continue {}),
+        c.invoke(1, weak, set),
+    ] {
         assert_eq!(result, Err(Status::NoRights));
     }
 }
