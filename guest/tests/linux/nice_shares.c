@@ -1,4 +1,4 @@
-// Two that compute on one core share it as their nice values and policies say, processes and threads.
+// Two that compute on one core share it as their nice values and policies say: processes, programs and threads.
 // build: gcc, musl
 // oracle: linux
 #include "test.h"
@@ -56,17 +56,24 @@ static void let(void) {
     shared->go = 2;
 }
 
-static long processes(struct way a, struct way b) {
+static int memory;
+static void see(void) { shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0); }
+
+// `executes`: another program goes on, as with `nice`.
+static long processes(int executes, struct way a, struct way b) {
     struct way ways[2] = { a, b };
     pid_t pids[2];
     begin();
     for (int who = 0; who < 2; who++) {
         if ((pids[who] = fork())) continue;
         take(ways[who]);
-        work(who);
+        char numbers[2][16];
+        sprintf(numbers[0], "%d", memory), sprintf(numbers[1], "%d", who);
+        if (executes) execl("/proc/self/exe", "nice_shares", numbers[0], numbers[1], (char *)NULL);
+        else work(who);
         _exit(0);
     }
-    usleep(50000);
+    usleep(100000);
     let();
     for (int who = 0; who < 2; who++) waitpid(pids[who], NULL, 0);
     return share();
@@ -88,20 +95,29 @@ static void say(const char *what, long share, long least, long most) {
     else printf("%s: NO, %ld %%\n", what, share);
 }
 
-int main(void) {
-    shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+int main(int count, char **arguments) {
+    if (count == 3) {
+        memory = atoi(arguments[1]);
+        see();
+        work(atoi(arguments[2]));
+        return 0;
+    }
+    memory = memfd_create("shared", 0);
+    ftruncate(memory, PAGE);
+    see();
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(0, &one);
     if (sched_setaffinity(0, sizeof one, &one)) perror("affinity");
-    say("alike: half", processes(usual, usual), 40, 60);
-    say("0 and 5: three quarters", processes(usual, (struct way){ SCHED_OTHER, 5 }), 66, 84);
-    say("5 and 0: one quarter", processes((struct way){ SCHED_OTHER, 5 }, usual), 16, 34);
-    say("-5 and 0: three quarters", processes((struct way){ SCHED_OTHER, -5 }, usual), 66, 84);
-    say("0 and 19: nearly all", processes(usual, (struct way){ SCHED_OTHER, 19 }), 92, 100);
-    say("15 and 19: as 36 and 15", processes((struct way){ SCHED_OTHER, 15 }, (struct way){ SCHED_OTHER, 19 }), 58, 84);
-    say("batch: half", processes(usual, (struct way){ SCHED_BATCH, 0 }), 38, 62);
-    say("idle: nearly nothing", processes(usual, (struct way){ SCHED_IDLE, 0 }), 95, 100);
+    say("alike: half", processes(0, usual, usual), 40, 60);
+    say("0 and 5: three quarters", processes(0, usual, (struct way){ SCHED_OTHER, 5 }), 66, 84);
+    say("5 and 0: one quarter", processes(0, (struct way){ SCHED_OTHER, 5 }, usual), 16, 34);
+    say("-5 and 0: three quarters", processes(0, (struct way){ SCHED_OTHER, -5 }, usual), 66, 84);
+    say("0 and 19: nearly all", processes(0, usual, (struct way){ SCHED_OTHER, 19 }), 92, 100);
+    say("15 and 19: as 36 and 15", processes(0, (struct way){ SCHED_OTHER, 15 }, (struct way){ SCHED_OTHER, 19 }), 58, 84);
+    say("programs, 0 and 19", processes(1, usual, (struct way){ SCHED_OTHER, 19 }), 92, 100);
+    say("batch: half", processes(0, usual, (struct way){ SCHED_BATCH, 0 }), 38, 62);
+    say("idle: nearly nothing", processes(0, usual, (struct way){ SCHED_IDLE, 0 }), 95, 100);
     say("threads, 0 and 5", threads(usual, (struct way){ SCHED_OTHER, 5 }), 66, 84);
     say("threads, idle and 0", threads((struct way){ SCHED_IDLE, 0 }, usual), 0, 5);
     return 0;

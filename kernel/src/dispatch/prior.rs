@@ -60,11 +60,14 @@ impl Prior {
         self.lists[usize::from(self.highest())].first()
     }
 
-    /// Lists, the highest priority first.
+    /// Lists that are not empty, the highest priority first.
     pub(super) fn lists(&self) -> impl Iterator<Item = &DcbList> {
-        let used =
-            (self.used != 0).then(|| self.lists[..=usize::from(self.highest())].iter().rev());
-        used.into_iter().flatten()
+        let mut used = self.used;
+        core::iter::from_fn(move || {
+            let priority = used.checked_ilog2()?;
+            used &= !(1 << priority);
+            self.lists.get(priority as usize)
+        })
     }
 
     /// Puts one in behind those of its priority. Who sleeps keeps the rest of its turn.
