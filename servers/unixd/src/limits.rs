@@ -193,8 +193,11 @@ impl Life<'_> {
         }
     }
 
-    /// The longest that any thread of a process with a priority has run without a wait, in microseconds.
+    /// The longest that any thread of a process with a priority has run without a wait, in microseconds, if that is limited.
     fn unbroken(&self, proc: &Proc) -> Option<u64> {
+        if proc.limits.unbroken.soft == limit::NONE {
+            return None;
+        }
         let threads = self.procs.threads_of(proc.pid).into_iter();
         let timed = threads.filter(|&tid| {
             self.procs.scheduling(tid).is_ok_and(|scheduling| scheduling.priority != 0)
@@ -207,9 +210,7 @@ impl Life<'_> {
     fn look_at_unbroken(&mut self, pid: Pid) -> bool {
         let Ok(proc) = self.procs.live(pid) else { return true };
         let Limit { soft, hard } = proc.limits.unbroken;
-        let Some(used) = Some(soft).filter(|&soft| soft != limit::NONE).and(self.unbroken(proc)) else {
-            return false;
-        };
+        let Some(used) = self.unbroken(proc) else { return false };
         if used >= hard {
             self.strike_down(pid, SIGKILL);
             return true;
@@ -223,22 +224,27 @@ impl Life<'_> {
         false
     }
 
-    /// Looks at the processor time of a process when it may have used up what it has, at the earliest.
+    /// Looks at the processor time of a process when it may have used up what it has, at the earliest. Who asks for that again and
+    /// again does not put it off.
     pub fn look_at_cpu_later(&mut self, pid: Pid) {
-        self.forget_cpu_look(pid);
         let Ok(proc) = self.procs.live(pid) else { return };
-        let Limit { soft, hard } = proc.limits.unbroken;
         let next = proc.limits.warn_ns.min(proc.limits.hard_cpu_ns());
         let of_cpu = (next != u64::MAX).then(|| {
             next.saturating_sub(self.procs.cpu(self.clock, proc).ns)
                 / (1 + proc.threads.len() as u64)
         });
-        let unbroken = Some(soft).filter(|&soft| soft != limit::NONE).and(self.unbroken(proc));
-        let of_unbroken = unbroken.map(|used| {
-            soft.min(hard).saturating_sub(used).saturating_mul(MICROSECOND)
-        });
-        let Some(left) = of_cpu.into_iter().chain(of_unbroken).min() else { return };
+        let Limit { soft, hard } = proc.limits.unbroken;
+        let of_unbroken = self
+            .unbroken(proc)
+            .map(|used| soft.min(hard).saturating_sub(used).saturating_mul(MICROSECOND));
+        let Some(left) = of_cpu.into_iter().chain(of_unbroken).min() else {
+            return self.forget_cpu_look(pid);
+        };
         let look = self.clock.now().saturating_add(left.max(LOOK_MIN_NS));
+        if (1..=look).contains(&proc.limits.look) {
+            return;
+        }
+        self.forget_cpu_look(pid);
         self.clock.add(look, Due::Cpu(pid));
         if let Ok(proc) = self.procs.get_mut(pid) {
             proc.limits.look = look;
@@ -256,6 +262,9 @@ impl Life<'_> {
 
     /// It is time to look.
     pub fn look_at_cpu(&mut self, pid: Pid) {
+        if let Ok(proc) = self.procs.get_mut(pid) {
+            proc.limits.look = 0;
+        }
         if self.look_at_unbroken(pid) {
             return;
         }
