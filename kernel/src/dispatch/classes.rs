@@ -32,20 +32,15 @@ fn goes_before(queue: &RunQueue, dcb: DcbRef, current: DcbRef) -> bool {
     }
 }
 
-/// Somebody waits who has a priority: does the one that was to run next do so nevertheless? Otherwise it waits, too.
+/// Somebody with a priority may wait: does the one that was to run next do so nevertheless? Otherwise it waits, too.
 #[cold]
 #[inline(never)]
-pub(super) fn before_prior(
-    queue: &mut RunQueue,
-    direct: Option<DcbRef>,
-    now: u64,
-) -> Option<DcbRef> {
-    queue::look(queue, now);
-    let direct = direct?;
-    if queue::rank(queue, direct) >= queue::highest(queue) {
-        return Some(direct);
+pub(super) fn before_prior(queue: &mut RunQueue, next: DcbRef, time: u64) -> Option<DcbRef> {
+    queue::look(queue, time);
+    if queue::rank(queue, next) >= queue::highest(queue) {
+        return Some(next);
     }
-    queue.push(direct);
+    queue.push(next);
     None
 }
 
@@ -103,16 +98,12 @@ pub fn set_schedule(sched: &mut Scheduler, dcb: DcbRef, schedule: Schedule) {
     if dcb.away.get() {
         return sched.bring_home(dcb);
     }
-    let present = sched.queue.present();
-    match (Schedule::from_word(before).priority(), schedule.priority()) {
-        (0, 0) => {}
-        (_, 0) => dcb.share.runtime.set(present),
-        _ => dcb.share.runtime.set(0),
-    }
-    if sched.current == Some(dcb) {
-        sched.resched = true;
-    } else if dcb.has(flag::QUEUED) {
+    dcb.share.turn.set(0);
+    if sched.current != Some(dcb) && dcb.has(flag::QUEUED) {
         sched.queue.remove(dcb);
-        sched.wake(dcb);
+        queue::settle(&sched.queue, dcb);
+        return sched.wake(dcb);
     }
+    queue::settle(&sched.queue, dcb);
+    sched.resched |= sched.current == Some(dcb);
 }

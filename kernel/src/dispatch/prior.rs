@@ -3,7 +3,6 @@
 //! While others wait they get [`PART`] of each second only: a program in an endless loop must not be the last thing that
 //! happens.
 
-use crate::object::dcb::flag;
 use crate::object::schedule::PRIORITY_MOST;
 use crate::object::{DcbList, DcbRef};
 
@@ -11,6 +10,9 @@ use crate::object::{DcbList, DcbRef};
 const PART: (u64, u64) = (19, 20);
 /// How often they take turns in a period, if they do.
 const TURNS: u64 = 10;
+
+/// How much is used of a turn that was given away.
+pub(super) const OVER: u64 = u64::MAX;
 
 /// See the head of this file.
 pub(super) struct Prior {
@@ -70,12 +72,16 @@ impl Prior {
         })
     }
 
-    /// Puts one in behind those of its priority. Who sleeps keeps the rest of its turn.
+    /// Puts one in that has waited, behind those of its priority. It keeps the rest of its turn.
     pub(super) fn push(&mut self, dcb: DcbRef, priority: u8) {
-        if dcb.has(flag::YIELDED) || dcb.share.runtime.get() >= self.turn() {
-            dcb.share.runtime.set(0);
+        dcb.time.has_waited();
+        self.append(dcb, priority);
+    }
+
+    fn append(&mut self, dcb: DcbRef, priority: u8) {
+        if dcb.share.turn.get() >= self.turn() {
+            dcb.share.turn.set(0);
         }
-        dcb.clear(flag::YIELDED);
         self.lists[usize::from(priority)].push(dcb);
         self.used |= 1 << priority;
     }
@@ -83,9 +89,9 @@ impl Prior {
     /// Puts one in that has run: before those of its priority, unless its turn is over.
     pub(super) fn put_back(&mut self, dcb: DcbRef, priority: u8) {
         let share = &dcb.share;
-        let is_over = share.schedule().takes_turns() && share.runtime.get() >= self.turn();
-        if is_over || dcb.has(flag::YIELDED) {
-            return self.push(dcb, priority);
+        let turn = if share.schedule().takes_turns() { self.turn() } else { OVER };
+        if share.turn.get() >= turn {
+            return self.append(dcb, priority);
         }
         self.lists[usize::from(priority)].push_front(dcb);
         self.used |= 1 << priority;

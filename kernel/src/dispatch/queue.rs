@@ -14,7 +14,7 @@ use super::heap::{Heap, Order};
 use super::prior::Prior;
 use crate::object::dcb::{flag, HeapLinks};
 use crate::object::schedule::PRIORITY_MOST;
-use crate::object::{DcbList, DcbRef, Schedule};
+use crate::object::{DcbList, DcbRef};
 
 /// Width of a bucket in ticks, as a shift.
 const SHIFT: u32 = 20;
@@ -26,11 +26,13 @@ const MOST_LOOKED_AT: u32 = 32;
 /// The rank of a server; below are priorities.
 pub const SERVER: u8 = PRIORITY_MOST as u8 + 1;
 
-/// Buckets of programs and of servers. The numbers of lists: those of both, then priorities, then the heap.
-const PROGRAMS: usize = 0;
-const SERVERS: usize = 1;
+/// The numbers of lists: buckets of servers, buckets of programs, then priorities, then the heap.
+pub const PROGRAMS: u32 = BUCKETS as u32;
 const PRIORITIES: u32 = 2 * BUCKETS as u32;
 const FAR: u32 = u32::MAX;
+
+/// The runtime of who has a priority. Nobody else comes near.
+const NEVER: u64 = 1 << 63;
 
 /// By virtual runtime.
 struct ByRuntime;
@@ -46,43 +48,35 @@ impl Order for ByRuntime {
 
 /// The run queue of one core.
 pub struct RunQueue {
-    /// Which of the buckets are not empty.
-    used: [u64; 2],
+    /// Which of the buckets are not empty, of servers or of programs.
+    used: u64,
     /// Number of the present bucket: virtual runtime over 2^20.
     now: u64,
     /// Somebody waits who is far ahead, or has a priority.
     has_special: bool,
-    buckets: [[DcbList; BUCKETS as usize]; 2],
+    buckets: [DcbList; PRIORITIES as usize],
     far: Heap<ByRuntime>,
     prior: Prior,
-}
-
-#[inline]
-fn kind(dcb: DcbRef) -> usize {
-    match dcb.has(flag::SUPERVISED) {
-        true => PROGRAMS,
-        false => SERVERS,
-    }
 }
 
 impl RunQueue {
     /// An empty queue.
     pub const fn new() -> RunQueue {
-        let buckets = [const { [const { DcbList::new() }; BUCKETS as usize] }; 2];
+        let buckets = [const { DcbList::new() }; PRIORITIES as usize];
         let (far, prior) = (Heap::new(), Prior::new());
-        RunQueue { used: [0; 2], now: 0, has_special: false, buckets, far, prior }
+        RunQueue { used: 0, now: 0, has_special: false, buckets, far, prior }
     }
 
     /// Is nobody waiting?
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.used[PROGRAMS] | self.used[SERVERS] == 0 && !self.has_special
+        self.used == 0 && !self.has_special
     }
 
-    /// Does somebody wait who has a priority?
+    /// Does somebody wait who has a priority, or is far ahead?
     #[inline]
-    pub fn has_prior(&self) -> bool {
-        self.has_special && !self.prior.is_empty()
+    pub fn has_special(&self) -> bool {
+        self.has_special
     }
 
     /// The first with a property, by the order in which they run, of the `MOST_LOOKED_AT` that run
@@ -106,10 +100,10 @@ impl RunQueue {
             }
         }
         let first = (self.now % BUCKETS) as u32;
-        let mut used = self.of_all().rotate_right(first);
+        let mut used = self.used.rotate_right(first);
         while used != 0 {
             let number = (u64::from(first + used.trailing_zeros()) % BUCKETS) as usize;
-            let [programs, servers] = &self.buckets;
+            let (servers, programs) = self.buckets.split_at(BUCKETS as usize);
             let found = find_in(&servers[number]).or_else(|| find_in(&programs[number]));
             if found.is_some() {
                 return found;
@@ -127,117 +121,120 @@ impl RunQueue {
     /// Puts a dispatcher in, behind those of its priority or runtime.
     #[inline]
     pub fn push(&mut self, dcb: DcbRef) {
-        if dcb.has(flag::QUEUED) {
-            return;
-        }
-        dcb.set(flag::QUEUED);
-        match dcb.share.schedule().priority() {
-            0 => self.push_fair(dcb),
-            priority => {
-                dcb.time.has_waited();
-                self.push_prior(dcb, priority, Prior::push);
-            }
+        if !dcb.has(flag::QUEUED) {
+            self.insert(dcb, Prior::push);
         }
     }
 
-    /// Puts one in that has run and goes on when it may. With a priority that is in its turn.
+    /// Puts one in that was current, and goes on when it may. With a priority that is in its turn.
     #[inline]
     pub fn put_back(&mut self, dcb: DcbRef) {
-        if dcb.has(flag::QUEUED) {
-            return;
-        }
+        debug_assert!(!dcb.has(flag::QUEUED));
+        self.insert(dcb, Prior::put_back);
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, dcb: DcbRef, with_priority: fn(&mut Prior, DcbRef, u8)) {
         dcb.set(flag::QUEUED);
-        match dcb.share.schedule().priority() {
-            0 => self.push_fair(dcb),
-            priority => self.push_prior(dcb, priority, Prior::put_back),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn push_prior(&mut self, dcb: DcbRef, priority: u8, put: fn(&mut Prior, DcbRef, u8)) {
-        dcb.share.list.set(PRIORITIES + u32::from(priority));
-        put(&mut self.prior, dcb, priority);
-        self.has_special = true;
-    }
-
-    #[inline]
-    fn push_fair(&mut self, dcb: DcbRef) {
         let runtime = dcb.share.runtime.get().max(self.present());
         dcb.share.runtime.set(runtime);
-        let (kind, mut number) = (kind(dcb), runtime >> SHIFT);
-        if number - self.now >= BUCKETS {
-            if kind == PROGRAMS {
-                return self.push_far(dcb);
-            }
-            number = self.now + BUCKETS - 1;
+        let bucket = runtime >> SHIFT;
+        if bucket - self.now >= BUCKETS {
+            return self.insert_special(dcb, with_priority);
         }
-        number %= BUCKETS;
-        dcb.share.list.set(kind as u32 * BUCKETS as u32 + number as u32);
-        self.buckets[kind][number as usize].push(dcb);
-        self.used[kind] |= 1 << number;
+        self.put(dcb, bucket);
     }
 
+    #[inline(always)]
+    fn put(&mut self, dcb: DcbRef, bucket: u64) {
+        let list = dcb.share.buckets.get() | (bucket % BUCKETS) as u32;
+        dcb.share.list.set(list);
+        self.buckets[list as usize].push(dcb);
+        self.used |= 1 << (bucket % BUCKETS);
+    }
+
+    /// One that is further ahead than there are buckets, which a server is not, or that has a priority.
     #[cold]
     #[inline(never)]
-    fn push_far(&mut self, dcb: DcbRef) {
-        dcb.share.list.set(FAR);
-        self.far.add(dcb);
+    fn insert_special(&mut self, dcb: DcbRef, with_priority: fn(&mut Prior, DcbRef, u8)) {
+        let priority = dcb.share.schedule().priority();
+        if priority != 0 {
+            dcb.share.list.set(PRIORITIES + u32::from(priority));
+            with_priority(&mut self.prior, dcb, priority);
+        } else if dcb.share.buckets.get() == PROGRAMS {
+            dcb.share.list.set(FAR);
+            self.far.add(dcb);
+        } else {
+            return self.put(dcb, self.now + BUCKETS - 1);
+        }
         self.has_special = true;
     }
 
     /// Takes the one that runs next.
     #[inline]
-    pub fn pop(&mut self) -> Option<DcbRef> {
+    pub fn pop(&mut self, time: u64) -> Option<DcbRef> {
         if self.has_special {
-            if let Some(dcb) = self.special() {
+            if let Some(dcb) = self.special(time) {
                 self.remove(dcb);
                 return Some(dcb);
             }
         }
-        let used = self.of_all();
-        if used == 0 {
+        if self.used == 0 {
             return None;
         }
-        self.now = self.next(used);
+        self.now = self.next();
         let number = self.now % BUCKETS;
-        let kind = (self.used[SERVERS] >> number & 1) as usize;
-        let first = self.buckets[kind][number as usize].first()?;
-        self.remove(first);
+        let (servers, programs) = self.buckets.split_at(BUCKETS as usize);
+        let (servers, programs) = (&servers[number as usize], &programs[number as usize]);
+        let (first, is_empty) = match servers.pop() {
+            Some(first) => (first, servers.first().is_none() && programs.first().is_none()),
+            None => (programs.pop()?, programs.first().is_none()),
+        };
+        first.clear(flag::QUEUED);
+        if is_empty {
+            self.used &= !(1 << number);
+        }
         Some(first)
     }
 
     /// Who runs next, if that is somebody with a priority or far ahead, or a server that goes before the former.
     #[cold]
     #[inline(never)]
-    fn special(&mut self) -> Option<DcbRef> {
-        let used = self.of_all();
-        let others_wait = used != 0 || self.far.first().is_some();
+    fn special(&mut self, time: u64) -> Option<DcbRef> {
+        self.prior.look(time);
+        let others_wait = self.used != 0 || self.far.first().is_some();
         if !self.prior.is_empty() && !(self.prior.are_spent() && others_wait) {
-            return match self.used[SERVERS] {
-                0 => self.prior.first(),
-                // No time passes for programs.
-                servers => self.buckets[SERVERS][(self.next(servers) % BUCKETS) as usize].first(),
-            };
+            // No time passes for programs.
+            return self.first_server().or(self.prior.first());
         }
         let far = self.far.first()?;
         let bucket = far.share.runtime.get() >> SHIFT;
-        if used != 0 && self.next(used) < bucket {
+        if self.used != 0 && self.next() < bucket {
             return None;
         }
         self.now = self.now.max(bucket);
         Some(far)
     }
 
-    #[inline]
-    fn of_all(&self) -> u64 {
-        self.used[PROGRAMS] | self.used[SERVERS]
+    /// The server that runs next of all that wait.
+    fn first_server(&self) -> Option<DcbRef> {
+        let first = (self.now % BUCKETS) as u32;
+        let mut used = self.used.rotate_right(first);
+        while used != 0 {
+            let number = u64::from(first + used.trailing_zeros()) % BUCKETS;
+            let server = self.buckets[number as usize].first();
+            if server.is_some() {
+                return server;
+            }
+            used &= used - 1;
+        }
+        None
     }
 
-    /// The first of some buckets from the present one on.
+    /// The first bucket from the present one on in which somebody is.
     #[inline]
-    fn next(&self, used: u64) -> u64 {
-        self.now + u64::from(used.rotate_right((self.now % BUCKETS) as u32).trailing_zeros())
+    fn next(&self) -> u64 {
+        self.now + u64::from(self.used.rotate_right((self.now % BUCKETS) as u32).trailing_zeros())
     }
 
     /// Takes a dispatcher out, wherever it is.
@@ -250,11 +247,11 @@ impl RunQueue {
         if list >= PRIORITIES {
             return self.remove_special(dcb, list);
         }
-        let (kind, number) = (list as usize / BUCKETS as usize, list as usize % BUCKETS as usize);
-        let list = &self.buckets[kind][number];
-        list.remove(dcb);
-        if list.first().is_none() {
-            self.used[kind] &= !(1 << number);
+        self.buckets[list as usize].remove(dcb);
+        let number = list % PROGRAMS;
+        let both = [number, number + PROGRAMS].map(|list| self.buckets[list as usize].first());
+        if both == [None; 2] {
+            self.used &= !(1 << number);
         }
     }
 
@@ -282,47 +279,55 @@ pub fn look(queue: &mut RunQueue, now: u64) {
 /// The rank of a dispatcher: that of servers, its priority, or 0. Of two the one with the higher rank runs.
 pub fn rank(queue: &RunQueue, dcb: DcbRef) -> u8 {
     match dcb.share.schedule().priority() {
-        0 if kind(dcb) == SERVERS => SERVER,
+        0 if dcb.share.buckets.get() != PROGRAMS => SERVER,
         priority if !queue.prior.are_spent() => priority,
         _ => 0,
     }
 }
 
-/// The highest rank of those that wait.
+/// The highest rank of those that wait, somebody with a priority among them.
 pub fn highest(queue: &RunQueue) -> u8 {
-    match queue.used[SERVERS] {
-        0 if queue.prior.are_spent() => 0,
-        0 => queue.prior.highest(),
-        _ => SERVER,
+    match queue.first_server() {
+        Some(_) => SERVER,
+        None if queue.prior.are_spent() => 0,
+        None => queue.prior.highest(),
     }
 }
 
 /// One whose schedule is not the usual one has run for so many ticks, until `now`.
 #[cold]
 #[inline(never)]
-pub fn charge(queue: &mut RunQueue, dcb: DcbRef, schedule: Schedule, used: u64, now: u64) {
-    let counts = match schedule.priority() {
-        0 => schedule.virtual_time(used),
-        _ => {
-            queue.prior.charge(used, now);
-            dcb.time.goes_on(used);
-            used
-        }
-    };
+pub fn charge(queue: &mut RunQueue, dcb: DcbRef, used: u64, now: u64) {
+    let schedule = dcb.share.schedule();
+    if schedule.priority() != 0 {
+        queue.prior.charge(used, now);
+        dcb.time.goes_on(used);
+        return dcb.share.turn.set(dcb.share.turn.get().saturating_add(used));
+    }
+    let counts = schedule.virtual_time(used);
     dcb.share.runtime.set(dcb.share.runtime.get().saturating_add(counts));
 }
 
 /// One leaves for another core: it is as far ahead there as here.
 pub fn leave(queue: &RunQueue, dcb: DcbRef) {
-    if dcb.share.schedule().priority() == 0 {
-        dcb.share.runtime.set(dcb.share.runtime.get().saturating_sub(queue.present()));
-    }
+    dcb.share.runtime.set(dcb.share.runtime.get().saturating_sub(queue.present()));
 }
 
-/// One has come from another core.
+/// One has come from another core, and may have another schedule since.
 pub fn arrive(queue: &RunQueue, dcb: DcbRef) {
-    if dcb.share.schedule().priority() == 0 {
-        dcb.share.runtime.set(dcb.share.runtime.get().saturating_add(queue.present()));
+    let runtime = dcb.share.runtime.get().saturating_add(queue.present());
+    dcb.share.runtime.set(runtime);
+    settle(queue, dcb);
+}
+
+/// It has another schedule: with a priority it is in no bucket, and comes from there into the present one.
+pub fn settle(queue: &RunQueue, dcb: DcbRef) {
+    let share = &dcb.share;
+    match share.schedule().priority() {
+        // In no bucket of any core.
+        0 if share.runtime.get() >= NEVER / 2 => share.runtime.set(queue.present()),
+        0 => {}
+        _ => share.runtime.set(NEVER),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::calls::{go_back, send_to_endpoint};
 use super::classes::{self, before_prior, preempts};
+use super::prior::OVER;
 use super::timers::MOST_EXPIRED;
 use super::{queue, sample, Scheduler};
 use crate::arch;
@@ -73,14 +74,14 @@ impl Scheduler {
         }
         self.see_off();
         direct = direct.filter(|&direct| self.may_run(direct));
-        if self.queue.has_prior() {
-            direct = before_prior(&mut self.queue, direct, now);
+        if let Some(next) = direct.filter(|_| self.queue.has_special()) {
+            direct = before_prior(&mut self.queue, next, now);
         }
         let next = match direct {
             Some(next) => next,
             None => match self.next_runnable() {
                 Some(next) => {
-                    self.slice.end = now + next.share.schedule().slice(self.slice.ticks);
+                    self.slice.end = now + self.slice.ticks;
                     next
                 }
                 None => return self.go_idle(),
@@ -156,7 +157,7 @@ impl Scheduler {
         /// How many are stopped in one event.
         const MOST_STOPPED: u32 = 128;
         for _ in 0..MOST_STOPPED {
-            let next = self.queue.pop()?;
+            let next = self.queue.pop(self.slice.since)?;
             if self.may_run(next) {
                 return Some(next);
             }
@@ -177,10 +178,9 @@ impl Scheduler {
     pub(super) fn charge(&mut self, dcb: DcbRef, now: u64) {
         let used = now.saturating_sub(self.slice.since);
         dcb.time.charge(used);
-        let schedule = dcb.share.schedule();
-        match schedule.is_usual() {
+        match dcb.share.schedule().is_usual() {
             true => dcb.share.runtime.set(dcb.share.runtime.get() + used),
-            false => queue::charge(&mut self.queue, dcb, schedule, used, now),
+            false => queue::charge(&mut self.queue, dcb, used, now),
         }
     }
 
@@ -226,10 +226,8 @@ impl Scheduler {
     /// The current dispatcher offers the rest of its slice.
     pub fn yield_now(&mut self, dcb: DcbRef) {
         const BUCKET: u64 = 1 << 20;
-        match dcb.share.schedule().priority() {
-            0 => dcb.share.runtime.set(dcb.share.runtime.get().max(self.queue.present() + BUCKET)),
-            _ => dcb.set(flag::YIELDED),
-        }
+        dcb.share.runtime.set(dcb.share.runtime.get().max(self.queue.present() + BUCKET));
+        dcb.share.turn.set(OVER);
         self.resched = true;
     }
 

@@ -77,8 +77,6 @@ pub mod flag {
     pub const CONFIGURING: u32 = 1024;
     /// It has breakpoints.
     pub const BREAKPOINTS: u32 = 2048;
-    /// It has given the rest of its turn away.
-    pub const YIELDED: u32 = 4096;
 }
 
 /// Why a dispatcher moves from one core to another.
@@ -134,12 +132,16 @@ pub struct Timer {
 pub struct Share {
     /// How it competes for one. Home's word, also while it is elsewhere.
     pub schedule: AtomicU64,
+    /// The first of its buckets in the run queue: those of servers, unless it is supervised.
+    pub buckets: Cell<u32>,
     /// List of the run queue that it is in.
     pub list: Cell<u32>,
     /// In the heap of those that come long after all others.
     pub far: HeapLinks,
-    /// Virtual runtime, or with a priority how much of its turn is used, in ticks. On the way to another core, how far it is ahead.
+    /// Virtual runtime, in ticks; on the way to another core, how far it is ahead. With a priority, further than anybody's.
     pub runtime: Cell<u64>,
+    /// With a priority, how much of its turn is used, in ticks.
+    pub turn: Cell<u64>,
 }
 
 impl Share {

@@ -46,6 +46,18 @@ impl DcbList {
             None => self.tail.set(Some(dcb)),
         }
     }
+    /// Takes the first one out.
+    #[inline]
+    pub fn pop(&self) -> Option<DcbRef> {
+        let first = self.head.get()?;
+        let next = first.links.next.take();
+        self.head.set(next);
+        match next {
+            Some(next) => next.links.prev.set(None),
+            None => self.tail.set(None),
+        }
+        Some(first)
+    }
     /// Takes a member out.
     #[inline]
     pub fn remove(&self, dcb: DcbRef) {

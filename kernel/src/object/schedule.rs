@@ -67,13 +67,6 @@ impl Schedule {
         let product = u128::from(ticks) * u128::from(self.factor());
         u64::try_from(product / u128::from(ONE)).unwrap_or(u64::MAX)
     }
-    /// How long a slice is, of a usual one of so many ticks: a light one runs no longer than its share, but at least a tenth.
-    pub fn slice(self, usual: u64) -> u64 {
-        match self.priority() {
-            0 if self.factor() > ONE => (usual * ONE / self.factor()).max(usual / 10),
-            _ => usual,
-        }
-    }
     /// Is its weight several times another's? Then it need not wait for the end of that one's slice.
     pub fn outweighs(self, other: Schedule) -> bool {
         const TIMES: u64 = 4;
@@ -96,10 +89,6 @@ mod tests {
         assert_eq!(of(1).virtual_time(u64::MAX), u64::MAX);
         assert!(
             Schedule::new(100, false, 0).is_none() && Schedule::new(0, false, 100_001).is_none()
-        );
-        assert_eq!(
-            [of(512).slice(1000), of(3).slice(1000), of(88_761).slice(1000)],
-            [500, 100, 1000]
         );
         assert!(
             of(0).outweighs(of(256)) && !of(0).outweighs(of(257)) && of(88_761).outweighs(of(0))

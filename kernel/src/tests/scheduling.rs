@@ -2,7 +2,6 @@
 
 use super::machine::*;
 use crate::dispatch::queue::{self, RunQueue};
-use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, Schedule};
 use captypes::{op, CapAddr, Place, Rights, Status};
 use core::sync::atomic::Ordering::Relaxed;
@@ -33,8 +32,9 @@ impl Play {
             let pa = FREE + n * 4096;
             Dcb::init(pa, machine.core.local.core.id);
             let dcb = DcbRef::at(pa);
-            dcb.set(flag::SUPERVISED);
+            dcb.share.buckets.set(queue::PROGRAMS);
             dcb.share.schedule.store(schedule.word(), Relaxed);
+            queue::settle(&queue, dcb);
             dcb
         });
         let all: Vec<DcbRef> = all.collect();
@@ -53,15 +53,15 @@ impl Play {
         self.used[index] += ticks;
         match schedule.is_usual() {
             true => dcb.share.runtime.set(dcb.share.runtime.get() + ticks),
-            false => queue::charge(&mut self.queue, dcb, schedule, ticks, self.now),
+            false => queue::charge(&mut self.queue, dcb, ticks, self.now),
         }
         queue::look(&mut self.queue, self.now);
     }
 
     /// The next one runs for a slice and goes on.
     fn step(&mut self) -> usize {
-        let dcb = self.queue.pop().unwrap();
-        self.run(dcb, dcb.share.schedule().slice(SLICE));
+        let dcb = self.queue.pop(self.now).unwrap();
+        self.run(dcb, SLICE);
         self.queue.put_back(dcb);
         self.index(dcb)
     }
@@ -84,10 +84,10 @@ proptest! {
         play.all.clone().into_iter().for_each(|dcb| play.queue.push(dcb));
         let mut random = seed;
         while play.now < 300 * HZ {
-            let dcb = play.queue.pop().unwrap();
+            let dcb = play.queue.pop(play.now).unwrap();
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             // Some give way early.
-            let slice = dcb.share.schedule().slice(SLICE);
+            let slice = SLICE;
             let ticks = if random >> 62 == 0 { slice / 3 } else { slice };
             play.run(dcb, ticks);
             play.queue.put_back(dcb);
@@ -141,7 +141,7 @@ proptest! {
                     lists[list].retain(|&other| other != who);
                 }
                 2 | 3 => {
-                    let next = play.queue.pop().map(|dcb| play.index(dcb));
+                    let next = play.queue.pop(play.now).map(|dcb| play.index(dcb));
                     let expected = lists.iter_mut().rev().find_map(VecDeque::pop_front);
                     prop_assert_eq!(next, expected);
                     let Some(next) = next else { continue };
@@ -149,7 +149,7 @@ proptest! {
                     play.run(dcb, ms * HZ / 1000);
                     turns[next] += ms * HZ / 1000;
                     let yields = what == 3;
-                    if yields { dcb.set(flag::YIELDED); }
+                    if yields { dcb.share.turn.set(u64::MAX); }
                     play.queue.put_back(dcb);
                     if yields || kinds[next].1 && turns[next] >= TURN {
                         if yields || turns[next] >= TURN { turns[next] = 0; }
@@ -173,12 +173,12 @@ fn servers_go_first_where_somebody_has_a_priority() {
         weight(1024),
     ]);
     let [timed, program, server, busy] = play.all[..] else { panic!() };
-    server.clear(flag::SUPERVISED);
-    busy.clear(flag::SUPERVISED);
+    server.share.buckets.set(0);
+    busy.share.buckets.set(0);
     // It has had much, and no program waits for it to be the next.
     busy.share.runtime.set(80 << 20);
     [program, busy, timed, server].into_iter().for_each(|dcb| play.queue.push(dcb));
-    let order = [0; 4].map(|_| play.queue.pop().unwrap());
+    let order = [0; 4].map(|_| play.queue.pop(0).unwrap());
     assert!(order == [server, busy, timed, program]);
 }
 

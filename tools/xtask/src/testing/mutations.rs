@@ -2190,7 +2190,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_server_waits_for_who_has_a_priority",
-        changes: &[("kernel/src/dispatch/queue.rs", "return match self.used[SERVERS] {", "return match self.used[SERVERS] & self.used[PROGRAMS] {")],
+        changes: &[("kernel/src/dispatch/queue.rs", "return self.first_server().or(self.prior.first());", "return self.prior.first().or(self.first_server());")],
         found_by: Test::Host { package: "kernel", test: "servers_go_first_where_somebody_has_a_priority" },
     },
     Bug {
