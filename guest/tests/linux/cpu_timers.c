@@ -13,8 +13,8 @@
 #endif
 #define MS 1000000L
 
-// How late a timer may be: two ticks, and some for whoever else works on the machine.
-enum { LATE = 40 };
+// How late a timer may be: two ticks, and much for whoever else works on the machine.
+enum { LATE = 250 };
 
 static volatile sig_atomic_t count, code, value, by;
 static volatile long last;
@@ -76,7 +76,7 @@ static void own_process(void) {
     while (now(noted) - begin < 290)
         if (count != before) overruns += timer_getoverrun(timer), before = count;
     ends = count + overruns;
-    say("again and again", within(ends, 11, 15), ends);
+    say("again and again", within(ends, 8, 20), ends);
     set = after(0, 0);
     struct itimerspec old;
     SHOW(timer_settime(timer, 0, &set, &old));
