@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 /// Do cores say which rank runs?
 #[inline(always)]
 pub(super) fn have_ranks(sched: &Scheduler) -> bool {
-    sched.core.shared.has_ranks.load(Ordering::Relaxed)
+    sched.core.shared.place.has_ranks.load(Ordering::Relaxed)
 }
 
 /// Does one that has just become ready run at once, in the place of the current one?
@@ -56,7 +56,7 @@ pub(super) fn show(sched: &mut Scheduler, next: Option<DcbRef>) {
 #[inline(never)]
 fn show_rank(sched: &mut Scheduler, next: Option<DcbRef>) {
     let rank = next.map_or(0, |next| queue::rank(&sched.queue, next));
-    sched.core.shared.rank.store(rank, Ordering::Relaxed);
+    sched.core.shared.place.rank.store(rank, Ordering::Relaxed);
 }
 
 /// Another core that a dispatcher may run on, at once: where the lowest rank runs, if that is lower than its own, and then the
@@ -65,7 +65,7 @@ pub(super) fn core_for(sched: &Scheduler, dcb: DcbRef) -> Option<CoreId> {
     if !have_ranks(sched) {
         return None;
     }
-    let rank_of = |core: CoreId| sched.core.cores.get(core).rank.load(Ordering::Relaxed);
+    let rank_of = |core: CoreId| sched.core.cores.get(core).place.rank.load(Ordering::Relaxed);
     let own = match (queue::rank(&sched.queue, dcb), rank_of(sched.core.id)) {
         (SERVER, _) => return None,
         (0, 1..SERVER) => 1,
@@ -88,7 +88,11 @@ pub(super) fn core_for(sched: &Scheduler, dcb: DcbRef) -> Option<CoreId> {
 /// How a dispatcher competes from now on; see [`captypes::op::SetSchedule`].
 pub fn set_schedule(sched: &mut Scheduler, dcb: DcbRef, schedule: Schedule) {
     if schedule.priority() != 0 {
-        sched.core.cores.iter().for_each(|(_, core)| core.has_ranks.store(true, Ordering::Relaxed));
+        sched
+            .core
+            .cores
+            .iter()
+            .for_each(|(_, core)| core.place.has_ranks.store(true, Ordering::Relaxed));
     }
     let before = dcb.share.schedule.swap(schedule.word(), Ordering::Relaxed);
     if before == schedule.word() || dcb.trip.abroad.get() {

@@ -130,7 +130,7 @@ impl Scheduler {
     /// of the node of its memory if there is one.
     fn idle_core(&self, dcb: DcbRef) -> Option<CoreId> {
         let mut set = self.allowed(dcb) & !self.core.id.bit();
-        let near = self.core.cores.get(dcb.home.get()).near.load(Ordering::Relaxed);
+        let near = self.core.cores.get(dcb.home.get()).place.near.load(Ordering::Relaxed);
         loop {
             let idle = self.core.cores.idle() & set;
             let best = if idle & near != 0 { idle & near } else { idle };

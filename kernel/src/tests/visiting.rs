@@ -302,7 +302,7 @@ fn a_new_dispatcher_goes_to_an_idle_core_at_once() {
 #[test]
 fn one_of_the_node_of_its_memory_is_preferred() {
     let mut c = Cluster::new(3);
-    c.m.core.local.core.cores.get(CoreId(0)).near.store(0b101, Ordering::Relaxed);
+    c.m.core.local.core.cores.get(CoreId(0)).place.near.store(0b101, Ordering::Relaxed);
     let second = c.m.second(0, 100);
     c.settle();
     assert_eq!((c.current(1), c.current(2)), (None, Some(second)));
