@@ -203,7 +203,8 @@ impl RunQueue {
     fn special(&mut self, time: u64) -> Option<DcbRef> {
         self.prior.look(time);
         let others_wait = self.used != 0 || self.far.first().is_some();
-        if !self.prior.is_empty() && !(self.prior.are_spent() && others_wait) {
+        let is_theirs = !self.prior.are_spent() || !others_wait;
+        if is_theirs && !self.prior.is_empty() {
             // No time passes for programs.
             return self.first_server().or(self.prior.first());
         }
