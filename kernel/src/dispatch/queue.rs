@@ -6,7 +6,7 @@
 //! next turn is further ahead, because its weight is small, is in a heap. Who sleeps saves no time up: on waking, its
 //! runtime is at least that of the present bucket.
 //!
-//! Those with a priority ([`prior`](super::prior)) go before all others but servers, without which nobody gets on.
+//! Those with a priority (`prior.rs`) go before all others but servers, without which nobody gets on.
 //!
 //! Everything is done in constant time, but with those that are far ahead: O(log n).
 
