@@ -13,7 +13,7 @@ pub use pools::{Extent, PoolUse, Pools, SharedPool, Standing, State as PoolState
 
 use captypes::invocations::Counter;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use shootdown::Port;
 
 /// Most cores.
@@ -51,8 +51,8 @@ pub struct Shared {
     away: AtomicU32,
     /// Since when it has had nothing to run, in ticks of the time-stamp counter.
     pub idle_since: AtomicU64,
-    /// The set of the cores of its NUMA node.
-    pub near: AtomicU64,
+    /// What others go by who choose a core.
+    pub place: Place,
     /// Does it take interrupts already?
     pub online: AtomicBool,
     /// The dispatcher that another core wants back, 0 for none.
@@ -67,6 +67,16 @@ pub struct Shared {
     pools: Pools,
     /// In the block of the first core: which have too little to do, and which too much.
     load: Load,
+}
+
+/// Where a core is, and who runs there.
+pub struct Place {
+    /// The set of the cores of its NUMA node.
+    pub near: AtomicU64,
+    /// The rank of who runs there: a server's, a priority, or 0.
+    pub rank: AtomicU8,
+    /// It says so: somebody on some core has had a priority since the machine began.
+    pub has_ranks: AtomicBool,
 }
 
 /// Where work is, and where it could go. One word each for all cores, so that nobody looks at each of
@@ -87,7 +97,11 @@ impl Shared {
             tlb: Port::new(),
             away: AtomicU32::new(0),
             idle_since: AtomicU64::new(0),
-            near: AtomicU64::new(0),
+            place: Place {
+                near: AtomicU64::new(0),
+                rank: AtomicU8::new(0),
+                has_ranks: AtomicBool::new(false),
+            },
             online: AtomicBool::new(false),
             recall: AtomicU64::new(0),
             counters: [const { AtomicU64::new(0) }; Counter::ALL.len()],

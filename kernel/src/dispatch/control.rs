@@ -1,5 +1,6 @@
 //! Invocations of dispatchers: configure, start, suspend, continue.
 
+use super::queue::PROGRAMS;
 use super::Scheduler;
 use crate::arch;
 use crate::cap::{attr, lookup, CapExt};
@@ -33,6 +34,7 @@ impl Scheduler {
         dcb.clear(flag::LINUX);
         if options & options::SUPERVISED != 0 {
             dcb.set(flag::SUPERVISED);
+            dcb.share.buckets.set(PROGRAMS);
         }
         if options & options::LINUX != 0 {
             dcb.set(flag::LINUX | flag::VECTORS);

@@ -2,12 +2,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `sched`, `queue` | who runs next, and for how long |
+//! | `sched`, `queue`, `prior` | who runs next, and for how long |
+//! | `classes` | what priorities and weights change about that |
 //! | `placement` | on which core |
 //! | `visits` | dispatchers that run on another core than their home |
 //! | `calls` | dispatchers that call endpoints of other cores |
 //! | `guests` | those of other cores that wait here |
 //! | `timers`, `alarm` | timers of dispatchers, and that of the core |
+//! | `heap` | heaps of dispatchers |
 //! | `registers` | registers that the entry code does not store |
 //! | `notify` | notifications and upcalls |
 //! | `control` | start, stop, suspend |
@@ -17,13 +19,16 @@
 
 mod alarm;
 mod calls;
+mod classes;
 mod control;
 mod doorbell;
 mod guests;
+mod heap;
 mod irqs;
 mod meter;
 mod notify;
 mod placement;
+mod prior;
 pub mod queue;
 mod registers;
 mod sample;
@@ -32,6 +37,7 @@ pub mod timers;
 pub mod visits;
 
 pub use calls::{close_arrivals, go_abroad};
+pub use classes::set_schedule;
 pub use control::root_type;
 pub use doorbell::Doorbell;
 pub use guests::{guest, serve_guest, welcome};
@@ -133,6 +139,7 @@ impl Scheduler {
         const SLICES_PER_SECOND: u64 = 100;
         self.facts = facts;
         self.slice.ticks = facts.tsc_hz / SLICES_PER_SECOND;
+        queue::set_second(&mut self.queue, facts.tsc_hz);
     }
 
     /// The dispatcher that runs, or `None` while the core is idle.

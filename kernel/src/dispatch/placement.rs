@@ -7,6 +7,7 @@
 //! (`ask_for_work`). So nobody waits for longer than a message takes while a core is idle that it may
 //! run on; `docs/cores.md` says what that was measured to bring.
 
+use super::classes::{core_for, have_ranks, preempts};
 use super::Scheduler;
 use crate::arch;
 use crate::cores::CoreId;
@@ -67,8 +68,13 @@ impl Scheduler {
                 return self.keep(dcb);
             }
         }
-        // Home has work for all; where it ran there is only its own.
-        match idle.or((back && visited).then_some(last)) {
+        // One with a priority goes on here, if it may. Home has work for all; where it ran there is only its own.
+        let preempts = |current| here && preempts(&self.queue, dcb, current);
+        let other = || match self.current.is_some_and(preempts) {
+            true => None,
+            false => core_for(self, dcb).or((back && visited).then_some(last)),
+        };
+        match idle.or_else(other) {
             Some(to) => {
                 self.core.add(Counter::Placements, u64::from(!visited));
                 self.send_to_run(dcb, to);
@@ -124,7 +130,7 @@ impl Scheduler {
     /// of the node of its memory if there is one.
     fn idle_core(&self, dcb: DcbRef) -> Option<CoreId> {
         let mut set = self.allowed(dcb) & !self.core.id.bit();
-        let near = self.core.cores.get(dcb.home.get()).near.load(Ordering::Relaxed);
+        let near = self.core.cores.get(dcb.home.get()).place.near.load(Ordering::Relaxed);
         loop {
             let idle = self.core.cores.idle() & set;
             let best = if idle & near != 0 { idle & near } else { idle };
@@ -141,16 +147,10 @@ impl Scheduler {
 
     /// Hands those that wait here to idle cores.
     pub(super) fn share_out(&mut self) {
-        while self.core.cores.idle() != 0 {
-            let mut to = None;
-            let found = self.queue.find(|dcb| {
-                to = self.idle_core(dcb);
-                to.is_some()
-            });
-            let Some((dcb, to)) = found.zip(to) else { return };
-            self.queue.remove(dcb);
-            self.core.add(Counter::Migrations, 1);
-            self.send_to_run(dcb, to);
+        while self.core.cores.idle() != 0 && migrate(self, Self::idle_core) {}
+        // One at a time: the other core does not show yet that it is coming.
+        if have_ranks(self) {
+            migrate(self, core_for);
         }
     }
 
@@ -221,4 +221,18 @@ impl Scheduler {
         }
         Ok(())
     }
+}
+
+/// Sends the first of those that wait here to the core that is found for it. Is there one?
+fn migrate(sched: &mut Scheduler, find: fn(&Scheduler, DcbRef) -> Option<CoreId>) -> bool {
+    let mut to = None;
+    let found = sched.queue.find(|dcb| {
+        to = find(sched, dcb);
+        to.is_some()
+    });
+    let Some((dcb, to)) = found.zip(to) else { return false };
+    sched.queue.remove(dcb);
+    sched.core.add(Counter::Migrations, 1);
+    sched.send_to_run(dcb, to);
+    true
 }

@@ -1,8 +1,10 @@
 //! Which dispatcher runs: ready ones wait in the run queue, the current one is in no queue.
 
 use super::calls::{go_back, send_to_endpoint};
+use super::classes::{self, before_prior, preempts};
+use super::prior::OVER;
 use super::timers::MOST_EXPIRED;
-use super::{sample, Scheduler};
+use super::{queue, sample, Scheduler};
 use crate::arch;
 use crate::object::dcb::{flag, Errand};
 use crate::object::{DcbRef, State};
@@ -30,9 +32,7 @@ impl Scheduler {
     #[inline]
     pub(super) fn enqueue(&mut self, dcb: DcbRef) {
         self.queue.push(dcb);
-        if self.current.is_none() {
-            self.resched = true;
-        }
+        self.resched |= self.current.is_none_or(|current| preempts(&self.queue, dcb, current));
     }
 
     /// Lets somebody else run: the current dispatcher was put elsewhere, or goes to the queue.
@@ -68,12 +68,16 @@ impl Scheduler {
             None => self.core.add(Counter::IdleTicks, now.saturating_sub(self.slice.since)),
         }
         self.slice.since = now;
-        let direct = self.direct.take();
+        let mut direct = self.direct.take();
         if let Some(last) = last.filter(|&l| Some(l) != direct) {
             self.give_way(last);
         }
         self.see_off();
-        let next = match direct.filter(|&d| self.may_run(d)) {
+        direct = direct.filter(|&direct| self.may_run(direct));
+        if let Some(next) = direct.filter(|_| self.queue.has_special()) {
+            direct = before_prior(&mut self.queue, next, now);
+        }
+        let next = match direct {
             Some(next) => next,
             None => match self.next_runnable() {
                 Some(next) => {
@@ -95,6 +99,7 @@ impl Scheduler {
             if core::mem::take(&mut self.balance.shows_idle) {
                 self.core.cores.set_idle(self.core.id, false);
             }
+            classes::show(self, Some(next));
             if !self.queue.is_empty() || self.balance.waits_since.is_some() {
                 self.look_at_queue(now);
             }
@@ -113,7 +118,7 @@ impl Scheduler {
         if self.core.cores.are_many() && self.allowed(last) & self.core.id.bit() == 0 {
             return self.give_away(last);
         }
-        self.queue.push(last);
+        self.queue.put_back(last);
     }
 
     /// The current dispatcher may not run here any more.
@@ -152,7 +157,7 @@ impl Scheduler {
         /// How many are stopped in one event.
         const MOST_STOPPED: u32 = 128;
         for _ in 0..MOST_STOPPED {
-            let next = self.queue.pop()?;
+            let next = self.queue.pop(self.slice.since)?;
             if self.may_run(next) {
                 return Some(next);
             }
@@ -173,7 +178,10 @@ impl Scheduler {
     pub(super) fn charge(&mut self, dcb: DcbRef, now: u64) {
         let used = now.saturating_sub(self.slice.since);
         dcb.time.charge(used);
-        dcb.runtime.set(dcb.runtime.get() + used);
+        match dcb.share.schedule().is_usual() {
+            true => dcb.share.runtime.set(dcb.share.runtime.get() + used),
+            false => queue::charge(&mut self.queue, dcb, used, now),
+        }
     }
 
     fn go_idle(&mut self) {
@@ -183,6 +191,7 @@ impl Scheduler {
         self.show_waiting(false, self.slice.since);
         self.meter.report(self.core.id, Report::Works(false), self.slice.since, &mut self.alarm);
         self.core.shared.idle_since.store(self.slice.since, Ordering::Relaxed);
+        classes::show(self, None);
         self.show_idle();
         // Whoever ran last may be gone by the time of the next event, with its tables.
         self.core.load_kernel_root();
@@ -217,7 +226,8 @@ impl Scheduler {
     /// The current dispatcher offers the rest of its slice.
     pub fn yield_now(&mut self, dcb: DcbRef) {
         const BUCKET: u64 = 1 << 20;
-        dcb.runtime.set(dcb.runtime.get().max(self.queue.present() + BUCKET));
+        dcb.share.runtime.set(dcb.share.runtime.get().max(self.queue.present() + BUCKET));
+        dcb.share.turn.set(OVER);
         self.resched = true;
     }
 

@@ -3,15 +3,15 @@
 //! Anybody who has a dispatcher can arm its timer, so there may be as many as there are dispatchers, with
 //! deadlines that nobody reasonable would choose. What that costs the others is bounded in three ways:
 //!
-//! * Arming and disarming take O(log n) steps. It is a leftist heap (Crane 1972): the shortest way down
-//!   is always to the right, and has at most log2(n + 1) members; only such ways are walked, down to
-//!   merge two heaps, and up to where the ranks are right already.
+//! * Arming and disarming take O(log n) steps.
 //! * An event expires at most [`MOST_EXPIRED`] timers.
 //! * Events about timers are at least [`LEAST_INTERVAL`] apart; what is due in between expires together,
 //!   up to that much late. A deadline in the past counts as the present: nobody can keep a timer from
 //!   expiring by arming others with earlier deadlines again and again.
 
+use super::heap::{Heap, Order};
 use crate::arch;
+use crate::object::dcb::HeapLinks;
 use crate::object::DcbRef;
 
 /// Most timers that expire in one event: some 300 instructions each.
@@ -20,61 +20,23 @@ pub const MOST_EXPIRED: u32 = 32;
 /// allows the timers of a process.
 pub const LEAST_INTERVAL: u64 = 20_000;
 
-fn rank(dcb: Option<DcbRef>) -> u32 {
-    dcb.map_or(0, |dcb| dcb.timer.rank.get())
-}
+/// By deadline.
+struct ByDeadline;
 
-/// Makes `dcb` a heap of its own.
-fn start(dcb: DcbRef) {
-    dcb.timer.parent.set(None);
-    dcb.timer.left.set(None);
-    dcb.timer.right.set(None);
-    dcb.timer.rank.set(1);
-}
-
-/// Brings the shorter way of `dcb` to the right. Has its rank changed?
-fn settle(dcb: DcbRef) -> bool {
-    let links = &dcb.timer;
-    if rank(links.left.get()) < rank(links.right.get()) {
-        links.left.swap(&links.right);
+impl Order for ByDeadline {
+    #[inline]
+    fn links(dcb: &DcbRef) -> &HeapLinks {
+        &dcb.timer.links
     }
-    let rank = rank(links.right.get()) + 1;
-    links.rank.replace(rank) != rank
-}
-
-/// One heap of two, whose roots have no parents; nor has that of the result.
-fn merge(mut a: Option<DcbRef>, mut b: Option<DcbRef>) -> Option<DcbRef> {
-    let (mut top, mut last) = (None, None::<DcbRef>);
-    let mut hang = |last: Option<DcbRef>, member: Option<DcbRef>| {
-        if let Some(member) = member {
-            member.timer.parent.set(last);
-        }
-        match last {
-            Some(last) => last.timer.right.set(member),
-            None => top = member,
-        }
-    };
-    // Down: the ways to the right become one, by deadline.
-    while let (Some(x), Some(y)) = (a, b) {
-        let first = if y.deadline.get() < x.deadline.get() { &mut b } else { &mut a };
-        let next = *first;
-        *first = next.and_then(|next| next.timer.right.get());
-        hang(last, next);
-        last = next;
+    #[inline]
+    fn key(dcb: DcbRef) -> u64 {
+        dcb.timer.deadline.get()
     }
-    hang(last, a.or(b));
-    // And up: the shorter of two ways is that to the right.
-    while let Some(dcb) = last {
-        settle(dcb);
-        last = dcb.timer.parent.get();
-    }
-    top
 }
 
 /// The timers of one core.
 pub struct Timers {
-    /// The root of the heap.
-    root: Option<DcbRef>,
+    armed: Heap<ByDeadline>,
     /// When the next event about them may be.
     from: u64,
 }
@@ -82,7 +44,7 @@ pub struct Timers {
 impl Timers {
     /// None is armed.
     pub const fn new() -> Timers {
-        Timers { root: None, from: 0 }
+        Timers { armed: Heap::new(), from: 0 }
     }
 
     /// Arms a dispatcher's timer; a deadline of 0 disarms it. O(log n).
@@ -91,48 +53,26 @@ impl Timers {
         if deadline == 0 {
             return;
         }
-        dcb.deadline.set(deadline.max(arch::tsc()));
+        dcb.timer.deadline.set(deadline.max(arch::tsc()));
         dcb.timer.armed.set(true);
-        start(dcb);
-        self.root = merge(self.root, Some(dcb));
+        self.armed.add(dcb);
     }
 
     /// Disarms a dispatcher's timer. O(log n).
     pub fn cancel(&mut self, dcb: DcbRef) {
-        if !dcb.timer.armed.get() {
-            return;
-        }
-        dcb.timer.armed.set(false);
-        let links = &dcb.timer;
-        let (left, right, parent) = (links.left.get(), links.right.get(), links.parent.get());
-        for child in [left, right].into_iter().flatten() {
-            child.timer.parent.set(None);
-        }
-        let heir = merge(left, right);
-        let Some(parent) = parent else {
-            self.root = heir;
-            return;
-        };
-        let side = match parent.timer.left.get() == Some(dcb) {
-            true => &parent.timer.left,
-            false => &parent.timer.right,
-        };
-        side.set(heir);
-        heir.inspect(|heir| heir.timer.parent.set(Some(parent)));
-        let mut at = Some(parent).filter(|&parent| settle(parent));
-        while let Some(dcb) = at {
-            at = dcb.timer.parent.get().filter(|&above| settle(above));
+        if dcb.timer.armed.replace(false) {
+            self.armed.remove(dcb);
         }
     }
 
     /// When the next event about timers is wanted, if any is armed.
     pub fn next_event(&self) -> Option<u64> {
-        self.root.map(|first| first.deadline.get().max(self.from))
+        self.armed.first().map(|first| first.timer.deadline.get().max(self.from))
     }
 
     /// Disarms a timer whose deadline has passed at `now`, the earliest one.
     pub fn take_due(&mut self, now: u64) -> Option<DcbRef> {
-        let first = self.root.filter(|first| first.deadline.get() <= now)?;
+        let first = self.armed.first().filter(|first| first.timer.deadline.get() <= now)?;
         self.cancel(first);
         Some(first)
     }
@@ -142,20 +82,10 @@ impl Timers {
         self.from = now + hz / LEAST_INTERVAL;
     }
 
-    /// Panics unless the heap is in order, and the ways to the right are the shortest.
+    /// Panics unless the heap is in order.
     #[cfg(test)]
     pub fn check(&self) {
-        fn check(dcb: Option<DcbRef>, parent: Option<DcbRef>) -> u32 {
-            let Some(dcb) = dcb else { return 0 };
-            let links = &dcb.timer;
-            assert!(links.parent.get() == parent);
-            assert!(parent.is_none_or(|parent| parent.deadline.get() <= dcb.deadline.get()));
-            let left = check(links.left.get(), Some(dcb));
-            let right = check(links.right.get(), Some(dcb));
-            assert!(left >= right && links.rank.get() == right + 1);
-            right + 1
-        }
-        check(self.root, None);
+        self.armed.check();
     }
 }
 

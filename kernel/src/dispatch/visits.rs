@@ -22,7 +22,7 @@
 
 use super::calls::{call_back, is_call};
 use super::guests::Guests;
-use super::Scheduler;
+use super::{queue, Scheduler};
 use crate::arch;
 use crate::cores::CoreId;
 use crate::object::dcb::{flag, Errand};
@@ -88,6 +88,7 @@ impl Scheduler {
     /// Hands a dispatcher that is in no queue and not loaded to another core.
     pub(super) fn send(&mut self, dcb: DcbRef, to: CoreId) {
         self.registers.settle_vectors(dcb, true);
+        queue::leave(&self.queue, dcb);
         if !self.is_visiting(dcb) {
             dcb.away.set(true);
             self.core.goes_away();
@@ -131,6 +132,7 @@ impl Scheduler {
                 }
                 self.core.comes_back();
             }
+            queue::arrive(&self.queue, dcb);
             dcb.set(flag::ARRIVED);
             self.visits.arrived.push(dcb);
         }
@@ -227,8 +229,6 @@ impl Scheduler {
     /// A dispatcher has come to run here.
     pub fn host(&mut self, dcb: DcbRef) {
         dcb.runs_on.set(self.core.id);
-        // Its runtime was measured against that of others.
-        dcb.runtime.set(self.queue.present());
         self.queue.push(dcb);
         self.resched = true;
     }
@@ -256,7 +256,7 @@ impl Scheduler {
         self.put_aside_current();
         self.see_off();
         if !leaves && self.may_run(last) {
-            self.queue.push(last);
+            self.queue.put_back(last);
         }
     }
 

@@ -7,11 +7,11 @@ use crate::cap::CapExt;
 use crate::dispatch;
 use crate::driver::CpuDriver;
 use crate::object::dcb::flag;
-use crate::object::{Dcb, DcbRef, SlotRef};
+use crate::object::{Dcb, DcbRef, Schedule, SlotRef};
 use crate::operations::calls::{self, Lent};
 use crate::operations::{configure, Settings};
 use captypes::invocations::{DispatcherOp, LENDS_READ, LENDS_WRITE};
-use captypes::{op, Invocation, Place, Rights, Status};
+use captypes::{op, CapType, Invocation, Place, Rights, Status};
 
 /// Of Dispatchers.
 #[inline(never)]
@@ -62,6 +62,19 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
         DispatcherOp::SetAffinity => run(local, dcb, |local, t, a: op::SetAffinity| {
             local.sched.set_affinity(dispatcher(t)?, a.mask)
         }),
+        DispatcherOp::SetSchedule => {
+            let outcome = run(local, dcb, |local, t, args: op::SetSchedule| {
+                let target = dispatcher(t);
+                check_authority(dcb, t, target, op::SetSchedule::NEEDS)?;
+                if !used_slot(dcb, args.kernel)?.cap().is(CapType::Kernel) {
+                    return Err(Status::WrongType);
+                }
+                let schedule = schedule(&args)?;
+                dispatch::set_schedule(&mut local.sched, target?, schedule);
+                Ok(())
+            });
+            endpoint::or_abroad(local, dcb, outcome)
+        }
         DispatcherOp::CopyFromCaller => run(local, dcb, |local, t, a: op::CopyFromCaller| {
             let lent = Lent::of(dcb, endpoint::caller(local, dcb, t)?, LENDS_READ)?;
             Ok(calls::copy_out(local, dcb, lent, a))
@@ -97,6 +110,16 @@ fn check_authority(
         true => Ok(()),
         false => Err(Status::NoRights),
     }
+}
+
+/// What [`op::SetSchedule`] says.
+pub(super) fn schedule(args: &op::SetSchedule) -> Result<Schedule, Status> {
+    const TAKES_TURNS: u32 = 1;
+    if args.options & !TAKES_TURNS != 0 {
+        return Err(Status::Invalid);
+    }
+    let takes_turns = args.options & TAKES_TURNS != 0;
+    Schedule::new(args.priority, takes_turns, args.weight).ok_or(Status::Invalid)
 }
 
 /// May take several events, and delete its own dispatcher.

@@ -1,6 +1,6 @@
 //! Invocations of Endpoints, and of Dispatchers that wait for an answer.
 
-use super::{no_object, run, settled, Outcome};
+use super::{dispatcher, no_object, run, settled, Outcome};
 use crate::cap::lookup::used_slot;
 use crate::cap::CapExt;
 use crate::dispatch;
@@ -191,6 +191,10 @@ pub(super) fn control(local: &mut CpuDriver, dcb: DcbRef, target: DcbRef) -> Out
         Some(Label::Usage) => {
             run(local, dcb, |local, _, _: op::Usage| Ok(local.sched.usage(target)))
         }
+        Some(Label::SetSchedule) => run(local, dcb, |local, _, args: op::SetSchedule| {
+            dispatch::set_schedule(&mut local.sched, target, dispatcher::schedule(&args)?);
+            Ok(())
+        }),
         _ => Status::Invalid.to_word(),
     }
 }

@@ -5,6 +5,7 @@
 
 use super::context::Ctx;
 use super::frame::Frame;
+use super::schedule::Schedule;
 use super::slots::slot_at;
 use super::time::Time;
 use super::{Endpoint, Obj, Object, SlotRef, SlotRun};
@@ -108,15 +109,47 @@ pub struct Links {
     pub prev: Cell<Option<DcbRef>>,
 }
 
-/// Neighbours in the heap of timers.
-pub struct TimerLinks {
+/// Neighbours in a heap.
+pub struct HeapLinks {
     pub parent: Cell<Option<DcbRef>>,
     pub left: Cell<Option<DcbRef>>,
     pub right: Cell<Option<DcbRef>>,
     /// Members on the way to the right, this one included.
     pub rank: Cell<u32>,
+}
+
+/// Its timer.
+pub struct Timer {
+    /// In the heap of timers.
+    pub links: HeapLinks,
+    /// When it expires.
+    pub deadline: Cell<u64>,
     /// Home's word: it is in the heap.
     pub armed: Cell<bool>,
+}
+
+/// Its share of a core.
+pub struct Share {
+    /// How it competes for one. Home's word, also while it is elsewhere.
+    pub schedule: AtomicU64,
+    /// The first of its buckets in the run queue: those of servers, unless it is supervised.
+    pub buckets: Cell<u32>,
+    /// List of the run queue that it is in.
+    pub list: Cell<u32>,
+    /// In the heap of those that come long after all others.
+    pub far: HeapLinks,
+    /// Virtual runtime, in ticks; on the way to another core, how far it is ahead. With a priority, further than anybody's.
+    pub runtime: Cell<u64>,
+    /// With a priority, how much of its turn is used, in ticks.
+    pub turn: Cell<u64>,
+}
+
+impl Share {
+    /// How it competes for a core.
+    #[inline(always)]
+    pub fn schedule(&self) -> Schedule {
+        Schedule::from_word(self.schedule.load(Ordering::Relaxed))
+    }
 }
 
 /// What a dispatcher moves between cores for.
@@ -162,14 +195,8 @@ pub struct Dcb {
     pub frame_va: Cell<u64>,
     /// In the run queue, or in a queue of an endpoint.
     pub links: Links,
-    /// In the heap of timers.
-    pub timer: TimerLinks,
-    /// When its timer expires.
-    pub deadline: Cell<u64>,
-    /// Bucket of the run queue that it is in.
-    pub bucket: Cell<u64>,
-    /// Virtual runtime in ticks.
-    pub runtime: Cell<u64>,
+    pub timer: Timer,
+    pub share: Share,
     /// Processor time used.
     pub time: Time,
     /// The core in whose database its capabilities are.

@@ -3,7 +3,7 @@
 use super::DcbRef;
 use core::cell::Cell;
 
-/// A list of dispatchers through their `links`: callers of an endpoint.
+/// A list of dispatchers through their `links`: callers of an endpoint, those that wait for a core.
 pub struct DcbList {
     head: Cell<Option<DcbRef>>,
     tail: Cell<Option<DcbRef>>,
@@ -35,6 +35,28 @@ impl DcbList {
             Some(tail) => tail.links.next.set(Some(dcb)),
             None => self.head.set(Some(dcb)),
         }
+    }
+    /// Puts one before all others.
+    pub fn push_front(&self, dcb: DcbRef) {
+        let head = self.head.replace(Some(dcb));
+        dcb.links.prev.set(None);
+        dcb.links.next.set(head);
+        match head {
+            Some(head) => head.links.prev.set(Some(dcb)),
+            None => self.tail.set(Some(dcb)),
+        }
+    }
+    /// Takes the first one out.
+    #[inline]
+    pub fn pop(&self) -> Option<DcbRef> {
+        let first = self.head.get()?;
+        let next = first.links.next.take();
+        self.head.set(next);
+        match next {
+            Some(next) => next.links.prev.set(None),
+            None => self.tail.set(None),
+        }
+        Some(first)
     }
     /// Takes a member out.
     #[inline]

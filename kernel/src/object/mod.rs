@@ -7,6 +7,7 @@
 //! | `table` | page tables |
 //! | `walk` | from an address of a program to its page |
 //! | `dcb`, `context`, `frame` | dispatchers: control block, registers, the frame shared with user mode |
+//! | `schedule`, `time` | of a dispatcher: how it competes for a core, how much it has had |
 //! | `list` | lists of dispatchers |
 //! | `endpoint` | endpoints |
 
@@ -16,6 +17,7 @@ pub mod endpoint;
 pub mod frame;
 pub mod list;
 pub mod mem;
+pub mod schedule;
 pub mod slots;
 pub mod table;
 pub mod time;
@@ -25,6 +27,7 @@ pub use dcb::{Dcb, DcbRef, State};
 pub use endpoint::{Endpoint, EndpointRef, Listener};
 pub use list::DcbList;
 pub use mem::{Obj, Object, UserWord};
+pub use schedule::Schedule;
 pub use slots::{slot_at, SlotRef, SlotRun};
 pub use table::Table;
 pub use walk::Walk;

@@ -15,6 +15,8 @@ pub struct Time {
     at: AtomicU64,
     /// It was in the system then.
     in_system: AtomicBool,
+    /// With a priority: since it waited for anything, until it began to run last.
+    unbroken: AtomicU64,
 }
 
 impl Time {
@@ -24,9 +26,19 @@ impl Time {
         self.used.store(self.used.load(Relaxed) + ticks, Relaxed);
     }
 
+    /// So much of that without a wait, as it has a priority.
+    pub fn goes_on(&self, ticks: u64) {
+        self.unbroken.store(self.unbroken.load(Relaxed) + ticks, Relaxed);
+    }
+
+    /// It has waited for something.
+    pub fn has_waited(&self) {
+        self.unbroken.store(0, Relaxed);
+    }
+
     /// It has been running for `running` ticks, and is in the system or not.
     pub fn look(&self, running: u64, in_system: bool) {
-        let ProcessorTime { ticks, system } = self.with(running);
+        let ProcessorTime { ticks, system, .. } = self.with(running);
         self.system.store(system, Relaxed);
         self.at.store(ticks, Relaxed);
         self.in_system.store(in_system, Relaxed);
@@ -38,7 +50,11 @@ impl Time {
         // Who reads on another core does not see since when it is running.
         let ticks = at.max(self.used.load(Relaxed) + running);
         let since = if self.in_system.load(Relaxed) { ticks - at } else { 0 };
-        ProcessorTime { ticks, system: ticks.min(self.system.load(Relaxed) + since) }
+        let unbroken = match self.unbroken.load(Relaxed) {
+            0 => 0,
+            before => before + running,
+        };
+        ProcessorTime { ticks, system: ticks.min(self.system.load(Relaxed) + since), unbroken }
     }
 }
 
@@ -47,7 +63,7 @@ mod tests {
     use super::*;
 
     fn parts(time: &Time, running: u64) -> (u64, u64) {
-        let ProcessorTime { ticks, system } = time.with(running);
+        let ProcessorTime { ticks, system, .. } = time.with(running);
         (ticks, system)
     }
 

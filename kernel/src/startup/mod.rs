@@ -117,7 +117,7 @@ fn prepare(local: &mut CpuDriver, info: &BootInfo) {
     let near = (0..).zip(cores).filter(|(_, core)| core.node == node);
     let near = near.fold(0, |set, (n, _)| set | CoreId(n).bit());
     local.set_node(node as u8);
-    local.core.cores.get(local.core.id).near.store(near, Ordering::Relaxed);
+    local.core.cores.get(local.core.id).place.near.store(near, Ordering::Relaxed);
     if let Some(policy) = info.option("tlb") {
         local.vm.set_policy(policy);
     }

@@ -22,6 +22,7 @@ mod preemption;
 mod processor;
 mod protocol;
 pub mod random;
+mod scheduling;
 mod shootdown;
 mod store;
 mod timers;

@@ -63,7 +63,7 @@ fn the_heap_is_a_sorted_list() {
         let dcb = timers.all[who];
         match random.below(8) {
             0..4 => {
-                model.remove(&(dcb.deadline.get(), who));
+                model.remove(&(dcb.timer.deadline.get(), who));
                 let scale = random.below(24);
                 let deadline = now - 1 + random.below(1 << scale);
                 timers.core().local.sched.set_timer(dcb, deadline);
@@ -72,14 +72,14 @@ fn the_heap_is_a_sorted_list() {
                 }
             }
             4 | 5 => {
-                model.remove(&(dcb.deadline.get(), who));
+                model.remove(&(dcb.timer.deadline.get(), who));
                 timers.core().local.sched.cancel_timer(dcb);
             }
             _ => {
                 let scale = random.below(22);
                 now += random.below(1 << scale);
                 let told = timers.expire(now);
-                let deadline = |who: usize| timers.all[who].deadline.get();
+                let deadline = |who: usize| timers.all[who].timer.deadline.get();
                 let last = told.iter().map(|&who| deadline(who)).max().unwrap_or(0);
                 for who in told {
                     assert!(model.remove(&(deadline(who), who)), "{who} is not armed");
@@ -89,7 +89,7 @@ fn the_heap_is_a_sorted_list() {
             }
         }
         for (who, dcb) in timers.all.iter().enumerate() {
-            let armed = model.contains(&(dcb.deadline.get(), who));
+            let armed = model.contains(&(dcb.timer.deadline.get(), who));
             assert_eq!(dcb.timer.armed.get(), armed, "{who}");
         }
         timers.core().local.sched.check_timers();
@@ -100,7 +100,7 @@ fn the_heap_is_a_sorted_list() {
         let told = timers.expire(now);
         assert!(!told.is_empty() && told.len() <= MOST_EXPIRED as usize);
         for who in told {
-            assert!(model.remove(&(timers.all[who].deadline.get(), who)));
+            assert!(model.remove(&(timers.all[who].timer.deadline.get(), who)));
         }
     }
     assert!(timers.expire(u64::MAX / 2).is_empty());

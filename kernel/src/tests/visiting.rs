@@ -302,7 +302,7 @@ fn a_new_dispatcher_goes_to_an_idle_core_at_once() {
 #[test]
 fn one_of_the_node_of_its_memory_is_preferred() {
     let mut c = Cluster::new(3);
-    c.m.core.local.core.cores.get(CoreId(0)).near.store(0b101, Ordering::Relaxed);
+    c.m.core.local.core.cores.get(CoreId(0)).place.near.store(0b101, Ordering::Relaxed);
     let second = c.m.second(0, 100);
     c.settle();
     assert_eq!((c.current(1), c.current(2)), (None, Some(second)));
@@ -362,6 +362,7 @@ enum Act {
     Suspend,
     Continue,
     Affinity(u64),
+    Schedule(u32, u32),
     Copy,
     Remake,
 }
@@ -375,6 +376,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Act::Suspend),
         Just(Act::Continue),
         (0..8u64).prop_map(Act::Affinity),
+        (0..3u32, 0..3000u32).prop_map(|(priority, weight)| Act::Schedule(priority, weight)),
         Just(Act::Copy),
         Just(Act::Remake),
     ];
@@ -403,6 +405,10 @@ impl Cluster {
             Act::Suspend => self.invoke(id, target, op::Suspend {}),
             Act::Continue => self.invoke(id, target, op::Continue {}),
             Act::Affinity(mask) => self.invoke(id, target, op::SetAffinity { mask }),
+            Act::Schedule(priority, weight) => {
+                let (kernel, options) = (KERNEL.into(), weight & 1);
+                self.invoke(id, target, op::SetSchedule { kernel, priority, options, weight });
+            }
             Act::Copy => self.invoke(id, target, op::Copy { dst: CapAddr(200).into() }),
             Act::Remake => self.remake(id, n),
         }

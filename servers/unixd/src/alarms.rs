@@ -1,15 +1,17 @@
 //! Timers that a process makes (`timer_create`), beside the three interval timers that it has.
 
 use crate::clock::{is_of_day, moved, Due, Moved, PERIOD_MIN};
+use crate::cpuclocks::{CpuClock, Stands};
 use crate::life::Life;
 use crate::procs::{Pid, Timer};
 use crate::queues::{info_of_timer, Ticket, Waiting};
-use crate::signals::{next_deadline, remaining};
+use crate::signals::next_deadline;
 use crate::threads::Tid;
 use crate::wait::{count, done, Tried};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use sigqueue::Owner;
+use unixproto::clocks::OWN_VALUE;
 use unixproto::{op, Errno};
 
 /// Timers of a process, at most.
@@ -25,6 +27,8 @@ struct Alarm {
     timer: Timer,
     /// The number of its clock.
     clock: u32,
+    /// If that is one of processor time.
+    cpu: Option<CpuClock>,
     /// It is set to a time of day, and moves when that is set.
     moves: bool,
     /// The signal that it posts; 0: none.
@@ -90,12 +94,14 @@ impl Alarms {
 impl Life<'_> {
     /// `timer_create`.
     pub fn make_alarm(&mut self, pid: Pid, op: op::MakeTimer) -> Tried {
-        if op.signal > 64 || op.clock > INDEX {
+        let signal = op.signal & !OWN_VALUE;
+        if signal > 64 || op.clock > INDEX {
             return Err(Errno::EINVAL);
         }
         if op.thread != 0 && self.procs.leader(op.thread) != pid {
             return Err(Errno::EINVAL);
         }
+        let cpu = CpuClock::find(self.procs, (pid, self.caller.tid), (op.clock, op.of))?;
         let user = self.procs.real_user(pid);
         if !self.procs.has_room_for_signal(pid, user) {
             return Err(Errno::EAGAIN);
@@ -111,11 +117,11 @@ impl Life<'_> {
         }
         // Who asks for none is told the timer's own number.
         let id = free as u32 | op.clock << CLOCK_SHIFT;
-        let value = if op.own_value { id.into() } else { op.value };
+        let value = if op.signal & OWN_VALUE != 0 { id.into() } else { op.value };
         let (timer, ticket, overrun) = (Timer::default(), Rc::default(), 0);
-        let (signal, thread) = (op.signal, op.thread);
-        let (clock, moves) = (op.clock, false);
-        let alarm = Alarm { timer, clock, moves, signal, thread, value, ticket, overrun, user };
+        let (clock, thread, moves) = (op.clock, op.thread, false);
+        let alarm =
+            Alarm { timer, clock, cpu, moves, signal, thread, value, ticket, overrun, user };
         alarms[free] = Some(alarm);
         self.procs.queues.reserve(user);
         count(id as usize)
@@ -123,31 +129,38 @@ impl Life<'_> {
 
     /// `timer_settime`.
     pub fn set_alarm(&mut self, pid: Pid, op: op::SetPosixTimer) -> Tried {
-        let now = self.clock.now();
         let alarms = &mut self.procs.get_mut(pid)?.alarms;
         let index = alarms.find(op.id)?;
-        let alarm = alarms.at(index)?;
-        let deadline = match op.value {
-            0 => 0,
-            value if op.absolute => self.clock.deadline_on(alarm.clock, value),
-            value => now.saturating_add(value),
+        let &mut Alarm { cpu, clock, timer: old, .. } = alarms.at(index)?;
+        let told = self.told(old);
+        let (value, interval) = (op.value, op.interval);
+        let new = match cpu {
+            Some(cpu) => self.timer_by(cpu, (value, op.absolute), interval)?,
+            None => {
+                let deadline = match value {
+                    0 => 0,
+                    value if op.absolute => self.clock.deadline_on(clock, value),
+                    value => self.clock.now().saturating_add(value),
+                };
+                Timer { deadline, interval, wanted: None }
+            }
         };
+        let alarm = self.procs.get_mut(pid)?.alarms.at(index)?;
         alarm.moves = op.absolute && is_of_day(alarm.clock);
-        let new = Timer { deadline, interval: op.interval };
-        let old = core::mem::replace(&mut alarm.timer, new);
+        alarm.timer = new;
         alarm.overrun = 0;
         self.void_alarm(pid, index);
         self.clock.remove(old.deadline, Due::Timer(pid, FIRST + index));
-        if deadline != 0 {
-            self.clock.add(deadline, Due::Timer(pid, FIRST + index));
+        if new.deadline != 0 {
+            self.clock.add(new.deadline, Due::Timer(pid, FIRST + index));
         }
-        done(remaining(old, now))
+        done(told)
     }
 
     /// `timer_gettime`.
     pub fn get_alarm(&mut self, pid: Pid, id: u32) -> Tried {
-        let now = self.clock.now();
-        done(remaining(self.procs.get_mut(pid)?.alarms.get(id)?.timer, now))
+        let timer = self.procs.get_mut(pid)?.alarms.get(id)?.timer;
+        done(self.told(timer))
     }
 
     /// `timer_getoverrun`.
@@ -204,7 +217,7 @@ impl Life<'_> {
         let now = self.clock.now();
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         let Ok(alarm) = proc.alarms.at(which - FIRST) else { return };
-        let Timer { deadline: before, interval } = alarm.timer;
+        let Timer { deadline: before, interval, .. } = alarm.timer;
         if !alarm.moves || before == 0 {
             return;
         }
@@ -239,10 +252,20 @@ impl Life<'_> {
     pub fn alarm_expired(&mut self, pid: Pid, which: u32) {
         let now = self.clock.now();
         let Ok(proc) = self.procs.get_mut(pid) else { return };
-        let Ok(Alarm { timer, .. }) = proc.alarms.at(which - FIRST) else { return };
-        let late = now.saturating_sub(timer.deadline).checked_div(timer.interval).unwrap_or(0);
-        let next = next_deadline(timer, now);
-        self.expire_alarm((pid, which), late, next);
+        let Ok(&mut Alarm { mut timer, .. }) = proc.alarms.at(which - FIRST) else { return };
+        let Some(wanted) = timer.wanted else {
+            let late = now.saturating_sub(timer.deadline).checked_div(timer.interval).unwrap_or(0);
+            return self.expire_alarm((pid, which), late, next_deadline(&timer, now));
+        };
+        let stands = self.stands(&mut timer, wanted);
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let Ok(alarm) = proc.alarms.at(which - FIRST) else { return };
+        alarm.timer = timer;
+        match stands {
+            Stands::Passed(times) => self.expire_alarm((pid, which), times, timer.deadline),
+            Stands::Waits(look) => self.clock.add(look, Due::Timer(pid, which)),
+            Stands::Never => alarm.timer.deadline = 0,
+        }
     }
 
     /// One has expired, and so often more; next it does so at a time, or never, which is 0.

@@ -23,6 +23,10 @@ impl CpuTime {
             system: clock.ns(used.system),
         })
     }
+    /// What a dispatcher with a priority has used since it waited for anything, in nanoseconds.
+    pub fn unbroken(dispatcher: CapAddr, clock: &Clock) -> u64 {
+        invoke(dispatcher, op::Usage {}).map_or(0, |used| clock.ns(used.unbroken))
+    }
     /// How much of it is the program's.
     pub fn user(self) -> u64 {
         self.ns.saturating_sub(self.system)

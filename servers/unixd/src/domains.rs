@@ -13,6 +13,7 @@ use crate::cputime::CpuTime;
 use crate::homes::{Arrival, Runner, Unit};
 use crate::life::Life;
 use crate::procs::{Pid, Proc, Procs};
+use crate::scheduling::Scheduling;
 use crate::server::RECEIVED;
 use crate::threads::Tid;
 use crate::wait::{done, Tried};
@@ -109,7 +110,8 @@ impl Domain {
     }
 
     /// Lets it run. One that cannot is refused. On another core its stand-in does so, once the request is answered.
-    pub fn start(self) -> Result<Domain, Errno> {
+    pub fn start(self, scheduling: Scheduling) -> Result<Domain, Errno> {
+        scheduling.begin(self.dispatcher());
         if self.unit.is_some() {
             return Ok(self);
         }

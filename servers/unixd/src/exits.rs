@@ -46,12 +46,16 @@ impl Life<'_> {
         }
         let cpu = self.procs.cpu(self.clock, proc);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let acted = proc.is_acted().then_some((proc.scheduling, proc.parent));
         proc.status = status;
         proc.state = State::Ending;
         proc.stopped = false;
         let usage = usage(proc);
         proc.children_faults += usage.faults;
         proc.children_peak = proc.children_peak.max(usage.most_resident);
+        if let Some((scheduling, parent)) = acted {
+            self.procs.acts_otherwise(scheduling, parent);
+        }
         self.remove_threads(pid);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.cpu = cpu;

@@ -90,7 +90,7 @@ impl Births<'_> {
             oom_least: parent.oom_least,
             gives_from: 0,
             limits: parent.limits.inherited(),
-            scheduling: parent.scheduling.inherited(),
+            scheduling: self.life.procs.scheduling(self.life.caller.tid)?.inherited(),
             hosts: parent.hosts.clone(),
             ipc: parent.ipc.clone(),
             pids: parent.pids.clone(),
@@ -129,6 +129,9 @@ impl Births<'_> {
             self.life.end_quietly(child);
             return Err(error);
         }
+        if act {
+            self.life.procs.acts_otherwise(self.life.procs.scheduling(pid)?, child);
+        }
         if traced {
             self.life.trace_child(child, child);
         }
@@ -162,7 +165,8 @@ impl Births<'_> {
             _ => return Err(Errno::ESRCH),
         }
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
-        let domain = Domain::receive(arrival, endpoint, options::LINUX)?.start()?;
+        let scheduling = proc.scheduling;
+        let domain = Domain::receive(arrival, endpoint, options::LINUX)?.start(scheduling)?;
         note_unit(&domain, child);
         let proc = self.life.procs.get_mut(child)?;
         proc.domain = Some(domain);
@@ -189,7 +193,9 @@ impl Births<'_> {
         if proc.parent != pid || proc.state != State::Building && !proc.is_acted() {
             return Err(Errno::ESRCH);
         }
+        let scheduling = proc.scheduling;
         self.life.end_quietly(child);
+        self.life.procs.acts_otherwise(scheduling, pid);
         done(())
     }
 
@@ -205,9 +211,11 @@ impl Births<'_> {
             return done(());
         }
         let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
-        let domain = Domain::receive(arrival, endpoint, options::LINUX)?.start()?;
+        let (scheduling, parent) = (proc.scheduling, proc.parent);
+        let domain = Domain::receive(arrival, endpoint, options::LINUX)?.start(scheduling)?;
         note_unit(&domain, pid);
         self.life.procs.get_mut(pid)?.domain = Some(domain);
+        self.life.procs.acts_otherwise(scheduling, parent);
         self.life.procs.tell_of_signals(pid);
         done(())
     }
@@ -231,12 +239,13 @@ impl Births<'_> {
         self.life.procs.suspend(self.life.other_threads(pid));
         self.life.procs.hand_signals_over(self.life.caller.tid, pid);
         self.life.procs.keep_own_signals(self.life.caller.tid, pid);
+        let scheduling = self.life.procs.scheduling(self.life.caller.tid)?;
         self.life.remove_threads(pid);
-        let domain = domain.start()?;
+        let domain = domain.start(scheduling)?;
         let cpu = self.life.procs.cpu(self.life.clock, self.life.procs.get(pid)?);
         let proc = self.life.procs.get_mut(pid)?;
         let old = proc.domain.replace(domain);
-        (proc.native, proc.cpu) = (!linux, cpu);
+        (proc.native, proc.cpu, proc.scheduling) = (!linux, cpu, scheduling);
         proc.first_ended = false;
         self.life.procs.tell_of_queues(pid);
         if let Some(old) = old {
@@ -284,7 +293,10 @@ impl Births<'_> {
         let blocked = self.life.procs.mask_of(self.life.caller.tid);
         voice.session.header().blocked.store(blocked, Relaxed);
         let name = self.life.procs.name_of(self.life.caller.tid).to_vec();
-        let thread = Thread { leader: pid, voice, dispatcher, unit, blocked: None, name };
+        let scheduling = self.life.procs.scheduling(self.life.caller.tid)?.inherited();
+        scheduling.begin(dispatcher.first());
+        let thread =
+            Thread { leader: pid, voice, dispatcher, unit, blocked: None, name, scheduling };
         self.life.procs.add_thread(tid, Box::new(thread));
         self.life.procs.get_mut(pid)?.threads.push(tid);
         self.life.look_at_cpu_later(pid);

@@ -1,9 +1,10 @@
-//! Limits of processes: how large they make files, how much processor time they get, and how many
+//! Limits of processes: how large they make files, how much processor time they get, how they may be scheduled, and how many
 //! threads their user may have.
 //!
 //! The library keeps all limits and tells this server of these, which it could not be trusted with.
 
 use crate::clock::{Due, SECOND};
+use crate::cputime::CpuTime;
 use crate::life::Life;
 use crate::procs::{Pid, Proc, Procs, INIT};
 use crate::signals::from_kernel;
@@ -11,11 +12,14 @@ use crate::wait::{done, Tried};
 use core::sync::atomic::Ordering::Relaxed;
 use credentials::{Capability, Credentials};
 use unixproto::ops::LimitPair;
+use unixproto::scheduling::SET_POLICY;
 use unixproto::signals::{SIGKILL, SIGXCPU};
 use unixproto::{limit, op, Errno};
 
 /// User id of the administrator.
 const ROOT: u32 = 0;
+/// Of `RLIMIT_RTTIME`, in nanoseconds.
+const MICROSECOND: u64 = 1000;
 /// Processor time is looked at no more often than this.
 const LOOK_MIN_NS: u64 = 10_000_000;
 
@@ -32,6 +36,10 @@ pub struct Limits {
     cpu: Limit,
     file_size: Limit,
     threads: Limit,
+    nice: Limit,
+    priority: Limit,
+    /// Microseconds.
+    unbroken: Limit,
     /// Processor time at which it is told next that it has used too much.
     warn_ns: u64,
     /// When its processor time is looked at; 0: never.
@@ -40,8 +48,20 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        let (none, threads) = (both(limit::NONE), both(limit::FIRST_NPROC));
-        Limits { cpu: none, file_size: none, threads, warn_ns: u64::MAX, look: 0 }
+        let first = |which: u32| {
+            let [soft, hard] = limit::FIRST[which as usize];
+            Limit { soft, hard }
+        };
+        Limits {
+            cpu: first(limit::CPU),
+            file_size: first(limit::FSIZE),
+            threads: first(limit::NPROC),
+            nice: first(limit::NICE),
+            priority: first(limit::RTPRIO),
+            unbroken: first(limit::RTTIME),
+            warn_ns: u64::MAX,
+            look: 0,
+        }
     }
 }
 
@@ -55,12 +75,23 @@ impl Limits {
     pub fn file_size(&self) -> u64 {
         self.file_size.soft
     }
+    /// 20 less the lowest nice value that its threads may be given without privilege.
+    pub fn nice(&self) -> u64 {
+        self.nice.soft
+    }
+    /// The highest priority.
+    pub fn priority(&self) -> u64 {
+        self.priority.soft
+    }
     /// Soft and hard limit, of those that this server keeps.
     pub fn kept(&self, which: u32) -> Option<[u64; 2]> {
         let Limit { soft, hard } = match which {
             limit::CPU => self.cpu,
             limit::FSIZE => self.file_size,
             limit::NPROC => self.threads,
+            limit::NICE => self.nice,
+            limit::RTPRIO => self.priority,
+            limit::RTTIME => self.unbroken,
             _ => return None,
         };
         Some([soft, hard])
@@ -70,16 +101,15 @@ impl Limits {
             limit::CPU => Ok(&mut self.cpu),
             limit::FSIZE => Ok(&mut self.file_size),
             limit::NPROC => Ok(&mut self.threads),
+            limit::NICE => Ok(&mut self.nice),
+            limit::RTPRIO => Ok(&mut self.priority),
+            limit::RTTIME => Ok(&mut self.unbroken),
             _ => Err(Errno::EINVAL),
         }
     }
     fn hard_cpu_ns(&self) -> u64 {
         self.cpu.hard.saturating_mul(SECOND)
     }
-}
-
-const fn both(value: u64) -> Limit {
-    Limit { soft: value, hard: value }
 }
 
 /// As on Linux, no time at all counts as a second.
@@ -148,22 +178,73 @@ impl Life<'_> {
         *limit = Limit { soft: op.soft, hard: op.hard };
         if op.which == limit::CPU {
             proc.limits.warn_ns = first_warning(*limit);
+        }
+        if matches!(op.which, limit::CPU | limit::RTTIME) {
             self.look_at_cpu_later(pid);
         }
         done(())
     }
 
-    /// Looks at the processor time of a process when it may have used up what it has, at the earliest.
+    /// How a thread is scheduled has perhaps changed: of those with a priority it is looked at how long they have run.
+    pub fn look_at_priority(&mut self, op: op::Schedule) {
+        let tid = if op.who == 0 { self.caller.tid } else { op.who };
+        if op.what == SET_POLICY {
+            self.look_at_cpu_later(self.procs.leader(tid));
+        }
+    }
+
+    /// The longest that any thread of a process with a priority has run without a wait, in microseconds, if that is limited.
+    fn unbroken(&self, proc: &Proc) -> Option<u64> {
+        if proc.limits.unbroken.soft == limit::NONE {
+            return None;
+        }
+        let threads = self.procs.threads_of(proc.pid).into_iter();
+        let timed = threads.filter(|&tid| {
+            self.procs.scheduling(tid).is_ok_and(|scheduling| scheduling.priority != 0)
+        });
+        let dispatchers = timed.filter_map(|tid| self.procs.dispatcher_of(tid));
+        dispatchers.map(|dispatcher| CpuTime::unbroken(dispatcher, self.clock) / MICROSECOND).max()
+    }
+
+    /// One that runs too long without a wait is told each second, and ends at the hard limit. Has it ended?
+    fn look_at_unbroken(&mut self, pid: Pid) -> bool {
+        let Ok(proc) = self.procs.live(pid) else { return true };
+        let Limit { soft, hard } = proc.limits.unbroken;
+        let Some(used) = self.unbroken(proc) else { return false };
+        if used >= hard {
+            self.strike_down(pid, SIGKILL);
+            return true;
+        }
+        if used >= soft {
+            if let Ok(proc) = self.procs.get_mut(pid) {
+                proc.limits.unbroken.soft = soft.saturating_add(SECOND / MICROSECOND);
+            }
+            self.post(pid, SIGXCPU, from_kernel());
+        }
+        false
+    }
+
+    /// Looks at the processor time of a process when it may have used up what it has, at the earliest. Who asks for that again and
+    /// again does not put it off.
     pub fn look_at_cpu_later(&mut self, pid: Pid) {
-        self.forget_cpu_look(pid);
         let Ok(proc) = self.procs.live(pid) else { return };
         let next = proc.limits.warn_ns.min(proc.limits.hard_cpu_ns());
-        if next == u64::MAX {
+        let of_cpu = (next != u64::MAX).then(|| {
+            next.saturating_sub(self.procs.cpu(self.clock, proc).ns)
+                / (1 + proc.threads.len() as u64)
+        });
+        let Limit { soft, hard } = proc.limits.unbroken;
+        let of_unbroken = self
+            .unbroken(proc)
+            .map(|used| soft.min(hard).saturating_sub(used).saturating_mul(MICROSECOND));
+        let Some(left) = of_cpu.into_iter().chain(of_unbroken).min() else {
+            return self.forget_cpu_look(pid);
+        };
+        let look = self.clock.now().saturating_add(left.max(LOOK_MIN_NS));
+        if (1..=look).contains(&proc.limits.look) {
             return;
         }
-        let left = next.saturating_sub(self.procs.cpu(self.clock, proc).ns)
-            / (1 + proc.threads.len() as u64);
-        let look = self.clock.now().saturating_add(left.max(LOOK_MIN_NS));
+        self.forget_cpu_look(pid);
         self.clock.add(look, Due::Cpu(pid));
         if let Ok(proc) = self.procs.get_mut(pid) {
             proc.limits.look = look;
@@ -181,6 +262,12 @@ impl Life<'_> {
 
     /// It is time to look.
     pub fn look_at_cpu(&mut self, pid: Pid) {
+        if let Ok(proc) = self.procs.get_mut(pid) {
+            proc.limits.look = 0;
+        }
+        if self.look_at_unbroken(pid) {
+            return;
+        }
         let Ok(proc) = self.procs.live(pid) else { return };
         let (used, limits) = (self.procs.cpu(self.clock, proc).ns, proc.limits);
         if used >= limits.hard_cpu_ns() {

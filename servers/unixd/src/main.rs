@@ -24,6 +24,7 @@ mod clock;
 mod console;
 mod content;
 mod counters;
+mod cpuclocks;
 mod cpuinfo;
 mod cputime;
 mod descs;

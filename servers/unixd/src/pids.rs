@@ -362,8 +362,9 @@ impl Procs {
             | Any::TraceAttach(op::TraceAttach { tid: pid, .. })
             | Any::Trace(op::Trace { tid: pid, .. })
             | Any::TraceMemory(op::TraceMemory { tid: pid, .. })
-            | Any::MakeTimer(op::MakeTimer { thread: pid, .. }) => mean(pid),
-            Any::SetPgid(op::SetPgid { pid: one, pgid: other })
+            | Any::SleepBy(op::SleepBy { of: pid, .. }) => mean(pid),
+            Any::MakeTimer(op::MakeTimer { thread: one, of: other, .. })
+            | Any::SetPgid(op::SetPgid { pid: one, pgid: other })
             | Any::KillThread(op::KillThread { pid: one, tid: other, .. })
             | Any::Compare(op::Compare { first: one, second: other, .. }) => {
                 mean(one);

@@ -3,6 +3,7 @@
 use crate::alarms::Alarms;
 use crate::bequests::Bequest;
 use crate::clock::SECOND;
+use crate::cpuclocks::Wanted;
 use crate::cputime::CpuTime;
 use crate::domains::Domain;
 use crate::kin::{Family, Ids};
@@ -60,10 +61,12 @@ pub enum State {
 /// An interval timer.
 #[derive(Clone, Copy, Default)]
 pub struct Timer {
-    /// When it goes off; 0: it is off.
+    /// When it goes off, or is looked at; 0: it is off.
     pub deadline: u64,
     /// Its period.
     pub interval: u64,
+    /// By a clock of processor time: what it waits for.
+    pub wanted: Option<Wanted>,
 }
 
 /// What a parent may want to know about a child that stopped or goes on.
@@ -136,7 +139,7 @@ pub struct Proc {
     pub told: Vec<Pid>,
     /// The child that it acts as, or once acted as.
     pub acts_as: Option<Pid>,
-    /// `ITIMER_REAL` and the others, which count real time too.
+    /// `ITIMER_REAL` and the others.
     pub timers: [Timer; 3],
     /// Those that it has made.
     pub alarms: Alarms,
@@ -181,7 +184,7 @@ pub struct Proc {
     pub run: Option<Run>,
     /// What that program is to go on with, while it is being made there.
     pub coming: Option<Box<Coming>>,
-    /// How it says that it is to be scheduled.
+    /// How its first thread is scheduled.
     pub scheduling: Scheduling,
 }
 
@@ -497,6 +500,10 @@ impl Procs {
     #[inline]
     pub fn thread(&self, tid: Tid) -> Option<&Thread> {
         self.threads.get(&tid).map(|thread| &**thread)
+    }
+    /// The same, to be changed.
+    pub fn thread_mut(&mut self, tid: Tid) -> Option<&mut Thread> {
+        self.threads.get_mut(&tid).map(|thread| &mut **thread)
     }
     /// What a thread waits for, to be changed.
     #[inline]

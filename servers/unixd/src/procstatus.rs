@@ -89,6 +89,8 @@ impl Texts<'_> {
             }
             None => (0, -1),
         };
+        // Of a process it is that of its first thread.
+        let scheduling = self.procs.scheduling(tid).unwrap_or_default();
         let mut text = format!(
             "{} ({name}) {} {} {} {} {} {foreground} 0 {} {} 0 0 ",
             self.number(tid),
@@ -107,15 +109,15 @@ impl Texts<'_> {
             in_ticks(used.system),
             in_ticks(proc.children_cpu.user()),
             in_ticks(proc.children_cpu.system),
-            proc.scheduling.shown_priority(),
-            proc.scheduling.nice,
+            scheduling.shown_priority(),
+            scheduling.nice,
             self.procs.threads_of(proc.pid).len().max(1),
             in_ticks(proc.started),
             usage.mapped * 4096,
             usage.resident + usage.files,
             rss_limit,
-            proc.scheduling.priority,
-            proc.scheduling.policy,
+            scheduling.priority,
+            scheduling.policy,
         );
         text
     }

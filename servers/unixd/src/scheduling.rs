@@ -1,14 +1,30 @@
-//! How processes say they are to be scheduled: nice values, policies and priorities, also of input and output. They are kept, told to
-//! whoever asks, and inherited, and who may change them is as on Linux. The kernel gives all the same share, whatever they say.
+//! How threads are scheduled: nice values, policies and priorities, also of input and output. Who may change them is as on Linux.
+//! The kernel is told what it comes to: a priority or a weight. What is said of input and output is only kept.
 
+use crate::limits::Limits;
 use crate::procs::{Pid, Proc, Procs, INIT};
+use crate::threads::Tid;
 use crate::wait::{count, Tried};
+use abi::slots::KERNEL;
 use alloc::vec::Vec;
-use credentials::{Capability, Credentials, Ids};
+use captypes::op as invocation;
+use credentials::{Capability, Credentials};
+use libos::{invoke, CapAddr};
 use unixproto::scheduling::*;
 use unixproto::{op, Errno};
 
-/// Of a process.
+/// Weights of nice values, from -20 on, as on Linux: a step is a tenth of the processor between two.
+const WEIGHTS: [u32; 40] = [
+    88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620,
+    6_100, 4_904, 3_906, 3_121, 2_501, 1_991, 1_586, 1_277, 1_024, 820, 655, 526, 423, 335, 272,
+    215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+];
+/// That of [`IDLE`].
+const WEIGHT_IDLE: u32 = 3;
+/// Of [`captypes::op::SetSchedule`].
+const TAKES_TURNS: u32 = 1;
+
+/// Of a thread.
 #[derive(Clone, Copy, Default)]
 pub struct Scheduling {
     /// From -20 on, which is the most, to 19.
@@ -24,7 +40,7 @@ pub struct Scheduling {
 }
 
 impl Scheduling {
-    /// Of a child.
+    /// Of a child, or another thread.
     pub fn inherited(self) -> Scheduling {
         if !self.resets {
             return self;
@@ -45,7 +61,32 @@ impl Scheduling {
 
     fn word(self) -> u64 {
         let resets = if self.resets { RESET_ON_FORK } else { 0 };
-        u64::from(self.policy | resets) | u64::from(self.priority) << 32
+        Policy { policy: self.policy | resets, priority: self.priority as u8, nice: None }.word()
+    }
+
+    /// What that is for the kernel: priority, options, weight.
+    fn of_kernel(self) -> (u32, u32, u32) {
+        match self.policy {
+            FIFO => (self.priority, 0, 0),
+            ROUND_ROBIN => (self.priority, TAKES_TURNS, 0),
+            IDLE => (0, 0, WEIGHT_IDLE),
+            _ => (0, 0, WEIGHTS[(self.nice + 20).clamp(0, 39) as usize]),
+        }
+    }
+
+    /// A dispatcher that was not told anything is to be scheduled so.
+    pub fn begin(self, dispatcher: CapAddr) {
+        if self.of_kernel() != Scheduling::default().of_kernel() {
+            self.apply(dispatcher);
+        }
+    }
+
+    /// A dispatcher is to be scheduled so from now on.
+    fn apply(self, dispatcher: CapAddr) {
+        let (priority, options, weight) = self.of_kernel();
+        let kernel = KERNEL.into();
+        // One that has just ended needs it no more, and one that is not there yet is told before it begins.
+        let _ = invoke(dispatcher, invocation::SetSchedule { kernel, priority, options, weight });
     }
 }
 
@@ -53,17 +94,11 @@ fn has_priorities(policy: u32) -> bool {
     matches!(policy, FIFO | ROUND_ROBIN)
 }
 
-/// Whom a call is about: how it is scheduled, and whose it is.
-#[derive(Clone, Copy)]
-struct Target {
+/// Whom a call is about: how it is scheduled, whose it is, and its limits.
+struct Target<'a> {
     scheduling: Scheduling,
-    users: Ids,
-}
-
-/// May one process change how another is scheduled?
-fn owns(from: &Proc, to: &Target) -> bool {
-    let user = from.who.users.effective;
-    user == to.users.effective || user == to.users.real || from.has(Capability::SysNice)
+    who: &'a Credentials,
+    limits: Option<&'a Limits>,
 }
 
 /// What `ioprio_set` may set. The highest class takes a privilege.
@@ -80,26 +115,25 @@ fn check_io(from: &Proc, value: u32) -> Result<(), Errno> {
 }
 
 impl Procs {
-    /// Whom a call is about: a process, those of a group, or those of a user.
-    fn meant(&self, pid: Pid, which: u32, who: u32) -> Result<Vec<Pid>, Errno> {
-        let caller = self.get(pid)?;
-        let found = match which {
-            PROCESS if who == 0 => alloc::vec![pid],
-            PROCESS if who == INIT => alloc::vec![INIT],
-            PROCESS if self.is_thread(who) => alloc::vec![self.leader(who)],
+    /// Whom a call is about: a thread, those of a group, or those of a user.
+    fn meant(&self, caller: Tid, which: u32, who: u32) -> Result<Vec<Tid>, Errno> {
+        let pid = self.leader(caller);
+        let threads = |all: Vec<Pid>| all.into_iter().flat_map(|pid| self.threads_of(pid));
+        let found: Vec<Tid> = match which {
+            PROCESS if who == 0 => alloc::vec![caller],
+            PROCESS if who == INIT || self.is_thread(who) => alloc::vec![who],
             PROCESS => self.get(who).map(|proc| alloc::vec![proc.pid])?,
             GROUP => {
-                let group = if who == 0 { caller.pgid } else { who };
+                let group = if who == 0 { self.get(pid)?.pgid } else { who };
                 let init = (group == INIT).then_some(INIT);
-                init.into_iter().chain(self.members(group).map(|proc| proc.pid)).collect()
+                let members = self.members(group).map(|proc| proc.pid).collect();
+                init.into_iter().chain(threads(members)).collect()
             }
             USER => {
-                let user = if who == 0 { caller.who.users.real } else { who };
-                let mut found = self.select(|proc| proc.who.users.real == user);
-                if user == Credentials::ROOT.users.real {
-                    found.push(INIT);
-                }
-                found
+                let user = if who == 0 { self.get(pid)?.who.users.real } else { who };
+                let init = (user == Credentials::ROOT.users.real).then_some(INIT);
+                let procs = self.select(|proc| proc.who.users.real == user);
+                init.into_iter().chain(threads(procs)).collect()
             }
             _ => return Err(Errno::EINVAL),
         };
@@ -109,49 +143,83 @@ impl Procs {
         }
     }
 
-    /// A process, or the first one, which is no process of this server's.
-    fn target(&self, pid: Pid) -> Result<Target, Errno> {
-        if pid == INIT {
-            return Ok(Target { scheduling: self.init, users: Credentials::ROOT.users });
+    /// How a thread is scheduled. The first process is none of this server's.
+    pub fn scheduling(&self, tid: Tid) -> Result<Scheduling, Errno> {
+        match self.thread(tid) {
+            Some(thread) => Ok(thread.scheduling),
+            None if tid == INIT => Ok(self.init),
+            None => Ok(self.get(tid)?.scheduling),
         }
-        let proc = self.get(pid)?;
-        Ok(Target { scheduling: proc.scheduling, users: proc.who.users })
     }
 
-    /// What a process is asked for, or told, about how it or others are scheduled.
-    pub fn schedule(&mut self, pid: Pid, op: op::Schedule) -> Tried {
+    fn target(&self, tid: Tid) -> Result<Target<'_>, Errno> {
+        let scheduling = self.scheduling(tid)?;
+        if tid == INIT {
+            return Ok(Target { scheduling, who: &Credentials::ROOT, limits: None });
+        }
+        let proc = self.get(self.leader(tid))?;
+        Ok(Target { scheduling, who: &proc.who, limits: Some(&proc.limits) })
+    }
+
+    fn set_scheduling(&mut self, tid: Tid, new: Scheduling) -> Result<(), Errno> {
+        match self.thread_mut(tid) {
+            Some(thread) => thread.scheduling = new,
+            None if tid == INIT => self.init = new,
+            None => self.get_mut(tid)?.scheduling = new,
+        }
+        // Its dispatcher may run its child at present.
+        if self.acted(tid).is_none() {
+            self.reschedule(tid);
+        }
+        Ok(())
+    }
+
+    /// What runs a thread is to be scheduled as that is.
+    fn reschedule(&self, tid: Tid) {
+        if let (Some(runner), Ok(scheduling)) = (self.runner_of(tid), self.scheduling(tid)) {
+            scheduling.apply(runner.dispatcher);
+        }
+    }
+
+    /// A thread begins to act as a child, or ceases to.
+    pub fn acts_otherwise(&self, from: Scheduling, to: Tid) {
+        if self.scheduling(to).is_ok_and(|to| to.of_kernel() != from.of_kernel()) {
+            self.reschedule(to);
+        }
+    }
+
+    /// What a thread is asked for, or told, about how it or others are scheduled.
+    pub fn schedule(&mut self, caller: Tid, op: op::Schedule) -> Tried {
         let op::Schedule { what, which, who, value } = op;
-        let meant = self.meant(pid, which, who)?;
-        let each = meant.iter().filter_map(|one| self.target(*one).ok());
-        let first = meant[0];
+        let meant = self.meant(caller, which, who)?;
+        let each = meant.iter().filter_map(|one| self.scheduling(*one).ok());
+        let pid = self.leader(caller);
         match what {
             GET_NICE => {
-                let least = each.map(|one| one.scheduling.nice).min().ok_or(Errno::ESRCH)?;
+                let least = each.map(|one| one.nice).min().ok_or(Errno::ESRCH)?;
                 count((20 - least) as usize)
             }
             GET_IO => {
-                let best = |one: Target| match one.scheduling.io {
+                let best = |one: Scheduling| match one.io {
                     0 => u32::MAX,
                     io => io,
                 };
                 let found = each.map(best).min().ok_or(Errno::ESRCH)?;
                 count(if found == u32::MAX { 0 } else { found as usize })
             }
-            GET_POLICY => count(self.target(first)?.scheduling.word() as usize),
+            GET_POLICY => count(self.scheduling(meant[0])?.word() as usize),
             SET_NICE => {
                 let nice = (value as i64).clamp(-20, 19) as i32;
-                self.change_each(pid, meant, |from, to| to.set_nice(from, nice))
+                self.change_each(pid, &meant, |from, to| to.set_nice(from, nice))
             }
             SET_IO => {
                 let io = u32::try_from(value).map_err(|_| Errno::EINVAL)?;
                 check_io(self.get(pid)?, io)?;
-                self.change_each(pid, meant, |from, to| to.set_io(from, io))
+                self.change_each(pid, &meant, |from, to| to.set_io(from, io))
             }
             SET_POLICY => {
-                let (policy, priority) = (value as u32, (value >> 32) as u32);
-                self.change_each(pid, alloc::vec![first], |from, to| {
-                    to.set_policy(from, policy, priority)
-                })
+                let policy = Policy::of(value);
+                self.change_each(pid, &meant[..1], |from, to| to.set_policy(from, policy))
             }
             _ => Err(Errno::EINVAL),
         }
@@ -161,15 +229,13 @@ impl Procs {
     fn change_each(
         &mut self,
         pid: Pid,
-        meant: Vec<Pid>,
+        meant: &[Tid],
         change: impl Fn(&Proc, &Target) -> Result<Scheduling, Errno>,
     ) -> Tried {
         let mut result = Ok(());
-        for one in meant {
-            let changed = change(self.get(pid)?, &self.target(one)?);
-            match changed {
-                Ok(new) if one == INIT => self.init = new,
-                Ok(new) => self.get_mut(one)?.scheduling = new,
+        for &one in meant {
+            match change(self.get(pid)?, &self.target(one)?) {
+                Ok(new) => self.set_scheduling(one, new)?,
                 Err(error) => result = Err(error),
             }
         }
@@ -178,19 +244,31 @@ impl Procs {
     }
 }
 
-impl Target {
+impl Target<'_> {
+    /// May one process change how this one is scheduled at all?
+    fn is_of(&self, from: &Proc) -> bool {
+        let user = from.who.users.effective;
+        user == self.who.users.effective || user == self.who.users.real
+    }
+
+    /// May its nice value be this without privilege? Its own limit says so.
+    fn is_within(&self, nice: i32) -> bool {
+        self.limits.is_some_and(|limits| (20 - nice) as u64 <= limits.nice())
+    }
+
     fn set_nice(&self, from: &Proc, nice: i32) -> Result<Scheduling, Errno> {
+        let may =
+            self.is_of(from) || from.who.has_over(self.who.space.as_ref(), Capability::SysNice);
+        let is_more = nice < self.scheduling.nice && !self.is_within(nice);
         match () {
-            () if !owns(from, self) => Err(Errno::EPERM),
-            () if nice < self.scheduling.nice && !from.has(Capability::SysNice) => {
-                Err(Errno::EACCES)
-            }
+            () if !may => Err(Errno::EPERM),
+            () if is_more && !from.has(Capability::SysNice) => Err(Errno::EACCES),
             () => Ok(Scheduling { nice, ..self.scheduling }),
         }
     }
 
     fn set_io(&self, from: &Proc, io: u32) -> Result<Scheduling, Errno> {
-        let (users, target) = (from.who.users, self.users.real);
+        let (users, target) = (from.who.users, self.who.users.real);
         let is_own = users.effective == target || users.real == target;
         match is_own || from.has(Capability::SysNice) {
             true => Ok(Scheduling { io, ..self.scheduling }),
@@ -198,9 +276,9 @@ impl Target {
         }
     }
 
-    fn set_policy(&self, from: &Proc, policy: u32, priority: u32) -> Result<Scheduling, Errno> {
-        let resets = policy & RESET_ON_FORK != 0;
-        let policy = policy & !RESET_ON_FORK;
+    fn set_policy(&self, from: &Proc, new: Policy) -> Result<Scheduling, Errno> {
+        let resets = new.policy & RESET_ON_FORK != 0;
+        let (policy, priority) = (new.policy & !RESET_ON_FORK, u32::from(new.priority));
         let fits = match policy {
             FIFO | ROUND_ROBIN => (1..=PRIORITY_MOST).contains(&priority),
             NORMAL | BATCH | IDLE | DEADLINE => priority == 0,
@@ -210,20 +288,31 @@ impl Target {
             return Err(Errno::EINVAL);
         }
         let now = self.scheduling;
+        let nice = match new.nice {
+            Some(nice) if matches!(policy, NORMAL | BATCH) => i32::from(nice).clamp(-20, 19),
+            _ => now.nice,
+        };
         if !from.has(Capability::SysNice) {
-            let is_more = has_priorities(policy)
-                && (policy != now.policy || priority > now.priority)
-                || policy == DEADLINE
-                || now.policy == IDLE && policy != IDLE
-                || now.resets && !resets;
-            if is_more || !owns(from, self) {
+            let most = self.limits.map_or(0, Limits::priority);
+            let is_more = match policy {
+                FIFO | ROUND_ROBIN => {
+                    policy != now.policy && most == 0
+                        || priority > now.priority && u64::from(priority) > most
+                }
+                DEADLINE => true,
+                _ => nice < now.nice && !self.is_within(nice),
+            };
+            let is_no_longer_idle =
+                now.policy == IDLE && policy != IDLE && !self.is_within(now.nice);
+            let no_longer_resets = now.resets && !resets;
+            if is_more || is_no_longer_idle || no_longer_resets || !self.is_of(from) {
                 return Err(Errno::EPERM);
             }
         }
         match policy {
             // Nobody is promised time by a date.
             DEADLINE => Err(Errno::EBUSY),
-            _ => Ok(Scheduling { policy, priority, resets, ..now }),
+            _ => Ok(Scheduling { policy, priority, resets, nice, ..now }),
         }
     }
 }

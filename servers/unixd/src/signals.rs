@@ -6,6 +6,7 @@
 
 use crate::alarms;
 use crate::clock::{Due, PERIOD_MIN};
+use crate::cpuclocks::{CpuClock, Stands};
 use crate::life::Life;
 use crate::pids::is_in;
 use crate::procs::{Pid, Proc, State, Timer, INIT};
@@ -37,6 +38,10 @@ pub fn from_kernel() -> SigInfo {
 pub fn tells_of_file(info: &SigInfo) -> bool {
     info.code == SI_SIGIO || (POLL_IN..=POLL_HUP).contains(&info.code)
 }
+
+/// `ITIMER_VIRTUAL` and `ITIMER_PROF`.
+const VIRTUAL: u32 = 1;
+const PROFILING: u32 = 2;
 
 impl Life<'_> {
     /// Posts a standard signal of this server to a process: there is always room for those.
@@ -393,21 +398,30 @@ impl Life<'_> {
     /// Sets an interval timer.
     pub fn set_timer(&mut self, pid: Pid, op: op::SetTimer) -> Tried {
         let old = self.timer(pid, op.which)?;
-        let now = self.clock.now();
-        let deadline = if op.value == 0 { 0 } else { now.saturating_add(op.value) };
-        let timers = &mut self.procs.get_mut(pid)?.timers;
-        timers[op.which as usize] = Timer { deadline, interval: op.interval };
+        let told = self.told(old);
+        let (value, interval) = (op.value, op.interval);
+        let new = match op.which {
+            VIRTUAL | PROFILING => {
+                let clock = CpuClock::of_process(pid, op.which == VIRTUAL);
+                self.timer_by(clock, (value, false), interval)?
+            }
+            _ => {
+                let deadline = if value == 0 { 0 } else { self.clock.now().saturating_add(value) };
+                Timer { deadline, interval, wanted: None }
+            }
+        };
+        self.procs.get_mut(pid)?.timers[op.which as usize] = new;
         self.clock.remove(old.deadline, Due::Timer(pid, op.which));
-        if deadline != 0 {
-            self.clock.add(deadline, Due::Timer(pid, op.which));
+        if new.deadline != 0 {
+            self.clock.add(new.deadline, Due::Timer(pid, op.which));
         }
-        done(remaining(old, now))
+        done(told)
     }
 
     /// Reads an interval timer.
     pub fn get_timer(&mut self, pid: Pid, which: u32) -> Tried {
         let timer = self.timer(pid, which)?;
-        done(remaining(timer, self.clock.now()))
+        done(self.told(timer))
     }
 
     fn timer(&self, pid: Pid, which: u32) -> Result<Timer, Errno> {
@@ -420,14 +434,25 @@ impl Life<'_> {
             return self.alarm_expired(pid, which);
         }
         const SIGNALS: [u32; 3] = [SIGALRM, SIGVTALRM, SIGPROF];
-        let now = self.clock.now();
+        let Ok(mut timer) = self.timer(pid, which) else { return };
+        let stands = match timer.wanted {
+            Some(wanted) => self.stands(&mut timer, wanted),
+            None => {
+                timer.deadline = next_deadline(&timer, self.clock.now());
+                Stands::Passed(0)
+            }
+        };
+        if matches!(stands, Stands::Never) {
+            timer.deadline = 0;
+        }
         let Ok(proc) = self.procs.get_mut(pid) else { return };
-        let Some(timer) = proc.timers.get_mut(which as usize) else { return };
-        timer.deadline = next_deadline(timer, now);
+        proc.timers[which as usize] = timer;
         if timer.deadline != 0 {
             self.clock.add(timer.deadline, Due::Timer(pid, which));
         }
-        self.post(pid, SIGNALS[which as usize], from_kernel());
+        if matches!(stands, Stands::Passed(_)) {
+            self.post(pid, SIGNALS[which as usize], from_kernel());
+        }
     }
 }
 
@@ -440,15 +465,6 @@ pub fn next_deadline(timer: &Timer, now: u64) -> u64 {
         short if short < PERIOD_MIN => now.saturating_add(PERIOD_MIN),
         period => (now - late % period).saturating_add(period),
     }
-}
-
-/// What is told of a timer.
-pub fn remaining(timer: Timer, now: u64) -> unixproto::ops::Timer {
-    let value = match timer.deadline {
-        0 => 0,
-        deadline => deadline.saturating_sub(now).max(1),
-    };
-    unixproto::ops::Timer { value, interval: timer.interval }
 }
 
 /// `EINVAL` for a number that is no signal, nor 0.

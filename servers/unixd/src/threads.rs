@@ -9,6 +9,7 @@ use crate::cputime::CpuTime;
 use crate::homes::{Runner, Unit};
 use crate::life::Life;
 use crate::procs::*;
+use crate::scheduling::Scheduling;
 use crate::signals::UNSTOPPABLE;
 use crate::voices::{Speaker, Voice};
 use crate::wait::{done, Blocked, Call, Outcome, Tried};
@@ -40,6 +41,8 @@ pub struct Thread {
     pub blocked: Option<Blocked>,
     /// Its name, for `/proc`.
     pub name: Vec<u8>,
+    /// How it is scheduled.
+    pub scheduling: Scheduling,
 }
 
 impl Thread {

@@ -750,6 +750,20 @@ invocations! {
             /// As DR7; 0: none.
             control: u64
         ) -> ();
+        /// Sets how the dispatcher competes with others for a core, from now on. With a priority it goes before all that have less,
+        /// or none, at once, but not before servers (whoever is not supervised), and not for more than 19 of 20 parts of
+        /// a second while somebody without one waits. Without, it shares what is left with others in proportion to the
+        /// weights. Needs the right `REVOKE`, and the kernel. `Invalid`: a priority over 99, other options, a weight over 100,000.
+        157 SetSchedule(
+            /// A capability to the kernel.
+            kernel: Place,
+            /// 1 to 99, or 0: none.
+            priority: u32,
+            /// Bit 0: it takes turns with others of its priority, 100 ms each.
+            options: u32,
+            /// 1024 is the usual weight; 0: that.
+            weight: u32
+        ) -> (), needs REVOKE;
     }
 
     Receiver(ReceiverOp) "Dispatchers and Endpoints" on [Dispatcher Endpoint] {

@@ -78,6 +78,8 @@ replies! {
         ticks: u64,
         /// How much of it its library and the kernel have used; sampled.
         system: u64,
+        /// With a priority: how much it has used since it waited for anything.
+        unbroken: u64,
     }
     /// In whose slot a capability is.
     Holder {

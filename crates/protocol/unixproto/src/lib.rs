@@ -17,6 +17,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod clocks;
 pub mod errno;
 pub mod files;
 pub mod forgo;

@@ -3,7 +3,8 @@
 use crate::session::LIMITS;
 use linux_raw_sys::general::{
     RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_NICE,
-    RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_RSS, RLIMIT_RTPRIO, RLIMIT_SIGPENDING, RLIMIT_STACK,
+    RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_RSS, RLIMIT_RTPRIO, RLIMIT_RTTIME, RLIMIT_SIGPENDING,
+    RLIMIT_STACK,
 };
 
 /// `RLIMIT_CPU`: processor time, seconds.
@@ -15,8 +16,14 @@ pub const NPROC: u32 = RLIMIT_NPROC;
 /// `RLIMIT_RSS`, `RLIMIT_SIGPENDING`: only shown.
 pub const RSS: u32 = RLIMIT_RSS;
 pub const SIGPENDING: u32 = RLIMIT_SIGPENDING;
+/// `RLIMIT_NICE`: 20 less the lowest nice value.
+pub const NICE: u32 = RLIMIT_NICE;
+/// `RLIMIT_RTPRIO`: the highest priority.
+pub const RTPRIO: u32 = RLIMIT_RTPRIO;
+/// `RLIMIT_RTTIME`: how long a thread with a priority runs without waiting for anything, microseconds.
+pub const RTTIME: u32 = RLIMIT_RTTIME;
 /// Those that it enforces.
-pub const ENFORCED: [u32; 3] = [CPU, FSIZE, NPROC];
+pub const ENFORCED: [u32; 6] = [CPU, FSIZE, NPROC, NICE, RTPRIO, RTTIME];
 /// No limit.
 pub const NONE: u64 = u64::MAX;
 /// `RLIMIT_NPROC` of the first process, soft and hard.
@@ -35,7 +42,7 @@ pub const FIRST: [[u64; 2]; LIMITS] = {
     limits[RLIMIT_MEMLOCK as usize] = [8 << 20; 2];
     limits[SIGPENDING as usize] = [4096; 2];
     limits[RLIMIT_MSGQUEUE as usize] = [819_200; 2];
-    limits[RLIMIT_NICE as usize] = [0; 2];
-    limits[RLIMIT_RTPRIO as usize] = [0; 2];
+    limits[NICE as usize] = [0; 2];
+    limits[RTPRIO as usize] = [0; 2];
     limits
 };

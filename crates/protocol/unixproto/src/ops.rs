@@ -669,6 +669,15 @@ requests! {
         /// How long, or `FOREVER`.
         ns: u64
     ) -> SignalSet;
+    /// Sleeps until a clock of processor time says something. `EINVAL`: there is no such process, or no such thread of the caller's.
+    279 SleepBy(
+        /// Number of [the clock](crate::clocks).
+        clock: u32,
+        /// A process, or a thread of the caller's; 0: the caller's.
+        of: u32,
+        /// Until when, in nanoseconds.
+        until: u64
+    ) -> ();
     /// Sets an interval timer.
     23 SetTimer(
         /// 0 real, 1 virtual, 2 profiling.
@@ -1712,16 +1721,16 @@ requests! {
 
     /// Makes a timer. Answers its number, in which its clock is. `EAGAIN`: there are too many, or too many signals wait.
     158 MakeTimer(
-        /// The signal that it posts; 0: none.
+        /// The signal that it posts; 0: none. With [`OWN_VALUE`](crate::clocks::OWN_VALUE).
         signal: u32,
         /// To this thread; 0: to the process.
         thread: u32,
         /// What comes with the signal.
         value: u64,
-        /// That is the timer's number.
-        own_value: bool,
         /// Number of its clock.
-        clock: u32
+        clock: u32,
+        /// Whose, of [`clocks`](crate::clocks) of processor time: a process, or a thread of the caller's; 0: the caller's.
+        of: u32
     ) -> Count;
     /// Sets it. Answers what it was.
     159 SetPosixTimer(

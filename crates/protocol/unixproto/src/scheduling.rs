@@ -4,18 +4,18 @@
 pub const GET_NICE: u32 = 0;
 /// Sets it.
 pub const SET_NICE: u32 = 1;
-/// The policy, with [`RESET_ON_FORK`], and in the upper half its priority.
+/// Policy and priority of a thread, as a [`Policy`] in a word.
 pub const GET_POLICY: u32 = 2;
-/// Sets both.
+/// Sets both, and the nice value if it is said.
 pub const SET_POLICY: u32 = 3;
 /// Class and level of input and output.
 pub const GET_IO: u32 = 4;
 /// Sets them.
 pub const SET_IO: u32 = 5;
 
-/// A process or one of its threads.
+/// A thread.
 pub const PROCESS: u32 = 0;
-/// The processes of a group.
+/// The threads of the processes of a group.
 pub const GROUP: u32 = 1;
 /// Those of a user.
 pub const USER: u32 = 2;
@@ -39,3 +39,44 @@ pub const IO_NONE: u32 = 0;
 pub const IO_TIMED: u32 = 1;
 pub const IO_USUAL: u32 = 2;
 pub const IO_IDLE: u32 = 3;
+
+/// What `SET_POLICY` sets and `GET_POLICY` tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// `SCHED_*`, with [`RESET_ON_FORK`].
+    pub policy: u32,
+    pub priority: u8,
+    /// The nice value, if that is set, too.
+    pub nice: Option<i8>,
+}
+
+/// Where the parts of a word are.
+const PRIORITY_SHIFT: u32 = 32;
+const NICE_SHIFT: u32 = 40;
+const HAS_NICE: u64 = 1 << 48;
+
+impl Policy {
+    /// In a word.
+    pub fn word(self) -> u64 {
+        let nice = self.nice.map_or(0, |nice| u64::from(nice as u8) << NICE_SHIFT | HAS_NICE);
+        u64::from(self.policy) | u64::from(self.priority) << PRIORITY_SHIFT | nice
+    }
+    /// From a word.
+    pub fn of(word: u64) -> Policy {
+        let nice = (word & HAS_NICE != 0).then_some((word >> NICE_SHIFT) as i8);
+        Policy { policy: word as u32, priority: (word >> PRIORITY_SHIFT) as u8, nice }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_fit_in_words() {
+        for nice in [None, Some(-20), Some(19), Some(0)] {
+            let policy = Policy { policy: BATCH | RESET_ON_FORK, priority: 255, nice };
+            assert_eq!(Policy::of(policy.word()), policy);
+        }
+    }
+}

@@ -3,11 +3,11 @@
 
 use super::abroad::{call, reply_recv, Calls, ENDPOINT, FOREIGN};
 use super::client_at;
-use super::node::{RAM, VSPACE};
+use super::node::{KERNEL, RAM, VSPACE};
 use crate::arch;
 use crate::dispatch::guest;
 use crate::object::dcb::flag;
-use crate::object::{DcbRef, State, Table};
+use crate::object::{DcbRef, Schedule, State, Table};
 use crate::operations::retire::retire;
 use captypes::invocations::{Copied, MapFlags, Reply, LENDS_READ, LENDS_WRITE};
 use captypes::{op, CapAddr, CapType, Invocation, Place, Rights, Status};
@@ -289,11 +289,23 @@ fn dispatchers_are_notified_stopped_and_measured_from_another_core() {
     let used = c.call_afar(op::Usage {}).unwrap();
     let own = c.node(0).core.local.sched.usage(target);
     assert_eq!(used.encode(), own.encode());
+    let kernel = KERNEL.into();
+    let set = op::SetSchedule { kernel, priority: 7, options: 1, weight: 0 };
+    assert_eq!(c.call_afar(set), Ok(()));
+    assert_eq!(target.share.schedule(), Schedule::new(7, true, 0).unwrap());
+    let high = op::SetSchedule { priority: 100, ..set };
+    assert_eq!(c.invoke(1, CALLERS[0], high), Err(Status::Invalid));
+    let without = op::SetSchedule { kernel: VSPACE.into(), ..set };
+    assert_eq!(c.invoke(1, CALLERS[0], without), Err(Status::WrongType));
     // Not by who could not do it at home.
     let weak = CapAddr(50);
     let args = op::Mint { dst: weak.into(), rights: Rights::NONE, badge: 0 };
     assert_eq!(c.invoke(1, CALLERS[0], args), Ok(()));
-    for result in [c.invoke(1, weak, op::Suspend {}), c.invoke(1, weak, op::Continue {})] {
+    for result in [
+        c.invoke(1, weak, op::Suspend {}),
+        c.invoke(1, weak, op::Continue {}),
+        c.invoke(1, weak, set),
+    ] {
         assert_eq!(result, Err(Status::NoRights));
     }
 }

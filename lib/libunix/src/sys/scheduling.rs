@@ -1,6 +1,5 @@
-//! The scheduler's interface. Policies and weights are kept by `unixd`; all processes have the same share, whatever they say.
+//! The scheduler's interface. Policies and weights are kept by `unixd`, who tells the kernel.
 
-use super::processes;
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::{user, Mm};
@@ -12,7 +11,6 @@ use crate::thread::{area, Seen};
 use abi::Regs;
 use captypes::CapAddr;
 use core::sync::atomic::Ordering;
-use credentials::Capability;
 use linuxabi::bytes::{get_u32, get_u64, Bytes};
 use unixproto::scheduling::*;
 
@@ -99,17 +97,20 @@ fn schedule(what: u32, which: u32, who: i32, value: u64) -> Result<u64> {
     Ok(server::call(op::Schedule { what, which, who: who as u32, value })?.count)
 }
 
-/// Policy, with a flag, and priority of a process.
-fn policy_of(pid: i32) -> Result<(u32, u32)> {
-    if pid < 0 {
+/// Policy, with a flag, and priority of a thread.
+fn policy_of(tid: i32) -> Result<(u32, u32)> {
+    if tid < 0 {
         return Err(Errno::EINVAL);
     }
-    let word = schedule(GET_POLICY, PROCESS, pid, 0)?;
-    Ok((word as u32, (word >> 32) as u32))
+    let Policy { policy, priority, .. } = Policy::of(schedule(GET_POLICY, PROCESS, tid, 0)?);
+    Ok((policy, priority.into()))
 }
 
-fn set_policy(pid: i32, policy: u32, priority: u32) -> Result<u64> {
-    schedule(SET_POLICY, PROCESS, pid, u64::from(policy) | u64::from(priority) << 32)
+fn set_policy(tid: i32, policy: u32, priority: u32, nice: Option<i32>) -> Result<u64> {
+    // None is so high.
+    let priority = priority.min(u8::MAX.into()) as u8;
+    let nice = nice.map(|nice| nice.clamp(-20, 19) as i8);
+    schedule(SET_POLICY, PROCESS, tid, Policy { policy, priority, nice }.word())
 }
 
 pub fn sched_getparam(mm: &mut Mm, pid: i32, param: u64) -> Result<u64> {
@@ -127,7 +128,7 @@ pub fn sched_setparam(mm: &mut Mm, pid: i32, param: u64) -> Result<u64> {
     }
     let priority = user::copy_in::<u32>(mm, param)?;
     let (policy, _) = policy_of(pid)?;
-    set_policy(pid, policy, priority)
+    set_policy(pid, policy, priority, None)
 }
 
 pub fn sched_getscheduler(_: (), pid: i32) -> Result<u64> {
@@ -144,7 +145,7 @@ pub fn sched_setscheduler(mm: &mut Mm, pid: i32, policy: u32, param: u64) -> Res
         // It has parameters that cannot be said here.
         return Err(Errno::EINVAL);
     }
-    set_policy(pid, policy, priority)
+    set_policy(pid, policy, priority, None)
 }
 
 /// Bytes of `struct sched_attr`, of its first version, and most that a program may say it has.
@@ -203,15 +204,8 @@ pub fn sched_setattr(mm: &mut Mm, pid: i32, attributes: u64, flags: u32) -> Resu
         }
     }
     let resets = if wanted & FLAG_RESET != 0 { RESET_ON_FORK } else { 0 };
-    let is_nice = matches!(policy, NORMAL | BATCH) && wanted & FLAG_KEEP_PARAMS == 0;
-    if is_nice && nice < now_nice(pid)? && !processes::has(Capability::SysNice) {
-        return Err(Errno::EPERM);
-    }
-    set_policy(pid, policy | resets, priority)?;
-    if is_nice {
-        schedule(SET_NICE, PROCESS, pid, nice as i64 as u64)?;
-    }
-    Ok(0)
+    let nice = (wanted & FLAG_KEEP_PARAMS == 0).then_some(nice);
+    set_policy(pid, policy | resets, priority, nice)
 }
 
 fn now_nice(pid: i32) -> Result<i32> {

@@ -16,6 +16,7 @@ use captypes::CapAddr;
 use core::sync::atomic::Ordering::Relaxed;
 use credentials::Capability;
 use linuxabi::time::{from_timespec, scale, ticks_to_ns, to_timespec, TIME_BYTES};
+use unixproto::clocks;
 
 const REALTIME: u32 = 0;
 const MONOTONIC: u32 = 1;
@@ -153,6 +154,12 @@ impl CpuClock {
         })
     }
 
+    /// Its number for `unixd`, and whose it is.
+    fn named(&self) -> (u32, u32) {
+        let number = if self.is_thread { clocks::THREAD_CPU } else { clocks::PROCESS_CPU };
+        (number | if self.is_virtual { clocks::USER_ONLY } else { 0 }, self.id)
+    }
+
     /// `EINVAL`: there is no such process, or no such thread of this one.
     fn read(&self, threads: &mut Threads) -> Result<u64> {
         let [all, system] = match (self.is_thread, self.id) {
@@ -170,6 +177,16 @@ impl CpuClock {
             }
         };
         Ok(if self.is_virtual { all.saturating_sub(system) } else { all })
+    }
+}
+
+/// The number of a clock of processor time for `unixd`, and whose it is; `None`: it is another one. `EINVAL`: there is none.
+pub fn cpu_clock(clock: u32) -> Result<Option<(u32, u32)>> {
+    match clock {
+        PROCESS_CPU => Ok(Some((clocks::PROCESS_CPU, 0))),
+        THREAD_CPU => Ok(Some((clocks::THREAD_CPU, 0))),
+        clock if clock as i32 >= 0 => Ok(None),
+        clock => CpuClock::decode(clock).map(|clock| Some(clock.named())),
     }
 }
 
@@ -302,8 +319,17 @@ pub fn clock_nanosleep(
     if clock == THREAD_CPU {
         return Err(Errno::EOPNOTSUPP);
     }
-    read(&mut task.threads, clock)?;
+    let now = read(&mut task.threads, clock)?;
     let ns = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(&mut task.mm, request)?)?;
+    if let Some(named) = cpu_clock(clock)? {
+        let is_own = named == (named.0, 0) || u64::from(named.1) == gettid(());
+        if named.0 & !clocks::USER_ONLY == clocks::THREAD_CPU && is_own {
+            return Err(Errno::EINVAL);
+        }
+        let until = if flags & ABSOLUTE == 0 { now.saturating_add(ns) } else { ns };
+        let left = if flags & ABSOLUTE == 0 { left } else { 0 };
+        return sleep_by(task, clock, named, until, left);
+    }
     if flags & ABSOLUTE == 0 {
         return sleep(task, ns, left);
     }
@@ -311,6 +337,26 @@ pub fn clock_nanosleep(
     match ns.saturating_sub(read(&mut task.threads, clock)?) {
         0 => Ok(0),
         ns => server::wait(task, op::Sleep { ns }).map(|()| 0).map_err(server::restart_no_handler),
+    }
+}
+
+/// Until a clock of processor time says something.
+fn sleep_by(
+    task: &mut Task,
+    clock: u32,
+    (number, of): (u32, u32),
+    until: u64,
+    left: u64,
+) -> Result<u64> {
+    match server::wait(task, op::SleepBy { clock: number, of, until }) {
+        Ok(()) => Ok(0),
+        Err(error) => {
+            if left != 0 {
+                let rest = until.saturating_sub(read(&mut task.threads, clock)?);
+                user::copy_out(&mut task.mm, left, &to_timespec(rest))?;
+            }
+            Err(server::restart_no_handler(error))
+        }
     }
 }
 

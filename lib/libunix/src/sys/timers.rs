@@ -1,9 +1,11 @@
 //! Interval timers, `alarm`, and timers that a program makes.
 
+use super::time;
 use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
 use crate::server::{self, op};
 use linuxabi::time::{from_timespec, from_timeval, to_timespec, to_timeval, SECOND, TIME_BYTES};
+use unixproto::clocks::OWN_VALUE;
 
 const REAL: u32 = 0;
 const WHICH_END: u32 = 3;
@@ -57,12 +59,17 @@ const SIGEV_THREAD_ID: u32 = 4;
 const SIGALRM: u32 = 14;
 
 pub fn timer_create(mm: &mut Mm, clock: u32, event: u64, id: u64) -> Result<u64> {
-    // Of processor time there are only the interval timers.
-    if !matches!(clock, 0 | 1 | 7 | 8 | 9 | 11) {
-        return Err(if matches!(clock, 2 | 3) { Errno::EOPNOTSUPP } else { Errno::EINVAL });
+    /// Of a device's descriptor: it has no timers.
+    const OF_DEVICE: i32 = 3;
+    if (clock as i32) < 0 && clock as i32 & 7 == OF_DEVICE {
+        return Err(Errno::EOPNOTSUPP);
     }
-    let mut request =
-        op::MakeTimer { signal: SIGALRM, thread: 0, value: 0, own_value: true, clock };
+    let (clock, of) = match time::cpu_clock(clock)? {
+        Some(named) => named,
+        None if matches!(clock, 0 | 1 | 7 | 8 | 9 | 11) => (clock, 0),
+        None => return Err(Errno::EINVAL),
+    };
+    let mut request = op::MakeTimer { signal: SIGALRM | OWN_VALUE, thread: 0, value: 0, clock, of };
     if event != 0 {
         let bytes: [u8; EVENT_BYTES] = user::copy_in(mm, event)?;
         let word = |at: usize| {
@@ -72,7 +79,6 @@ pub fn timer_create(mm: &mut Mm, clock: u32, event: u64, id: u64) -> Result<u64>
         if how != SIGEV_NONE && !(1..=64).contains(&signal) {
             return Err(Errno::EINVAL);
         }
-        request.own_value = false;
         request.value = u64::from(word(0)) | u64::from(word(4)) << 32;
         (request.signal, request.thread) = match how {
             SIGEV_SIGNAL | SIGEV_THREAD => (signal, 0),

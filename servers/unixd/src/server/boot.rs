@@ -367,7 +367,7 @@ impl Unixd {
             libos::log!("unixd: the first domain: {error:?}");
             errno(error)
         })?;
-        self.procs.get_mut(FIRST)?.domain = Some(domain.start()?);
+        self.procs.get_mut(FIRST)?.domain = Some(domain.start(Default::default())?);
         Ok(())
     }
 }

@@ -75,8 +75,10 @@ impl Unixd {
                 return self.fx.wake(coming.tid);
             }
         }
-        let domain = self.procs.get_mut(pid).ok().and_then(|proc| proc.domain.as_mut());
-        let Some(domain) = domain.filter(|domain| domain.unit == Some(unit)) else { return };
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
+        let scheduling = proc.scheduling;
+        let domain = proc.domain.as_mut().filter(|domain| domain.unit == Some(unit));
+        let Some(domain) = domain else { return };
         let taken = match is_there {
             true => homes::take_dispatcher(unit),
             false => Err(Errno::ENOMEM),
@@ -84,6 +86,7 @@ impl Unixd {
         match taken {
             Ok(copy) => {
                 domain.come(copy);
+                scheduling.begin(domain.dispatcher());
                 homes::errand(unit.core, Errand::Start(unit.number));
             }
             Err(error) => {

@@ -201,13 +201,18 @@ impl Unixd {
             Any::SetLimit(op) => self.life().set_limit(pid, op),
             Any::LimitOf(op) => self.procs.limit_of(pid, op),
             Any::ProcessorTime(op) => self.procs.processor_time(&self.clock, op.pid),
-            Any::Schedule(op) => self.procs.schedule(pid, op),
+            Any::Schedule(op) => {
+                let answer = self.procs.schedule(self.caller.tid, op)?;
+                self.life().look_at_priority(op);
+                Ok(answer)
+            }
             Any::TakeFd(op) => self.opening().take_fd(op),
             Any::Compare(op) => self.opening().compare(op),
             Any::CpuUsage(op) => self.procs.usage(&self.clock, pid, op.who),
             Any::SetName(_) => self.procs.set_name_from(self.caller, call),
             Any::GetName(_) => self.procs.get_name(self.caller),
             Any::Sleep(op) => self.life().sleep(call, op.ns),
+            Any::SleepBy(op) => self.life().sleep_by(op),
             Any::Pause(_) => Ok(Outcome::Block(0)),
             Any::SigWait(op) => {
                 let op = self.awaited(pid, op)?;

@@ -103,6 +103,7 @@ impl Unixd {
         }
         hand_on(life.procs, caller, pid, voice.session.header());
         life.procs.hand_signals_over(caller, pid);
+        let scheduling = life.procs.scheduling(caller)?;
         life.remove_threads(pid);
         let cpu = life.procs.cpu(life.clock, life.procs.get(pid)?);
         let is_watched = life.procs.is_watched(pid);
@@ -117,6 +118,7 @@ impl Unixd {
         let proc = life.procs.get_mut(pid)?;
         (proc.name, proc.program) = program;
         (proc.native, proc.cpu, proc.execed, proc.first_ended) = (false, cpu, true, false);
+        proc.scheduling = scheduling;
         proc.change_run(cpu.ns);
         let parent = proc.parent;
         proc.memories += 1;
@@ -135,9 +137,13 @@ impl Unixd {
         life.delete_alarms(pid);
         life.end_vfork(pid);
         let started = self.procs.get(pid)?.domain.as_ref().ok_or(Errno::ESRCH);
+        let started = started.inspect(|domain| scheduling.begin(domain.dispatcher()));
         match started.and_then(|domain| domain.runner().start()) {
             Ok(()) => self.procs.tell_of_signals(pid),
             Err(_) => self.life().terminate(pid, killed(SIGKILL)),
+        }
+        if was_acted {
+            self.procs.acts_otherwise(scheduling, parent);
         }
         match was_acted {
             // The parent goes on.

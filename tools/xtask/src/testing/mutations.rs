@@ -2183,6 +2183,31 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/server/notices/src/fan.rs", " && (role != Role::Parent || mask & bits::ON_CHILD != 0)", " && role <= Role::New")],
         found_by: Test::Machine { test: "linux/fanotify.gcc" },
     },
+    Bug {
+        name: "who_is_light_has_the_share_of_any_other",
+        changes: &[("kernel/src/object/schedule.rs", "u128::from(ticks) * u128::from(self.factor())", "u128::from(ticks) * u128::from(ONE)")],
+        found_by: Test::Host { package: "kernel", test: "shares_are_by_weight" },
+    },
+    Bug {
+        name: "a_server_waits_for_who_has_a_priority",
+        changes: &[("kernel/src/dispatch/queue.rs", "return self.first_server().or(self.prior.first());", "return self.prior.first().or(self.first_server());")],
+        found_by: Test::Host { package: "kernel", test: "servers_go_first_where_somebody_has_a_priority" },
+    },
+    Bug {
+        name: "whoever_may_revoke_a_dispatcher_gives_it_a_priority",
+        changes: &[("kernel/src/invoke/dispatcher.rs", "!used_slot(dcb, args.kernel)?.cap().is(CapType::Kernel)", "used_slot(dcb, t).is_err()")],
+        found_by: Test::Host { package: "kernel", test: "who_sets_schedules_has_the_kernel_and_may_revoke" },
+    },
+    Bug {
+        name: "a_program_begins_with_the_usual_schedule",
+        changes: &[("servers/unixd/src/server/setid.rs", "started.inspect(|domain| scheduling.begin(domain.dispatcher()))", "started")],
+        found_by: Test::Machine { test: "linux/nice_shares.gcc" },
+    },
+    Bug {
+        name: "a_limit_allows_one_nice_value_more",
+        changes: &[("servers/unixd/src/scheduling.rs", "(20 - nice) as u64 <= limits.nice()", "(19 - nice) as u64 <= limits.nice()")],
+        found_by: Test::Machine { test: "linux/sched_limits.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
