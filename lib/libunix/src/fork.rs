@@ -5,6 +5,7 @@
 //! the child's library starts with everything that the parent's knew, and a [`Handover`] says what
 //! is different.
 
+use crate::beside::{self, Shares};
 use crate::errno::{Errno, Result};
 use crate::exec::{self, Request};
 use crate::fd::kinds::pidfd::pidfd_open;
@@ -14,7 +15,8 @@ use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::processes;
 use crate::sys::scheduling::take_affinity;
-use crate::thread::{self, area, create, lock, restart, Me};
+use crate::thread::create::{self, NewProcess};
+use crate::thread::{self, area, company, lock, restart, Me};
 use crate::trace::{self, event};
 use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
@@ -240,7 +242,9 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
             return Err(Errno::EINVAL);
         }
         let traced = trace::wants(event::CLONE) && !has(UNTRACED);
-        let request = create::Request { stack, tls, parent_tid, child_tid, clear_tid, traced };
+        let process = None;
+        let request =
+            create::Request { stack, tls, parent_tid, child_tid, clear_tid, traced, process };
         let tid = create::create(p, regs, &request)?;
         if traced {
             trace::tell(p, regs, event::CLONE, tid);
@@ -248,8 +252,13 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
         return Ok(tid);
     }
     if has(VM) && !has(VFORK) || has(SIGHAND) {
-        // Processes with one address space are not there.
-        return Err(Errno::EAGAIN);
+        let shares = Shares { files: has(FILES), hands: has(SIGHAND), stands: has(FS) };
+        let (wait, pidfd) = (has(VFORK), has(PIDFD).then_some(wish.pidfd));
+        let process = Some(NewProcess { shares, spaces, pidfd, wait });
+        let traced = false;
+        let request =
+            create::Request { stack, tls, parent_tid, child_tid, clear_tid, traced, process };
+        return create::create(p, regs, &request);
     }
     let pidfd = has(PIDFD).then_some(wish.pidfd);
     let event = match wish.signal {
@@ -392,8 +401,13 @@ fn make_domain(p: &mut Process, regs: &mut Regs, (traced, spaces): (bool, u32)) 
 /// Makes the domain of the child that this process acts as, without any program memory. There it
 /// executes what `p.fork.execute` says.
 pub fn make_executor(p: &mut Process, regs: &mut Regs) -> Result<()> {
-    make_empty(p, regs).map_err(errno).inspect_err(|_| drop_domain())?;
+    make_successor(p, regs)?;
     give_domain(op::Become {})
+}
+
+/// Makes it, for who gives it away.
+pub fn make_successor(p: &mut Process, regs: &mut Regs) -> Result<()> {
+    make_empty(p, regs).map_err(errno).inspect_err(|_| drop_domain())
 }
 
 /// Makes a domain that executes what `p.fork.execute` says, in place of this one and all its threads.
@@ -410,8 +424,12 @@ pub fn replace(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 
 fn make_empty(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
     make_spaces(&mut p.mm.caps)?;
-    for slot in [MEMD, LIBUNIX_ELF, UNIXD, SESSION] {
+    for slot in [MEMD, LIBUNIX_ELF] {
         slot.copy_to(within(slot))?;
+    }
+    let voice = if company::is_guest() { area::voice(area::own_index()) } else { UNIXD };
+    for (n, slot) in [UNIXD, SESSION].into_iter().enumerate() {
+        voice.plus(n as u32).copy_to(within(slot))?;
     }
     give_and_copy(p, regs, PROGRAM_RAM)
 }
@@ -530,6 +548,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     p.parent = None;
     p.mm.space.serve_threads(false);
     fd::after_fork(&mut p.fds);
+    beside::after_fork(p);
     p.pid = header().pid.load(Relaxed);
     let pid = p.pid;
     thread::after_fork(p, pid);

@@ -5,7 +5,7 @@
 //! A part inside a level ([`mm::Mm`], [`fd::Fds`], …) and parts side by side ([`Files`]) cannot give it up.
 
 use crate::thread::{self, area, lock, park};
-use crate::{fd, fork, mm, signal, sys, vfork};
+use crate::{beside, fd, fork, mm, signal, sys, vfork};
 use abi::DispatcherFrame;
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
@@ -54,6 +54,8 @@ pub struct Process {
     pub fork: fork::Handover,
     /// In a vfork: what this process is besides the child that it acts as.
     pub parent: Option<Box<vfork::Parent>>,
+    /// What is of other processes that have the same memory.
+    pub others: beside::Others,
 }
 
 /// Makes the inner of two levels reachable through the outer one, which is borrowed as a whole meanwhile.
@@ -164,6 +166,7 @@ static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
     sys: sys::State::new(),
     fork: fork::Handover::new(),
     parent: None,
+    others: beside::Others::new(),
 }));
 
 /// The process.
@@ -185,6 +188,10 @@ pub unsafe fn current() -> &'static mut Process {
 #[inline(always)]
 pub unsafe fn enter() -> &'static mut Process {
     let shared = lock::enter();
+    if shared {
+        // SAFETY: as below.
+        unsafe { beside::settle() };
+    }
     // SAFETY: by this function's contract, and the lock, the reference is the only one.
     let p = unsafe { current() };
     if shared {

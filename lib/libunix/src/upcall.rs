@@ -7,7 +7,7 @@ use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
 use crate::sys::unlocked::{self, Outcome};
 use crate::sys::{seccomp, time};
-use crate::thread::{create, lock, restart};
+use crate::thread::{company, create, lock, restart};
 use crate::trace::breakpoints;
 use crate::{exec, fork, home, sys, trace as trace_library, vfork};
 use abi::dispatcher::{processor_error, slot_in, DispatcherFrame, Regs, Upcall};
@@ -313,6 +313,9 @@ pub extern "C" fn thread(frame: *mut DispatcherFrame) -> ! {
     // The same.
     trace_library::adopt();
     seccomp::adopt(p);
+    if company::is_guest() {
+        seccomp::child(p);
+    }
     finish(p, regs, frame)
 }
 

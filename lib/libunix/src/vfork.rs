@@ -11,6 +11,7 @@
 //! resume   the parent's endpoint and session are back    as is its state
 //! ```
 
+use crate::beside;
 use crate::errno::{Errno, Result};
 use crate::fd::{self, Fds};
 use crate::fork::{self, bases, set_bases, How};
@@ -19,7 +20,7 @@ use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op, Caps};
 use crate::signal::Signals;
 use crate::sys::{self, limits::Limits};
-use crate::thread::Thread;
+use crate::thread::{company, Thread};
 use crate::trace::breakpoints;
 use abi::dispatcher::Regs;
 use abi::layout::SESSION_FRAME;
@@ -158,6 +159,9 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
 
 /// Ends the process with a wait status. There is no answer unless it was its parent that acted.
 pub fn exit(status: u32) -> ! {
+    if company::is_guest() {
+        beside::exit(status)
+    }
     loop {
         let answer = server::call(op::Exit { status });
         // SAFETY: this never returns: whoever has a reference does not use it any more.

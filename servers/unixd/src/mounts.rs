@@ -452,11 +452,7 @@ impl PathOps<'_> {
         if !proc.who.has_own(Capability::SysChroot) {
             return Err(Errno::EPERM);
         }
-        self.tree.hold_spot(spot);
-        let proc = self.procs.get_mut(self.caller.pid)?;
-        let old = core::mem::replace(&mut proc.stands.root, spot);
-        self.left(old);
-        done(())
+        self.stand(|stands| &mut stands.root, spot)
     }
 
     /// `pivot_root`.

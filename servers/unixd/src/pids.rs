@@ -394,6 +394,7 @@ impl Procs {
         let shown = |id: Pid| self.number_for(viewer, id);
         Ok(match any {
             Any::Fork(_)
+            | Any::ForkBeside(_)
             | Any::Thread(_)
             | Any::FutexFirst(_)
             | Any::ThreadOf(_)

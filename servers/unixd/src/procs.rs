@@ -4,7 +4,7 @@ use crate::alarms::Alarms;
 use crate::bequests::Bequest;
 use crate::clock::SECOND;
 use crate::cputime::CpuTime;
-use crate::domains::Domain;
+use crate::domains::{Domain, Guest};
 use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::lines::Controls;
@@ -100,8 +100,15 @@ pub struct Proc {
     pub status: u32,
     /// What its first thread speaks with, until it ends.
     pub voice: Option<Voice>,
-    /// What runs it, from its start to its end. A live process without has a parent that acts as it.
+    /// What runs it, from its start to its end. A live process without is the [guest](Self::guest) of one that has, or has a
+    /// parent that acts as it.
     pub domain: Option<Domain>,
+    /// What runs it in the memory of another process.
+    pub guest: Option<Guest>,
+    /// The processes that run in its memory.
+    pub guests: Vec<Pid>,
+    /// Those with the same number stand where it does (`CLONE_FS`); 0: nobody does.
+    pub stands_with: Pid,
     /// Its domain is a native one: it handles no signals, so that all default actions happen here.
     pub native: bool,
     /// Its host name.
@@ -245,7 +252,7 @@ impl Proc {
     }
     /// Does its parent act as it?
     pub fn is_acted(&self) -> bool {
-        self.state == State::Live && self.domain.is_none()
+        self.state == State::Live && self.domain.is_none() && self.guest.is_none()
     }
     /// Has it ended? Then it stands nowhere.
     pub fn is_over(&self) -> bool {

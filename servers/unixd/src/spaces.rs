@@ -350,6 +350,10 @@ pub fn unshare(
     }
     let proc = procs.get_mut(pid)?;
     (proc.who, proc.stands) = (who, stands);
+    if flags & (flag::NEWNS | flag::NEWUSER) != 0 {
+        // It stands by itself from now on.
+        proc.stands_with = 0;
+    }
     if let Some(hosts) = hosts {
         proc.hosts = hosts;
     }

@@ -286,7 +286,7 @@ requests! {
     ) -> ();
     /// Sent through the endpoint of a child that had no domain: sends the domain (see `ForkCommit`)
     /// that it has made for itself. `unixd` starts it. The answer goes to the caller, who is the
-    /// parent again.
+    /// parent again; a child of `ForkBeside` gets none, and its dispatcher goes.
     5 Become() -> ();
     /// Makes the root of the caller's CSpace larger. Sends a capability, L1CNode, to the new one: empty, of
     /// `linuxdomain::ROOT_BYTES`, moved, with the right `REVOKE`, and of which there are no copies.
@@ -500,6 +500,21 @@ requests! {
         /// It is traced as the caller is.
         traced: bool
     ) -> Process;
+    /// A new process in the caller's memory (`CLONE_VM`): a child of the caller, with an id, a voice and signals of its own, that
+    /// is run by the dispatcher which is sent, as of `Thread`, and holds the descriptions that all hold who have this memory.
+    /// Answers what `Thread` answers; the library starts it, or gives it up by `ForkAbort`. It lives no longer than the process
+    /// whose domain it is in. `EAGAIN`: too many processes.
+    300 ForkBeside(
+        /// It stands where the caller does, wherever one of them goes (`CLONE_FS`).
+        stands: bool,
+        /// `ForkWait` will follow.
+        wait: bool,
+        /// Name spaces that it has of its own (`CLONE_NEW*`).
+        spaces: u32
+    ) -> Process;
+    /// The caller, of `ForkBeside`, will execute a program: it gets descriptions of its own as of now, which count from `Become`
+    /// on. `EINVAL`: it has a domain of its own.
+    301 CopyHeld() -> ();
     /// Ends a thread of the caller's process, wherever it is; neither the first nor the caller.
     89 ThreadEnd(
         /// The thread.

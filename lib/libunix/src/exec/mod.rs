@@ -25,9 +25,9 @@ use crate::mm::{self, usage, user, Mm, STACK_GAP};
 use crate::process::{Io, Process, NO_CALL};
 use crate::server::{self, op};
 use crate::sys::{pageout, scheduling, time};
-use crate::thread::{end, lock, Me};
+use crate::thread::{company, end, lock, Me};
 use crate::upcall::die;
-use crate::{fork, trace, vfork};
+use crate::{beside, fork, trace, vfork};
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::string::String;
@@ -134,6 +134,9 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     if p.parent.is_some() {
         return spawn(p, regs, dir, args, vfork::spawn);
     }
+    if company::is_guest() {
+        return spawn(p, regs, dir, args, beside::spawn);
+    }
     if lock::is_shared() {
         return spawn(p, regs, dir, args, fork::replace);
     }
@@ -232,6 +235,11 @@ fn spawn(
 ) -> Result<u64> {
     let image = Image::find(p, dir, &mut args)?;
     if image.file.runs_as_other.is_some() && !image.file.is_native(&image.program) {
+        if company::is_guest() {
+            // It would have to leave what the others have, too.
+            image.close(&mut p.mm);
+            return Err(Errno::EAGAIN);
+        }
         return bequest::leave(p, regs, image, args);
     }
     image.close(&mut p.mm);

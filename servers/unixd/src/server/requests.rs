@@ -76,6 +76,7 @@ impl Unixd {
             | Any::Become(_)
             | Any::Replace(_)
             | Any::Thread(_)
+            | Any::ForkBeside(_)
             | Any::GrowRoot(_) => Some(self.take_caps(pid, call, arrival)),
             _ => None,
         }
@@ -88,6 +89,7 @@ impl Unixd {
             Any::Become(_) => self.births().become_domain(pid, arrival),
             Any::Replace(op) => self.births().replace(pid, arrival, op.linux),
             Any::Thread(op) => self.births().new_thread(pid, arrival, op.traced),
+            Any::ForkBeside(op) => self.births().fork_beside(pid, arrival, op),
             Any::GrowRoot(_) => self.life().grow_root(pid, arrival),
             _ => Err(Errno::EINVAL),
         }
@@ -117,10 +119,12 @@ impl Unixd {
             | Any::Become(_)
             | Any::Replace(_)
             | Any::Thread(_)
+            | Any::ForkBeside(_)
             | Any::GrowRoot(_) => Err(Errno::EINVAL),
             Any::Fork(op) => self.births().fork(pid, op),
             Any::ForkWait(op) => self.births().fork_wait(pid, op.pid),
             Any::ForkAbort(op) => self.births().fork_abort(pid, op.pid),
+            Any::CopyHeld(_) => self.births().copy_held(pid),
             Any::Bequeath(op) => self.procs.bequeath(self.caller, call, op.from),
             Any::Succeed(op) => self.succeed(pid, call, op),
             Any::Inherit(op) => self.inherit(op.from),
