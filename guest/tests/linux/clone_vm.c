@@ -315,6 +315,34 @@ static void families(void) {
 
 static int ends(void *with) { return 0; }
 
+enum { KCMP_VM = 1, KCMP_FILES, KCMP_FS, KCMP_SIGHAND };
+
+static int parts(void *with) {
+    long parent = call(SYS_getppid), own = call(SYS_getpid);
+    for (int what = KCMP_VM; what <= KCMP_SIGHAND; what++) seen[what] = call(SYS_kcmp, own, parent, what) == 0;
+    seen[5] = call(SYS_unshare, CLONE_FILES | CLONE_FS);
+    seen[6] = call(SYS_kcmp, own, parent, KCMP_FILES) == 0;
+    seen[7] = call(SYS_kcmp, own, parent, KCMP_FS) == 0;
+    call(SYS_close, 8);
+    call(SYS_chdir, (long)"/tmp");
+    call(SYS_umask, 077);
+    return 0;
+}
+
+static void compared(void) {
+    MUST(chdir("/") == 0);
+    umask(022);
+    for (int n = 0; n < 3; n++) {
+        unsigned long flags = (unsigned long[]){0, CLONE_FS | CLONE_FILES, CLONE_FS | CLONE_FILES | CLONE_SIGHAND}[n];
+        MUST(dup2(1, 8) == 8);
+        int status = end_of(start(SIGCHLD | flags, parts, 0));
+        char where[64];
+        printf("in common: %ld %ld %ld %ld, parted %ld: %ld %ld, status %x, %d %s %o\n", seen[1], seen[2], seen[3], seen[4],
+               seen[5], seen[6], seen[7], status, fcntl(8, F_GETFD), getcwd(where, sizeof where), umask(022));
+    }
+    close(8);
+}
+
 static void words(void) {
     static pid_t parent_word, child_word = 1;
     static long tls[64];
@@ -362,6 +390,7 @@ int main(int argc, char **argv) {
     programs();
     families();
     words();
+    compared();
     errors();
     waits_for_it();
     return 0;

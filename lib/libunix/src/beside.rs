@@ -22,12 +22,13 @@ use crate::server::{self, op, Caps};
 use crate::signal::Signals;
 use crate::sys::{self, limits::Limits};
 use crate::thread::company::{self, Membership};
-use crate::thread::{area, end, lock};
+use crate::thread::{self, area, end, lock};
 use abi::dispatcher::Regs;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::{replace, swap};
 use libos::Cap;
+use linuxabi::general::{CLONE_FILES, CLONE_FS, CLONE_SIGHAND};
 use linuxdomain::own::{CHILD_DISPATCHER, CHILD_ROOT};
 use unixproto::signals::{killed, SIGKILL};
 
@@ -86,6 +87,12 @@ impl Others {
     pub const fn new() -> Others {
         Others { tables: Pool::new(), hands: Pool::new(), rest: Pool::new(), last: 0 }
     }
+
+    /// A number that nothing has.
+    fn number(&mut self) -> u32 {
+        self.last = self.last.wrapping_add(1).max(1);
+        self.last
+    }
 }
 
 /// What a new process is to have in common with the caller's.
@@ -94,6 +101,16 @@ pub struct Shares {
     pub files: bool,
     pub hands: bool,
     pub stands: bool,
+}
+
+impl Shares {
+    /// As `unixd` is told.
+    pub fn flags(self) -> u32 {
+        let flag = |shared, flag| if shared { flag } else { 0 };
+        flag(self.stands, CLONE_FS)
+            | flag(self.files, CLONE_FILES)
+            | flag(self.hands, CLONE_SIGHAND)
+    }
 }
 
 /// Whoever has the lock finds what is its process's.
@@ -133,8 +150,7 @@ fn become_turn(p: &mut Process, to: Membership) {
 /// A process begins in the area `index`, as a copy of the caller's but for its id and what it shares.
 pub fn begin(p: &mut Process, index: u32, pid: u32, shares: Shares) -> Result<()> {
     let own = company::own();
-    p.others.last = p.others.last.wrapping_add(1).max(1);
-    let number = p.others.last;
+    let number = p.others.number();
     let either = |shared, own| if shared { own } else { number };
     let new = Membership {
         process: number,
@@ -173,7 +189,9 @@ pub fn abandon(p: &mut Process, index: u32) {
 fn forget(p: &mut Process, index: u32, what: Membership) {
     company::set(index, Membership::HOST);
     let is_used = |which: fn(Membership) -> u32| {
-        (0..=area::AREAS).any(|index| which(company::of(index)) == which(what))
+        let mut others =
+            (0..=area::AREAS).filter(|other| *other != index && thread::is_there(*other));
+        others.any(|other| which(company::of(other)) == which(what))
     };
     p.others.rest.remove(what.process);
     if !is_used(|of| of.hands) {
@@ -184,6 +202,31 @@ fn forget(p: &mut Process, index: u32, what: Membership) {
             p.fds.close_table(*table);
         }
     }
+}
+
+/// Who has shared descriptors, or where it stands, has a copy from now on (`unshare`).
+pub fn part(p: &mut Process, files: bool, stands: bool) -> Result<()> {
+    let is_shared = |which: fn(Membership) -> u32| {
+        let mut found = false;
+        company::each_sharing(which, |_| found = true);
+        found
+    };
+    let (files, stands) = (files && is_shared(|of| of.files), stands && is_shared(|of| of.stands));
+    let mut new = company::own();
+    let number = p.others.number();
+    if files {
+        let table = p.fds.copy_table();
+        p.others.tables.add(number, table)?;
+        new.files = number;
+    }
+    if stands {
+        new.stands = number;
+    }
+    if files || stands {
+        company::set(area::own_index(), new);
+        become_turn(p, new);
+    }
+    Ok(())
 }
 
 /// The guest that runs here leaves the library: with the lock, to which it does not come back.
@@ -221,6 +264,7 @@ pub fn spawn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         }
         return Err(error);
     }
+    p.fork.execute = None;
     leave(p);
     // There is an answer only if the domain was refused.
     let _ = server::call_caps(op::Become {}, 0, 0, Caps::give(domain, 2));

@@ -72,7 +72,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     fd::alone::share_all(p)?;
     let (child, received) = server::call_caps(
         op::Fork { act: true, traced: false, spaces: 0 },
-        0,
+        how.chosen.put(),
         0,
         Caps::receive(own::SCRATCH),
     )?;

@@ -277,7 +277,13 @@ pub struct Descs {
 impl Default for Descs {
     fn default() -> Self {
         let users = Shares::new(Limits::of(DESCS_MAX));
-        Descs { texts: 0, table: Table::default(), users, holders: BTreeMap::new(), beside: BTreeMap::new() }
+        Descs {
+            texts: 0,
+            table: Table::default(),
+            users,
+            holders: BTreeMap::new(),
+            beside: BTreeMap::new(),
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use crate::procs::*;
 use crate::seals::Seals;
 use crate::server::SCRATCH;
 use crate::share::UNANSWERED;
+use crate::spaces::flag;
 use crate::stock::Stock;
 use crate::system::System;
 use crate::threads::Thread;
@@ -71,7 +72,8 @@ enum How {
 
 impl Births<'_> {
     /// A child of the caller.
-    pub fn fork(&mut self, pid: Pid, op::Fork { act, traced, spaces }: op::Fork) -> Tried {
+    pub fn fork(&mut self, pid: Pid, call: &Call, op: op::Fork) -> Tried {
+        let op::Fork { act, traced, spaces } = op;
         let parent = self.life.procs.get(pid)?;
         // Who acts as its child has its numbers' name space in common with it.
         let is_elsewhere = !is_same(&parent.pids, &parent.pids_of_children);
@@ -80,7 +82,7 @@ impl Births<'_> {
             return Err(Errno::EAGAIN);
         }
         let how = if act { How::Acts } else { How::Forks };
-        let child = self.bear(pid, how, spaces)?;
+        let child = self.bear(pid, call, how, spaces)?;
         if traced {
             self.life.trace_child(child, child);
         }
@@ -88,15 +90,23 @@ impl Births<'_> {
     }
 
     /// A child of the caller that has the caller's memory, and is run by the dispatcher that has come with the request.
-    pub fn fork_beside(&mut self, pid: Pid, arrival: &mut Arrival, op: op::ForkBeside) -> Tried {
+    pub fn fork_beside(
+        &mut self,
+        (pid, call): (Pid, &Call),
+        arrival: &mut Arrival,
+        op: op::ForkBeside,
+    ) -> Tried {
         let host = self.life.procs.host_of(pid);
         let (owner, parent) = (self.life.procs.get(host)?, self.life.procs.get(pid)?);
+        if op.shares & COMMON[STANDS] != 0 && op.spaces & (flag::NEWNS | flag::NEWUSER) != 0 {
+            return Err(Errno::EINVAL);
+        }
         // Nobody acts as somebody else meanwhile, and who ends makes nobody any more.
         let may = owner.domain.is_some() && !owner.native && !parent.killed;
         if arrival.count() != 1 || !may || self.life.procs.acted(host).is_some() {
             return Err(Errno::EAGAIN);
         }
-        let child = self.bear(pid, How::Beside, op.spaces)?;
+        let child = self.bear(pid, call, How::Beside, op.spaces)?;
         if let Err(error) = self.receive_guest(child, host, arrival) {
             // Nobody will have them.
             SCRATCH.discard();
@@ -105,14 +115,20 @@ impl Births<'_> {
             return Err(error);
         }
         self.life.procs.get_mut(child)?.vfork = op.wait;
-        if op.stands {
-            let with = self.life.procs.get(pid)?.stands_with;
-            let with = if with == 0 { pid } else { with };
+        for n in (0..COMMON.len()).filter(|&n| op.shares & COMMON[n] != 0) {
+            let with = match self.life.procs.get(pid)?.common[n] {
+                0 => pid,
+                with => with,
+            };
             for one in [pid, child] {
-                self.life.procs.get_mut(one)?.stands_with = with;
+                self.life.procs.get_mut(one)?.common[n] = with;
             }
         }
-        let there = if self.life.procs.get(child)?.guest.as_ref().is_some_and(Guest::is_elsewhere) { 2 } else { 3 };
+        let there = if self.life.procs.get(child)?.guest.as_ref().is_some_and(Guest::is_elsewhere) {
+            2
+        } else {
+            3
+        };
         Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::moved(SCRATCH, there)))
     }
 
@@ -146,12 +162,31 @@ impl Births<'_> {
         done(())
     }
 
+    /// An id for a new process or thread of the caller, and the numbers that were chosen for it: `a` says which.
+    fn new_id(&mut self, pid: Pid, call: &Call, is_new: bool) -> Result<(Pid, Vec<Pid>), Errno> {
+        let procs = &mut *self.life.procs;
+        let uid = procs.real_user(pid);
+        if call.lengths.0 == 0 {
+            return Ok((procs.new_pid(self.controls, uid, None)?, Vec::new()));
+        }
+        let chosen = procs.a(self.life.caller, call)?;
+        let (words, []) = chosen.as_chunks() else { return Err(Errno::EINVAL) };
+        let chosen: Vec<Pid> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        let space = procs.get(pid)?.pids_of_children.clone();
+        procs.may_choose(pid, (&space, is_new), &chosen)?;
+        let wanted = procs.chosen_id((&space, is_new), &chosen)?;
+        if wanted.is_some_and(|wanted| self.controls.has_in_foreground(wanted)) {
+            return Err(Errno::EEXIST);
+        }
+        Ok((procs.new_pid(self.controls, uid, wanted)?, chosen))
+    }
+
     /// Makes a child of the caller, with what it speaks with in the scratch slots.
-    fn bear(&mut self, pid: Pid, how: How, spaces: u32) -> Result<Pid, Errno> {
+    fn bear(&mut self, pid: Pid, call: &Call, how: How, spaces: u32) -> Result<Pid, Errno> {
         let act = how == How::Acts;
         self.life.procs.may_make_thread(pid)?;
-        let uid = self.life.procs.real_user(pid);
-        let child = self.life.procs.new_pid(self.controls, uid)?;
+        let is_new = spaces & flag::NEWPID != 0;
+        let (child, chosen) = self.new_id(pid, call, is_new)?;
         let voice = self.equip(Speaker { pid: child, tid: child })?;
         let parent = self.life.procs.get(pid)?;
         copy_header(parent.session()?.header(), voice.session.header());
@@ -199,7 +234,7 @@ impl Births<'_> {
         }
         let proc = self.life.procs.get_mut(child)?;
         proc.pids = proc.pids_of_children.clone();
-        if let Err(error) = self.life.procs.give_numbers(child, child) {
+        if let Err(error) = self.life.procs.give_numbers(child, child, &chosen) {
             self.life.end_quietly(child);
             return Err(error);
         }
@@ -356,7 +391,12 @@ impl Births<'_> {
     }
 
     /// A new thread of the caller's process.
-    pub fn new_thread(&mut self, pid: Pid, arrival: &mut Arrival, traced: bool) -> Tried {
+    pub fn new_thread(
+        &mut self,
+        (pid, call): (Pid, &Call),
+        arrival: &mut Arrival,
+        traced: bool,
+    ) -> Tried {
         let proc = self.life.procs.get(pid)?;
         if arrival.count() != 1 || proc.domain.is_none() {
             return Err(Errno::EINVAL);
@@ -366,7 +406,7 @@ impl Births<'_> {
         }
         let options = if proc.native { 0 } else { options::LINUX };
         self.life.procs.may_make_thread(pid)?;
-        let tid = self.life.procs.new_pid(self.controls, self.life.procs.real_user(pid))?;
+        let (tid, chosen) = self.new_id(pid, call, false)?;
         let voice = self.equip(Speaker { pid, tid })?;
         let made = receive_dispatcher(arrival, voice.endpoint(), options);
         let (dispatcher, unit, shown) = match made {
@@ -387,7 +427,7 @@ impl Births<'_> {
             self.life.voices.end_thread(voice, dispatcher, unit);
             return Err(error);
         }
-        if let Err(error) = self.life.procs.give_numbers(pid, tid) {
+        if let Err(error) = self.life.procs.give_numbers(pid, tid, &chosen) {
             self.life.voices.end_thread(voice, dispatcher, unit);
             return Err(error);
         }
@@ -604,7 +644,7 @@ impl Proc {
             domain: None,
             guest: None,
             guests: Vec::new(),
-            stands_with: 0,
+            common: [0; 3],
             native: false,
             stands,
             hosts: crate::spaces::Hosts::first(),

@@ -40,6 +40,14 @@ impl Opening<'_> {
         }
     }
 
+    /// What says who has something in common with a process, in the order of [`COMMON`](crate::procs::COMMON).
+    fn common(&self, pid: Pid, which: usize) -> Pid {
+        match self.procs.get(pid).map(|proc| proc.common[which]) {
+            Ok(with) if with != 0 => with,
+            _ => pid,
+        }
+    }
+
     /// `pidfd_getfd`.
     pub fn take_fd(&mut self, op: op::TakeFd) -> Tried {
         let pid = self.caller.pid;
@@ -77,7 +85,10 @@ impl Opening<'_> {
                 let shown = |of: Option<&Proc>, fd| self.shown(of.ok_or(Errno::EBADF)?, fd);
                 shown(first, one)?.cmp(&shown(second, other)?)
             }
-            kcmp::VM | kcmp::FILES | kcmp::FS | kcmp::SIGHAND => first_pid.cmp(&second_pid),
+            kcmp::VM => self.procs.host_of(first_pid).cmp(&self.procs.host_of(second_pid)),
+            kcmp::FS => self.common(first_pid, 0).cmp(&self.common(second_pid, 0)),
+            kcmp::FILES => self.common(first_pid, 1).cmp(&self.common(second_pid, 1)),
+            kcmp::SIGHAND => self.common(first_pid, 2).cmp(&self.common(second_pid, 2)),
             // Nobody has any that others could share.
             kcmp::IO | kcmp::SYSVSEM => Ordering::Equal,
             kcmp::EPOLL_TFD => return Err(Errno::EOPNOTSUPP),

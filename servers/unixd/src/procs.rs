@@ -44,6 +44,11 @@ pub const PROCESSES_MAX: usize = 4000;
 /// Descriptions that one process may hold.
 pub const HELD_MAX: usize = 4096;
 
+/// What processes in one memory may have in common, as `clone` says it: where they stand, descriptors, signal actions.
+pub const COMMON: [u32; 3] = [0x200, 0x400, 0x800];
+/// Place of the first of them.
+pub const STANDS: usize = 0;
+
 /// Where a process is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -107,8 +112,8 @@ pub struct Proc {
     pub guest: Option<Guest>,
     /// The processes that run in its memory.
     pub guests: Vec<Pid>,
-    /// Those with the same number stand where it does (`CLONE_FS`); 0: nobody does.
-    pub stands_with: Pid,
+    /// What it has in common with others, in the order of [`COMMON`]: those with the same number have the same; 0: nobody has.
+    pub common: [Pid; 3],
     /// Its domain is a native one: it handles no signals, so that all default actions happen here.
     pub native: bool,
     /// Its host name.
@@ -437,10 +442,19 @@ impl Procs {
         }
     }
     /// An id that is in use neither for a process nor for a group or session, nor `reserved`, for a new
-    /// process or thread of a user. `EAGAIN`: that would be one too many.
-    pub fn new_pid(&mut self, controls: &Controls, uid: u32) -> Result<Pid, Errno> {
+    /// process or thread of a user; `wanted` is such a one. `EAGAIN`: that would be one too many.
+    pub fn new_pid(
+        &mut self,
+        controls: &Controls,
+        uid: u32,
+        wanted: Option<Pid>,
+    ) -> Result<Pid, Errno> {
         if !self.users.has_room(uid, 1) {
             return Err(Errno::EAGAIN);
+        }
+        if let Some(wanted) = wanted {
+            self.take_numbers(wanted);
+            return Ok(wanted);
         }
         for _ in 0..PID_MAX {
             self.last = if self.last >= PID_MAX { 300 } else { self.last.max(INIT) + 1 };

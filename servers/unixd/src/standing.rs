@@ -3,6 +3,7 @@
 use crate::nodes::Node;
 use crate::notify::FileEvent;
 use crate::pathops::PathOps;
+use crate::procs::STANDS;
 use crate::volumes::{Spot, Standing};
 use crate::wait::{count, done, Call, Tried};
 use memfs::Step;
@@ -35,10 +36,10 @@ impl PathOps<'_> {
 
     /// The caller stands somewhere else, and so do those that stand where it does.
     pub(crate) fn stand(&mut self, which: fn(&mut Standing) -> &mut Spot, spot: Spot) -> Tried {
-        let with = self.procs.get(self.caller.pid)?.stands_with;
+        let with = self.procs.get(self.caller.pid)?.common[STANDS];
         let all = match with {
             0 => alloc::vec![self.caller.pid],
-            with => self.procs.select(|proc| proc.stands_with == with && !proc.is_over()),
+            with => self.procs.select(|proc| proc.common[STANDS] == with && !proc.is_over()),
         };
         for pid in all {
             self.tree.hold_spot(spot);

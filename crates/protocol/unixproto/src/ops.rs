@@ -252,7 +252,9 @@ requests! {
         from: u32
     ) -> Attached;
     /// Makes a child of the caller. Answers capabilities [UNIXD endpoint, session Frame] for the
-    /// child; its header is filled in. `EAGAIN`: too many processes.
+    /// child; its header is filled in. `EAGAIN`: too many processes. `a` may choose its numbers (`set_tid` of `clone3`), 4 bytes
+    /// each, from its innermost name space of process ids on. `EEXIST`: somebody has one of them; `EINVAL`: it is no number, or
+    /// there are not so many name spaces; `EPERM`: not without `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`.
     2 Fork(
         /// The calling dispatcher acts as the child with the new endpoint (vfork) until `Become` or
         /// `Exit` through that endpoint. Else the child is there as soon as `ForkCommit` brings its
@@ -495,7 +497,7 @@ requests! {
 
     /// A new thread of the calling process. Sends the capability of its Dispatcher, not started yet,
     /// as `ForkCommit`. Answers capabilities [UNIXD endpoint, session Frame, Dispatcher] for it, the
-    /// last one without the right `REVOKE`; the library starts it. `EAGAIN`: too many threads.
+    /// last one without the right `REVOKE`; the library starts it. `EAGAIN`: too many threads. `a` as of `Fork`.
     90 Thread(
         /// It is traced as the caller is.
         traced: bool
@@ -505,8 +507,9 @@ requests! {
     /// Answers what `Thread` answers; the library starts it, or gives it up by `ForkAbort`. It lives no longer than the process
     /// whose domain it is in. `EAGAIN`: too many processes.
     300 ForkBeside(
-        /// It stands where the caller does, wherever one of them goes (`CLONE_FS`).
-        stands: bool,
+        /// What it has in common with the caller: `CLONE_FS`: it stands where the caller does, wherever one of them goes.
+        /// `CLONE_FILES` and `CLONE_SIGHAND` are the library's business, and told for `kcmp`.
+        shares: u32,
         /// `ForkWait` will follow.
         wait: bool,
         /// Name spaces that it has of its own (`CLONE_NEW*`).

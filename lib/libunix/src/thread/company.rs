@@ -57,7 +57,10 @@ pub fn set(index: u32, what: Membership) {
         ARE_THERE.store(true, Relaxed);
     }
     if let Some(words) = OF.get(index as usize) {
-        words.iter().zip([process, files, hands, stands]).for_each(|(word, it)| word.store(it, Relaxed));
+        words
+            .iter()
+            .zip([process, files, hands, stands])
+            .for_each(|(word, it)| word.store(it, Relaxed));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{area, company, lock, Thread};
 use crate::beside::{self, Shares};
 use crate::errno::{Errno, Result};
-use crate::fork::{self, bases, set_bases};
+use crate::fork::{self, bases, set_bases, Chosen};
 use crate::mm::{usage, user};
 use crate::process::{Process, Task};
 use crate::server::{self, op, Caps};
@@ -37,15 +37,23 @@ pub struct Request {
     pub stack: u64,
     /// FS base.
     pub tls: Option<u64>,
-    /// Where the caller and the new thread find the id, or 0.
-    pub parent_tid: u64,
-    pub child_tid: u64,
-    /// Where the thread's end is shown, or 0.
-    pub clear_tid: u64,
+    /// Its id.
+    pub ids: Ids,
     /// It is traced as the caller is.
     pub traced: bool,
     /// It is a process of its own.
     pub process: Option<NewProcess>,
+}
+
+/// Which id a thread is to have, and who finds it where.
+pub struct Ids {
+    /// Where the caller and the new thread find it, or 0.
+    pub parent_tid: u64,
+    pub child_tid: u64,
+    /// Where the thread's end is shown, or 0.
+    pub clear_tid: u64,
+    /// What it is to be.
+    pub chosen: Chosen,
 }
 
 /// A process in the same memory.
@@ -98,10 +106,7 @@ fn errno(status: Status) -> Errno {
 fn make(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u64> {
     area::clear(index);
     let new = own::SCRATCH;
-    p.mm.caps
-        .arena
-        .make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into())
-        .map_err(errno)?;
+    p.mm.caps.arena.make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into()).map_err(errno)?;
     let made = ask(request, index);
     // Empty, unless `unixd` was not even asked.
     new.discard();
@@ -130,12 +135,13 @@ fn ask(request: &Request, index: u32) -> Result<u32> {
     area::configure(own::SCRATCH, index).map_err(errno)?;
     // `unixd` alone can stop it; what comes back cannot.
     let caps = Caps { recv: area::voice(index).into(), ..Caps::give(own::SCRATCH, 1) };
-    let traced = request.traced;
+    let (traced, chosen) = (request.traced, &request.ids.chosen);
     let (made, received) = match &request.process {
-        None => server::call_caps(op::Thread { traced }, 0, 0, caps)?,
-        Some(NewProcess { shares: Shares { stands, .. }, spaces, wait, .. }) => {
-            let request = op::ForkBeside { stands: *stands, wait: *wait, spaces: *spaces };
-            server::call_caps(request, 0, 0, caps)?
+        None => server::call_caps(op::Thread { traced }, chosen.put(), 0, caps)?,
+        Some(new) => {
+            let shares = new.shares.flags();
+            let request = op::ForkBeside { shares, wait: new.wait, spaces: new.spaces };
+            server::call_caps(request, chosen.put(), 0, caps)?
         }
     };
     match received {
@@ -145,12 +151,7 @@ fn ask(request: &Request, index: u32) -> Result<u32> {
 }
 
 /// Everything else that a thread needs, and its start.
-fn settle(
-    p: &mut Process,
-    regs: &Regs,
-    request: &Request,
-    (index, tid): (u32, u32),
-) -> Result<()> {
+fn settle(p: &mut Process, regs: &Regs, request: &Request, (index, tid): (u32, u32)) -> Result<()> {
     area::map_session(index).map_err(errno)?;
     match &request.process {
         None => company::set(index, company::own()),
@@ -162,7 +163,7 @@ fn settle(
     }
     let (fs, gs) = bases(&p.me);
     let mut start =
-        Start { regs: *regs, fs: request.tls.unwrap_or(fs), gs, set_tid: request.child_tid };
+        Start { regs: *regs, fs: request.tls.unwrap_or(fs), gs, set_tid: request.ids.child_tid };
     start.regs.rax = 0;
     if request.stack != 0 {
         start.regs.rsp = request.stack;
@@ -174,7 +175,7 @@ fn settle(
         affinity: p.me.affinity,
         filter: p.me.filter.clone(),
         policy: p.me.policy,
-        clear_tid: request.clear_tid,
+        clear_tid: request.ids.clear_tid,
         start,
         ..Thread::first()
     };
@@ -182,9 +183,9 @@ fn settle(
         set_affinity(area::dispatcher(index), thread.affinity)?;
     }
     p.threads.add(thread);
-    if request.parent_tid != 0 {
+    if request.ids.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(&mut p.mm, request.parent_tid, &tid);
+        let _ = user::copy_out(&mut p.mm, request.ids.parent_tid, &tid);
     }
     invoke(area::dispatcher(index), kop::Start {}).map_err(errno)
 }

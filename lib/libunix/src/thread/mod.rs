@@ -112,6 +112,11 @@ static BY_AREA: [AtomicPtr<Thread>; area::AREAS as usize + 1] = {
     all
 };
 
+/// Is there a thread in an area? Of the first that was one.
+pub fn is_there(index: u32) -> bool {
+    BY_AREA.get(index as usize).is_some_and(|thread| !thread.load(Ordering::Relaxed).is_null())
+}
+
 /// The thread that runs here.
 #[inline(always)]
 fn own() -> *mut Thread {

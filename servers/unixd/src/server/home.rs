@@ -115,9 +115,14 @@ impl Unixd {
     ) -> Result<(Words, Carried), Errno> {
         let mut words = [a, b, c, d, e, 0];
         let number = op_number(&words);
-        let brings =
-            [op::ForkCommit::OP, op::Become::OP, op::Replace::OP, op::Thread::OP, op::ForkBeside::OP]
-                .contains(&number);
+        let brings = [
+            op::ForkCommit::OP,
+            op::Become::OP,
+            op::Replace::OP,
+            op::Thread::OP,
+            op::ForkBeside::OP,
+        ]
+        .contains(&number);
         // What has come is taken from where it lies, whatever becomes of it.
         let mut arrival = match brings {
             false => Arrival::Here(0),

@@ -88,8 +88,8 @@ impl Unixd {
             Any::ForkCommit(op) => self.births().fork_commit(pid, (op.pid, op.wait), arrival),
             Any::Become(_) => self.births().become_domain(pid, arrival),
             Any::Replace(op) => self.births().replace(pid, arrival, op.linux),
-            Any::Thread(op) => self.births().new_thread(pid, arrival, op.traced),
-            Any::ForkBeside(op) => self.births().fork_beside(pid, arrival, op),
+            Any::Thread(op) => self.births().new_thread((pid, call), arrival, op.traced),
+            Any::ForkBeside(op) => self.births().fork_beside((pid, call), arrival, op),
             Any::GrowRoot(_) => self.life().grow_root(pid, arrival),
             _ => Err(Errno::EINVAL),
         }
@@ -121,7 +121,7 @@ impl Unixd {
             | Any::Thread(_)
             | Any::ForkBeside(_)
             | Any::GrowRoot(_) => Err(Errno::EINVAL),
-            Any::Fork(op) => self.births().fork(pid, op),
+            Any::Fork(op) => self.births().fork(pid, call, op),
             Any::ForkWait(op) => self.births().fork_wait(pid, op.pid),
             Any::ForkAbort(op) => self.births().fork_abort(pid, op.pid),
             Any::CopyHeld(_) => self.births().copy_held(pid),

@@ -2183,6 +2183,21 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/server/notices/src/fan.rs", " && (role != Role::Parent || mask & bits::ON_CHILD != 0)", " && role <= Role::New")],
         found_by: Test::Machine { test: "linux/fanotify.gcc" },
     },
+    Bug {
+        name: "a_guest_leaves_its_descriptors_to_the_others",
+        changes: &[("lib/libunix/src/beside.rs", "            p.fds.close_table(*table);\n        }\n    }\n}", "            drop(table);\n        }\n    }\n}")],
+        found_by: Test::Machine { test: "linux/clone_vm.gcc" },
+    },
+    Bug {
+        name: "a_guest_that_does_not_end_is_left_alone",
+        changes: &[("servers/unixd/src/signals.rs", "if is_guest { GUEST_GRACE_NS } else { GRACE_NS }", "if is_guest { 1 << 62 } else { GRACE_NS }")],
+        found_by: Test::Machine { test: "linux/hostile_clone_vm.gcc" },
+    },
+    Bug {
+        name: "a_chosen_number_may_be_somebody_elses",
+        changes: &[("servers/unixd/src/pids.rs", "Some(number) if one.meaning(*number).is_some() =>", "Some(number) if one.meaning(*number).is_some() && one.is_closed.get() =>")],
+        found_by: Test::Machine { test: "linux/set_tid.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
