@@ -6,11 +6,12 @@
 // mem: 512M
 // timeout: 300
 // expect-stdout: forged: 22 22 11 3\nas many as it may: yes\nof another: -1 -1\nkilled in the middle: 0\nnever ends: 9, all ended\nkilled with all: 9, all ended\nmemory is back: yes\n
+#include "test.h"
 #include "raw.h"
-#include "spaces.h"
 #include <poll.h>
-#include <sys/mman.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 
 enum { STACK = 32 << 10, MANY = 60, ROUNDS = 60, OP_COPY_HELD = 301 };
 #define FIRST_AREA 0x7ffff4000000ul
@@ -21,10 +22,22 @@ static pid_t beside(int place, int (*body)(void *), void *with) {
     return clone(body, stacks[place] + STACK, CLONE_VM | SIGCHLD, with);
 }
 
+static int wait_for(pid_t pid) {
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    return status;
+}
+
+static unsigned long free_pages(void) {
+    struct sysinfo it;
+    sysinfo(&it);
+    return it.freeram / 4096 * it.mem_unit;
+}
+
 static int as_user(int id) { return setgid(id) || setuid(id); }
 
 // In line: `errno` is all others', too.
-static inline long call(long number, long a, long b, long c, long d) {
+static inline long call5(long number, long a, long b, long c, long d) {
     long result;
     register long r10 __asm__("r10") = d, r8 __asm__("r8") = -1, r9 __asm__("r9") = 0;
     __asm__ volatile("syscall"
@@ -34,8 +47,11 @@ static inline long call(long number, long a, long b, long c, long d) {
     return result;
 }
 
+#define CALL_(number, a, b, c, d, ...) call5(number, (long)(a), (long)(b), (long)(c), (long)(d))
+#define call(...) CALL_(__VA_ARGS__, 0, 0, 0, 0)
+
 static int pauses(void *with) {
-    while (1) call(SYS_pause, 0, 0, 0, 0);
+    while (1) call(SYS_pause);
     return 0;
 }
 
@@ -106,13 +122,14 @@ static int busy(void *with) {
             call(SYS_munmap, (long)at, 1 << 16, 0, 0);
         }
         int fds[2];
-        if (call(SYS_pipe, (long)fds, 0, 0, 0) == 0) {
+        if (call(SYS_pipe, fds) == 0) {
             call(SYS_close, fds[0], 0, 0, 0);
             call(SYS_close, fds[1], 0, 0, 0);
         }
-        if (n % 8 == 0 && call(SYS_fork, 0, 0, 0, 0) == 0) call(SYS_exit_group, 0, 0, 0, 0);
-        call(SYS_wait4, -1, 0, WNOHANG, 0);
+        if (n % 8 == 0 && call(SYS_fork, 0) == 0) call(SYS_exit_group);
+        call(SYS_wait4, -1, 0, WNOHANG);
     }
+    return 0;
 }
 
 // 0, or what was wrong.
@@ -143,6 +160,8 @@ static int killed_in_the_middle(void) {
 
 // No upcall comes to it any more, as its library could have it: it does not hear that it is to end.
 static int deaf(void *with) {
+    // Its page is there, so that nothing has to be heard.
+    *(volatile int *)with = 0;
     *(volatile int *)(FIRST_AREA + 0x7000) = 1;
     *(volatile int *)with = 1;
     while (1) continue;

@@ -39,6 +39,8 @@ impl Unixd {
                         "unixd: process {pid} ends: exception {vector} error {error:#x} at {rip:#x}, address {address:#x}"
                     );
                     let signal = if vector == 0 { SIGKILL } else { SIGSEGV };
+                    // It may have in its hands what others in its memory need.
+                    let pid = self.procs.host_of(pid);
                     self.life().terminate(pid, killed(signal));
                 }
             }
