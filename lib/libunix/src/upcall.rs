@@ -1,7 +1,7 @@
 //! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
 use crate::entry::{self, resume};
-use crate::mm::{leases, relief, usage, userfault, Mm};
+use crate::mm::{self, leases, relief, usage, userfault, Mm};
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
@@ -243,6 +243,9 @@ fn noted(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: the frame is mapped; the field is atomic.
     unsafe { (*frame).notifications.store(0, Relaxed) };
     time::look();
+    p.limits.look();
+    let (memory, limits) = p.memory();
+    mm::take_limits(memory, limits);
     p.me.call = NO_CALL;
     if restart::settle(p, regs).is_err() {
         let cause = Cause::exception(GENERAL_PROTECTION, 0, regs);

@@ -400,6 +400,7 @@ impl Procs {
             | Any::GetSid(op::GetSid { pid })
             | Any::GetCaps(op::GetCaps { pid })
             | Any::LimitOf(op::LimitOf { pid, .. })
+            | Any::SetLimitOf(op::SetLimitOf { pid, .. })
             | Any::ProcessorTime(op::ProcessorTime { pid })
             | Any::OpenProcess(op::OpenProcess { pid, .. })
             | Any::ThreadEnd(op::ThreadEnd { tid: pid })

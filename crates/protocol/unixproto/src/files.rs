@@ -348,3 +348,13 @@ pub mod splice {
 pub const TIMER_ABSOLUTE: u32 = 1;
 /// `TFD_TIMER_CANCEL_ON_SET`.
 pub const TIMER_CANCEL_ON_SET: u32 = 2;
+
+/// Kinds of file systems that can be mounted, and whether they need a device.
+pub const FILE_SYSTEMS: [(&str, bool); 6] = [
+    ("sysfs", false),
+    ("tmpfs", false),
+    ("proc", false),
+    ("ext2", true),
+    ("ext3", true),
+    ("ext4", true),
+];

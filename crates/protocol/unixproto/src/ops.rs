@@ -515,6 +515,23 @@ requests! {
         /// Name spaces that it has of its own (`CLONE_NEW*`).
         spaces: u32
     ) -> Process;
+    /// Sets a limit of any process. Answers the one before. Errors as of `LimitOf`; `EINVAL`: what counts is above how far it may be
+    /// raised; `EPERM`: that is raised without `CAP_SYS_RESOURCE`, or so many descriptors nobody may have.
+    302 SetLimitOf(
+        /// The process, or a thread of it.
+        pid: u32,
+        /// `RLIMIT_*`.
+        which: u32,
+        /// What counts.
+        soft: u64,
+        /// How far that may be raised.
+        hard: u64
+    ) -> LimitPair;
+    /// `StatFs` of what is mounted in the caller's name space and has a device number. `EINVAL`: there is none.
+    303 StatDevice(
+        /// `st_dev`.
+        device: u64
+    ) -> ();
     /// The caller, of `ForkBeside`, will execute a program: it gets descriptions of its own as of now, which count from `Become`
     /// on. `EINVAL`: it has a domain of its own.
     301 CopyHeld() -> ();
@@ -1302,7 +1319,9 @@ requests! {
         /// `si_code`.
         code: i32,
         /// `si_value`.
-        value: u64
+        value: u64,
+        /// `PIDFD_SIGNAL_*`: to the process (0 or 2), to its first thread (1), or to the group of that number (4).
+        to: u8
     ) -> ();
     /// Makes a set of `epoll` that processes share.
     115 Set() -> Opened;

@@ -50,7 +50,8 @@ pub fn execve(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 
 pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     const EMPTY_PATH: u64 = 0x1000;
-    const KNOWN: u64 = EMPTY_PATH | 0x100;
+    const NOFOLLOW: u64 = 0x100;
+    const KNOWN: u64 = EMPTY_PATH | NOFOLLOW;
     let (fd, path, argv, envp, flags) = (regs.rdi as i32, regs.rsi, regs.rdx, regs.r10, regs.r8);
     let mut path = args::path(&mut p.mm, path)?;
     let mut dir = CWD;
@@ -60,10 +61,14 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     if u64::from(flags as u32) & !KNOWN != 0 {
         return Err(Errno::EINVAL);
     }
+    let follows = flags & NOFOLLOW == 0 || path.is_empty();
     if path.is_empty() && flags & EMPTY_PATH != 0 {
         path = alloc::format!("/proc/self/fd/{fd}").into_bytes();
     } else if path.first() != Some(&b'/') && fd != -100 {
         dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
+    }
+    if !follows && file::is_link(dir, &path)? {
+        return Err(Errno::ELOOP);
     }
     let args = Args::read(&mut p.mm, &path, argv, envp)?;
     execute(p, regs, dir, args)

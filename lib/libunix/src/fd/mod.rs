@@ -335,7 +335,7 @@ impl Fds {
     }
 
     /// Shows `/proc` what `fd` names.
-    fn show(&self, fd: i32) {
+    pub fn show(&self, fd: i32) {
         if (fd as usize) < SHOWN_FDS {
             let desc = self.get(fd).and_then(|file| file.description(Errno::EBADF));
             show_desc(fd, desc.unwrap_or(0));

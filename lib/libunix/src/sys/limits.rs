@@ -46,14 +46,19 @@ impl Limits {
     /// Takes over those that the header shows, of a program before that may have said anything. `secure`: what is beyond the
     /// usual stack does not count.
     pub fn inherit(&mut self, secure: bool) {
+        self.look();
+        if secure {
+            self.all[STACK].soft = self.all[STACK].soft.min(INITIAL[STACK].soft);
+        }
+    }
+
+    /// Takes what the header shows: others may have changed it.
+    pub fn look(&mut self) {
         for (shown, limit) in main_header().limits.iter().zip(&mut self.all) {
             let [soft, hard] = shown.each_ref().map(|word| word.load(Ordering::Relaxed));
             (limit.soft, limit.hard) = (soft.min(hard), hard);
         }
         self.all[NOFILE].hard = self.all[NOFILE].hard.min(limit::FILES_MOST);
-        if secure {
-            self.all[STACK].soft = self.all[STACK].soft.min(INITIAL[STACK].soft);
-        }
     }
 
     /// Shows them in `/proc`.
@@ -116,6 +121,7 @@ const INITIAL: [Limit; LIMITS] = {
 
 fn change(limits: &mut Limits, resource: u32, new: [u64; 2]) -> Result<()> {
     let root = processes::has(Capability::SysResource);
+    limits.look();
     let old = limits.all.get_mut(resource as usize).ok_or(Errno::EINVAL)?;
     let [soft, hard] = new;
     if soft > hard {
@@ -153,14 +159,16 @@ fn set(io: &mut Io, resource: u32, new: [u64; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Limits of others are told. Only their own libraries could change them: `EPERM`.
+/// Limits of others are told, and changed, by `unixd`; their libraries hear of it.
 pub fn prlimit64(io: &mut Io, pid: u32, resource: u32, new: u64, old: u64) -> Result<u64> {
     let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(&mut io.mm, new)?) };
     if pid != 0 && pid != header().pid.load(Ordering::Relaxed) {
-        let limit = server::call(op::LimitOf { pid, which: resource })?;
-        if wanted.is_some() {
-            return Err(Errno::EPERM);
-        }
+        let limit = match wanted {
+            None => server::call(op::LimitOf { pid, which: resource })?,
+            Some([soft, hard]) => {
+                server::call(op::SetLimitOf { pid, which: resource, soft, hard })?
+            }
+        };
         if old != 0 {
             user::copy_out(&mut io.mm, old, &[limit.soft, limit.hard])?;
         }

@@ -32,6 +32,7 @@ use notices::mask;
 use unixproto::files::O_ASYNC;
 use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
+use unixproto::signals::{SI_TKILL, SI_USER};
 use unixproto::{op, Any, Errno};
 
 /// What opening and closing works on, of somebody who may use his other parts meanwhile.
@@ -204,10 +205,11 @@ impl Unixd {
             }
             Any::SetLimit(op) => self.life().set_limit(pid, op),
             Any::LimitOf(op) => self.procs.limit_of(pid, op),
+            Any::SetLimitOf(op) => self.life().set_limit_of(pid, op),
             Any::ProcessorTime(op) => self.procs.processor_time(&self.clock, op.pid),
             Any::Schedule(op) => self.procs.schedule(pid, op),
             Any::TakeFd(op) => self.opening().take_fd(op),
-            Any::Compare(op) => self.opening().compare(op),
+            Any::Compare(op) => self.opening().compare(call, op),
             Any::CpuUsage(op) => self.procs.usage(&self.clock, pid, op.who),
             Any::SetName(_) => self.procs.set_name_from(self.caller, call),
             Any::GetName(_) => self.procs.get_name(self.caller),
@@ -257,6 +259,7 @@ impl Unixd {
             Any::Truncate(op) => self.path_ops().truncate(call, op),
             Any::Chdir(op) => self.path_ops().chdir(call, op.dir, op.flags),
             Any::GetCwd(_) => self.path_ops().get_cwd(),
+            Any::StatDevice(op) => self.path_ops().stat_device(op.device),
             Any::StatFs(op) => self.path_ops().stat_fs(call, op.dir, op.flags),
             Any::MemFile(op) => self.opening().mem_file(op),
             Any::OpenMessages(op) => self.opening().open_mqueue(call, op),
@@ -350,14 +353,30 @@ impl Unixd {
             }
             Any::OpenProcess(op) => self.opening().process(op),
             Any::ProcessOf(op) => done(Process { pid: self.visible_process(pid, op.desc)? }),
-            Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
+            Any::KillOpened(op::KillOpened { desc, signal, code, value, to }) => {
                 let target = self.named_process(pid, desc)?;
                 // As on Linux, signals are not sent out of a name space.
                 if self.procs.number_for(pid, target) == 0 {
                     return Err(Errno::EINVAL);
                 }
-                let kill = op::Kill { pid: target as i32, signal, code, value };
-                self.life().kill(pid, call, kill)
+                match to {
+                    0 | 2 => {
+                        let kill = op::Kill { pid: target as i32, signal, code, value };
+                        self.life().kill(pid, call, kill)
+                    }
+                    1 => {
+                        let code = if code == SI_USER { SI_TKILL } else { code };
+                        let kill = op::KillThread { pid: target, tid: target, signal, code, value };
+                        self.life().kill_thread(pid, call, kill)
+                    }
+                    // With a value, signals are for one process.
+                    4 => {
+                        let kill =
+                            op::Kill { pid: -(target as i32), signal, code: SI_USER, value: 0 };
+                        self.life().kill(pid, call, kill)
+                    }
+                    _ => Err(Errno::EINVAL),
+                }
             }
             Any::Event(op) => self.opening().event(op),
             Any::Alarm(op) => self.opening().alarm(op),
