@@ -20,7 +20,7 @@ use crate::mm::usage;
 use crate::process::{self, Process};
 use crate::server::{self, op, Caps};
 use crate::signal::Signals;
-use crate::sys::{self, limits::Limits};
+use crate::sys;
 use crate::thread::company::{self, Membership};
 use crate::thread::{self, area, end, lock};
 use abi::dispatcher::Regs;
@@ -36,7 +36,6 @@ use unixproto::signals::{killed, SIGKILL};
 struct Rest {
     pid: u32,
     sys: sys::State,
-    limits: Limits,
 }
 
 /// Things of a kind, each with a number: one is where it is used, the others are here.
@@ -135,12 +134,11 @@ fn become_turn(p: &mut Process, to: Membership) {
     if let Some(hands) = others.hands.turn(to.hands) {
         swap(&mut p.signals, hands);
     }
-    if let Some(Rest { pid, sys, limits }) = others.rest.turn(to.process) {
+    if let Some(Rest { pid, sys }) = others.rest.turn(to.process) {
         swap(&mut p.pid, pid);
         swap(&mut p.sys, sys);
         // What is attached is so in the memory.
         swap(&mut p.sys.attached, &mut sys.attached);
-        swap(&mut p.limits, limits);
         // What is ready is told each of them by itself.
         p.fds.forget_knowledge();
     }
@@ -164,7 +162,7 @@ pub fn begin(p: &mut Process, index: u32, pid: u32, shares: Shares) -> Result<()
     }
     let mut sys = p.sys.clone();
     sys.child();
-    p.others.rest.add(number, Rest { pid, sys, limits: p.limits.clone() })?;
+    p.others.rest.add(number, Rest { pid, sys })?;
     if !shares.hands {
         p.others.hands.add(number, p.signals.clone())?;
     }

@@ -159,7 +159,7 @@ static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
             futexes: park::Queues::new(),
         },
         fds: fd::Fds::new(),
-        limits: sys::limits::Limits::new(),
+        limits: sys::limits::Limits,
         random: sys::random::Random::new(),
     },
     signals: signal::Signals::new(),

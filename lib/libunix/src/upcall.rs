@@ -243,7 +243,6 @@ fn noted(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: the frame is mapped; the field is atomic.
     unsafe { (*frame).notifications.store(0, Relaxed) };
     time::look();
-    p.limits.look();
     let (memory, limits) = p.memory();
     mm::take_limits(memory, limits);
     p.me.call = NO_CALL;

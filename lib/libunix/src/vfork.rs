@@ -19,7 +19,7 @@ use crate::mm::user;
 use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op, Caps};
 use crate::signal::Signals;
-use crate::sys::{self, limits::Limits};
+use crate::sys;
 use crate::thread::{company, Thread};
 use crate::trace::breakpoints;
 use abi::dispatcher::Regs;
@@ -40,7 +40,6 @@ pub struct Parent {
     signals: Signals,
     me: Thread,
     sys: sys::State,
-    limits: Limits,
     fds: Fds,
 }
 
@@ -100,7 +99,6 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         signals: p.signals.clone(),
         me: Thread::clone(&p.me),
         sys: p.sys.clone(),
-        limits: p.limits.clone(),
         fds: p.fds.copy(),
     };
     let moved = UNIXD.move_to(own::PARENT).and(SESSION.move_to(own::PARENT.plus(1)));
@@ -148,7 +146,6 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
     *p.me = parent.me;
     breakpoints::restore(&p.me);
     p.sys = parent.sys;
-    p.limits = parent.limits;
     // The child has a copy of what it has drawn from.
     p.random.forget();
     p.fds.restore(parent.fds);

@@ -149,6 +149,8 @@ impl Object {
     pub fn inode(&self) -> u64 {
         match (self, self.node()) {
             (Object::Disk { content, .. }, _) => content.0.into(),
+            // As those call it whom it hears.
+            (Object::Counter(Kind::Listener, number), _) => u64::from(*number) + 1,
             (_, Some(Node::Mem(ino))) => ino.0.into(),
             // By its number the library knows its own process's.
             (Object::Memory(node, _), _) => procfs::whose(*node),
@@ -687,7 +689,7 @@ impl Handles<'_> {
         match desc.object {
             Object::Pipe(pipe, _) => self.pipes.closed(pipe, desc.flags, self.fx),
             Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
-            Object::Counter(_, number) => self.counters.remove(number, self.clock),
+            Object::Counter(_, number) => self.counters.remove(number, self.clock, self.fx),
             Object::Set(number) => self.sets.remove(number),
             Object::Socket(number) => self.sockets.closed(number, self.fx),
             Object::Notices(number) => self.notify.remove(number, self.fx),

@@ -51,6 +51,7 @@ impl Life<'_> {
         proc.status = status;
         proc.state = State::Ending;
         proc.stopped = false;
+        proc.heard_by.clear();
         let usage = usage(proc);
         proc.children_faults += usage.faults;
         proc.children_peak = proc.children_peak.max(usage.most_resident);

@@ -2,6 +2,7 @@
 
 use crate::alarms::Alarms;
 use crate::bequests::Bequest;
+use crate::calls::Heard;
 use crate::clock::SECOND;
 use crate::cputime::CpuTime;
 use crate::domains::{Domain, Guest};
@@ -183,6 +184,8 @@ pub struct Proc {
     pub reaps: bool,
     /// Has executed a program since fork.
     pub execed: bool,
+    /// By whom its calls may be decided about.
+    pub heard_by: Vec<Rc<Heard>>,
     /// Its threads but for the first.
     pub threads: Vec<Tid>,
     /// The first thread has ended, while others go on.

@@ -1,6 +1,7 @@
 //! The loop.
 
 pub mod boot;
+mod decisions;
 mod home;
 mod perform;
 pub mod relief;

@@ -55,6 +55,8 @@ pub enum Kind {
     /// Text of a process that only its library knows (`/proc/PID/maps`): `MemoryFile`.
     Told = 39,
     /// A regular file, opened to be executed, that runs as somebody else: `Bequeath`, `Succeed`.
+    /// Calls of others about which somebody decides.
+    Listener = 41,
     SetId = 40,
 }
 
@@ -125,6 +127,7 @@ impl Kind {
             18 => Kind::Disk,
             17 => Kind::Memory,
             39 => Kind::Told,
+            41 => Kind::Listener,
             _ => return None,
         })
     }

@@ -109,6 +109,15 @@ replies! {
         /// Largest resident set, pages.
         peak_pages: u64,
     }
+    /// What was decided about a call.
+    CallReply {
+        /// What it answers.
+        value: u64,
+        /// Its error, negative.
+        error: i32,
+        /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: it is made.
+        flags: u32,
+    }
     /// A limit of a process.
     LimitPair {
         /// What counts.
@@ -515,6 +524,41 @@ requests! {
         /// Name spaces that it has of its own (`CLONE_NEW*`).
         spaces: u32
     ) -> Process;
+    /// A file by which somebody decides about calls of the caller, and of what it makes from now on (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
+    /// `inode` is what [`CallNotice`](op::CallNotice) calls it.
+    304 HearCalls() -> Opened;
+    /// Somebody is to decide about a call: `a` is its `struct seccomp_data`. Waits for that. `ENOSYS`: nobody listens, or not to the
+    /// caller.
+    305 CallNotice(
+        /// Who.
+        listener: u32
+    ) -> CallReply;
+    /// The next call about which nobody has been told: waits for it. data: `struct seccomp_notif`. `ENOENT`: there is nobody any more
+    /// who could make one; `EINVAL`: the description is something else.
+    306 NoticeReceive(
+        /// Description.
+        desc: u32
+    ) -> ();
+    /// Decides about a call that was told. `ENOENT`: it is not waited for any more; `EINPROGRESS`: it was not told, or is decided.
+    307 NoticeAnswer(
+        /// Description.
+        desc: u32,
+        /// The call.
+        id: u64,
+        /// What it answers.
+        value: u64,
+        /// Its error, negative.
+        error: i32,
+        /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: it is made.
+        flags: u32
+    ) -> ();
+    /// Is a call that was told still waited for? `ENOENT`: it is not.
+    308 NoticeValid(
+        /// Description.
+        desc: u32,
+        /// The call.
+        id: u64
+    ) -> ();
     /// Sets a limit of any process. Answers the one before. Errors as of `LimitOf`; `EINVAL`: what counts is above how far it may be
     /// raised; `EPERM`: that is raised without `CAP_SYS_RESOURCE`, or so many descriptors nobody may have.
     302 SetLimitOf(

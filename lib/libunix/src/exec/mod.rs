@@ -91,6 +91,7 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
         }
     };
     (p.pid, p.me.tid) = (attached.pid, attached.pid);
+    p.limits.begin();
     // Without memory it starts without them.
     let _ = fd::attach(&mut p.fds, [attached.stdin, attached.stdout, attached.stderr]);
     let (args, directory) = Args::from_block(&block);
@@ -182,7 +183,6 @@ fn begin(p: &mut Process, regs: &mut Regs, image: Image, args: &Args, secure: bo
         Ok((entry, sp)) => {
             usage::count(&mut p.mm);
             usage::begin(&mut p.mm);
-            p.limits.show();
             start(&mut p.me, regs, entry, sp);
             let tid = p.me.tid;
             trace::executed(p, regs, tid);

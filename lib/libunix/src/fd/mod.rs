@@ -334,8 +334,14 @@ impl Fds {
         }
     }
 
+    /// Shows `/proc` and others that a file has a description now.
+    fn show_all(&self, index: u32) {
+        let named = self.table.from(0).take_while(|(fd, _)| (*fd as usize) < SHOWN_FDS);
+        named.filter(|(_, entry)| entry.file == index).for_each(|(fd, _)| self.show(fd));
+    }
+
     /// Shows `/proc` what `fd` names.
-    pub fn show(&self, fd: i32) {
+    fn show(&self, fd: i32) {
         if (fd as usize) < SHOWN_FDS {
             let desc = self.get(fd).and_then(|file| file.description(Errno::EBADF));
             show_desc(fd, desc.unwrap_or(0));

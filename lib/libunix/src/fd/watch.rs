@@ -193,10 +193,15 @@ impl Fds {
     pub fn share(io: &mut Io, index: u32) -> Result<()> {
         let file = io.fds.at(index)?;
         let handle = Handle { index, flags: file.flags };
+        let before = file.descriptions();
         with_kind!(&file.kind, kind => {
             let kind = kind.handle();
             kind.share(io, handle)
-        })
+        })?;
+        if io.fds.descriptions_at(index)? != before {
+            io.fds.show_all(index);
+        }
+        Ok(())
     }
 
     /// The descriptions of a file; 0 is none.

@@ -205,6 +205,11 @@ impl Unixd {
             }
             Any::SetLimit(op) => self.life().set_limit(pid, op),
             Any::LimitOf(op) => self.procs.limit_of(pid, op),
+            Any::HearCalls(_) => self.hear_calls(),
+            Any::CallNotice(op) => self.call_notice(call, op.listener),
+            Any::NoticeReceive(op) => self.notice_receive(op.desc),
+            Any::NoticeAnswer(op) => self.notice_answer(op),
+            Any::NoticeValid(op) => self.notice_valid(op),
             Any::SetLimitOf(op) => self.life().set_limit_of(pid, op),
             Any::ProcessorTime(op) => self.procs.processor_time(&self.clock, op.pid),
             Any::Schedule(op) => self.procs.schedule(pid, op),
@@ -730,7 +735,7 @@ impl Unixd {
         handles!(self)
     }
 
-    fn opening(&mut self) -> Opening<'_> {
+    pub(super) fn opening(&mut self) -> Opening<'_> {
         let caller = self.caller;
         let handles = handles!(self);
         let Unixd { procs, stock, system, load, messages, semaphores, .. } = self;

@@ -126,7 +126,6 @@ pub fn kcmp(
             }
             // What a set has that others know, they know as well.
             Fds::share(io, file)?;
-            io.fds.show(one as i32);
         }
         let slot = [fd, nth].map(u32::to_le_bytes);
         let fds = one & u64::from(u32::MAX) | u64::from(set) << 32;
