@@ -2198,6 +2198,21 @@ const BUGS: &[Bug] = &[
         changes: &[("servers/unixd/src/pids.rs", "Some(number) if one.meaning(*number).is_some() =>", "Some(number) if one.meaning(*number).is_some() && one.is_closed.get() =>")],
         found_by: Test::Machine { test: "linux/set_tid.gcc" },
     },
+    Bug {
+        name: "a_listener_hears_everybody_who_knows_its_number",
+        changes: &[("servers/unixd/src/server/decisions.rs", "calls.filter(|calls| calls.hears(heard_by)).ok_or", "calls.filter(|calls| calls.hears(heard_by) || pid > 0).ok_or")],
+        found_by: Test::Machine { test: "linux/hostile_listeners.gcc" },
+    },
+    Bug {
+        name: "a_listener_that_goes_leaves_those_waiting_that_it_heard",
+        changes: &[("servers/unixd/src/counters.rs", "calls.waiting().chain(counter.waiters.drain())", "calls.waiting().take(0).chain(counter.waiters.drain())")],
+        found_by: Test::Machine { test: "linux/seccomp_listen.gcc" },
+    },
+    Bug {
+        name: "limits_of_others_are_raised_by_everybody",
+        changes: &[("servers/unixd/src/limits.rs", "if op.hard > before.hard && !may_raise || is_too_much {", "if op.hard > before.hard && !may_raise && is_too_much {")],
+        found_by: Test::Machine { test: "linux/rare_calls.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
