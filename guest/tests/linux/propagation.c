@@ -10,7 +10,7 @@
 static long groups[64];
 static int known;
 
-// Groups by the order in which they were seen.
+// Groups by the order in which one list has them.
 static int named(long group) {
     for (int n = 0; n < known; n++)
         if (groups[n] == group) return n + 1;
@@ -37,6 +37,7 @@ static void show(const char *when) {
     }
     fclose(file);
     printf("%s:", when);
+    known = 0;
     for (int n = 0; n < count; n++) {
         printf(" %s", all[n].place);
         for (char *field = strtok(all[n].fields, " "); field; field = strtok(NULL, " ")) {

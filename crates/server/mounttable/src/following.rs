@@ -6,7 +6,7 @@
 //! is taken out of them, but for copies in which something else is mounted by now.
 
 use crate::{Gone, MountId, Mounts, Node};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use unixproto::Errno;
 
@@ -91,28 +91,30 @@ impl<N: Node, V> Mounts<N, V> {
         }
     }
 
-    /// All that follow what is mounted in a mount.
+    /// All that follow what is mounted in a mount: peers, those that follow their group, and so on.
     fn followers(&self, id: MountId) -> Vec<MountId> {
         let Ok(first) = self.get(id).map(|mount| mount.follows.group) else { return Vec::new() };
-        let (mut groups, mut found, mut next) = (Vec::new(), Vec::new(), 0);
-        if first != 0 {
-            groups.push(first);
+        if first == 0 {
+            return Vec::new();
         }
-        while let Some(&group) = groups.get(next) {
-            next += 1;
-            for (index, mount) in self.table.iter() {
-                let (other, Follows { group: own, master, .. }) =
-                    (MountId(index as u32), mount.follows);
-                let follows = own == group || master == group;
-                if follows && other != id && mount.space.is_some() && !found.contains(&other) {
-                    found.push(other);
-                    if own != 0 && !groups.contains(&own) {
-                        groups.push(own);
-                    }
+        // Who is in each group, or follows it.
+        let mut near: BTreeMap<u64, Vec<MountId>> = BTreeMap::new();
+        for (index, mount) in self.table.iter().filter(|(_, mount)| mount.space.is_some()) {
+            let Follows { group, master, .. } = mount.follows;
+            for one in [group, master].into_iter().filter(|one| *one != 0) {
+                near.entry(one).or_default().push(MountId(index as u32));
+            }
+        }
+        let (mut found, mut groups) = (BTreeSet::new(), alloc::vec![first]);
+        while let Some(group) = groups.pop() {
+            // Each group is looked at once.
+            for other in near.remove(&group).unwrap_or_default() {
+                if other != id && found.insert(other) {
+                    groups.extend(self.get(other).map(|mount| mount.follows.group));
                 }
             }
         }
-        found
+        found.into_iter().collect()
     }
 
     /// The roots of the mounts that follow what is mounted in a mount.
@@ -161,7 +163,9 @@ impl<N: Node, V> Mounts<N, V> {
         if self.get(at.0)?.follows.group == 0 {
             return Ok(());
         }
-        let (tree, places) = (self.below(top), self.copies_at(at, &shows));
+        let (tree, mut places) = (self.below(top), self.copies_at(at, &shows));
+        // What comes does not come once more in itself.
+        places.retain(|place| !tree.contains(place));
         if !self.users.has_room(uid, tree.len().saturating_mul(places.len())) {
             return Err(Errno::ENOSPC);
         }
