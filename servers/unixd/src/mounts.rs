@@ -497,7 +497,7 @@ impl PathOps<'_> {
             // Nobody has asked before.
             return Err(Errno::EAGAIN);
         }
-        let is_last = Rc::strong_count(&mount.volume) == 1;
+        let is_last = Rc::strong_count(&mount.volume) == 1 + self.tree.mounts().copies(found.mount);
         if let (Kind::Disk(_), Node::Share(root), true) = (mount.volume.kind, found.node, is_last) {
             let share = self.tree.share_of(root)?;
             // Where a part of it was the last that is mounted, or somebody is still in it, it stays with its server.

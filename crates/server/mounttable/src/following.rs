@@ -5,7 +5,7 @@
 //! peers, and so on; the copies are each other's peers and masters as the mounts are in which they are. What is taken out of one
 //! is taken out of them, but for copies in which something else is mounted by now.
 
-use crate::{Gone, MountId, Mounts, Node};
+use crate::{Gone, MountId, Mounts, Node, RESTRICTIONS};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use unixproto::Errno;
@@ -209,6 +209,8 @@ impl<N: Node, V> Mounts<N, V> {
                     groups.insert((id, group), follows.group);
                 }
                 follows.master = groups.get(&(id, master)).copied().unwrap_or(0);
+                // Who has less rights than who mounts it keeps it as it is.
+                let kept = kept | if is_locked { flags & RESTRICTIONS } else { 0 };
                 let made = self.get_mut(copy)?;
                 (made.follows, made.kept, made.is_locked) = (follows, kept, is_locked);
                 copies.insert(id, copy);
@@ -228,6 +230,12 @@ impl<N: Node, V> Mounts<N, V> {
         let covers = |id: MountId| self.covering(id, at.1);
         let copies = self.followers(at.0).into_iter().filter_map(covers);
         copies.filter(|id| self.get(*id).is_ok_and(|mount| !mount.has_children())).collect()
+    }
+
+    /// How many copies are taken out with a mount.
+    pub fn copies(&self, id: MountId) -> usize {
+        let at = self.get(id).ok().and_then(|mount| mount.at);
+        at.map_or(0, |at| self.copies_of(at).len())
     }
 
     /// Does somebody stand in a copy of a mount that would be taken out with it?

@@ -2213,6 +2213,16 @@ const BUGS: &[Bug] = &[
         changes: &[("servers/unixd/src/limits.rs", "if op.hard > before.hard && !may_raise || is_too_much {", "if op.hard > before.hard && !may_raise && is_too_much {")],
         found_by: Test::Machine { test: "linux/rare_calls.gcc" },
     },
+    Bug {
+        name: "mounts_of_other_users_are_peers_of_what_they_were_copied_from",
+        changes: &[("crates/server/mounttable/src/space.rs", "Follows { group, .. } if locks && group != 0 =>", "Follows { group, .. } if locks && group == 0 =>")],
+        found_by: Test::Machine { test: "linux/propagation.gcc" },
+    },
+    Bug {
+        name: "the_last_of_a_group_leaves_its_followers_behind",
+        changes: &[("crates/server/mounttable/src/following.rs", "                    other.follows.master = master;", "                    other.follows.master = master.max(group);")],
+        found_by: Test::Host { package: "mounttable", test: "nodes_are_let_go_as_often_as_they_are_held" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
