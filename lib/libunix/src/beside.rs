@@ -17,7 +17,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::{self, Table};
 use crate::fork;
 use crate::mm::usage;
-use crate::process::{self, Process};
+use crate::process::{self, Io, Own, Process};
 use crate::server::{self, op, Caps};
 use crate::signal::Signals;
 use crate::sys;
@@ -121,34 +121,35 @@ impl Shares {
 pub unsafe fn settle() {
     if company::is_there() {
         // SAFETY: the caller's promise.
-        become_turn(unsafe { process::current() }, company::own());
+        become_turn(&mut unsafe { process::current() }.own(), company::own());
     }
 }
 
 #[cold]
-fn become_turn(p: &mut Process, to: Membership) {
-    let mut others = replace(&mut p.others, Others::new());
+fn become_turn(own: &mut Own<'_>, to: Membership) {
+    let Own { io, pid, signals, sys } = own;
+    let mut others = replace(&mut io.others, Others::new());
     if let Some(table) = others.tables.turn(to.files) {
-        p.fds.exchange(table);
+        io.fds.exchange(table);
     }
     if let Some(hands) = others.hands.turn(to.hands) {
-        swap(&mut p.signals, hands);
+        swap(*signals, hands);
     }
-    if let Some(Rest { pid, sys }) = others.rest.turn(to.process) {
-        swap(&mut p.pid, pid);
-        swap(&mut p.sys, sys);
+    if let Some(rest) = others.rest.turn(to.process) {
+        swap(*pid, &mut rest.pid);
+        swap(*sys, &mut rest.sys);
         // What is attached is so in the memory.
-        swap(&mut p.sys.attached, &mut sys.attached);
+        swap(&mut sys.attached, &mut rest.sys.attached);
         // What is ready is told each of them by itself.
-        p.fds.forget_knowledge();
+        io.fds.forget_knowledge();
     }
-    p.others = others;
+    io.others = others;
 }
 
 /// A process begins in the area `index`, as a copy of the caller's but for its id and what it shares.
-pub fn begin(p: &mut Process, index: u32, pid: u32, shares: Shares) -> Result<()> {
+pub fn begin(p: &mut Own<'_>, index: u32, pid: u32, shares: Shares) -> Result<()> {
     let own = company::own();
-    let number = p.others.number();
+    let number = p.io.others.number();
     let either = |shared, own| if shared { own } else { number };
     let new = Membership {
         process: number,
@@ -158,17 +159,17 @@ pub fn begin(p: &mut Process, index: u32, pid: u32, shares: Shares) -> Result<()
     };
     if !company::is_there() {
         // Reads without the lock know descriptors of one table only.
-        fd::alone::share_all(p)?;
+        fd::alone::share_all(p.io)?;
     }
     let mut sys = p.sys.clone();
     sys.child();
-    p.others.rest.add(number, Rest { pid, sys })?;
+    p.io.others.rest.add(number, Rest { pid, sys })?;
     if !shares.hands {
-        p.others.hands.add(number, p.signals.clone())?;
+        p.io.others.hands.add(number, p.signals.clone())?;
     }
     if !shares.files {
-        let table = p.fds.copy_table();
-        p.others.tables.add(number, table)?;
+        let table = p.io.fds.copy_table();
+        p.io.others.tables.add(number, table)?;
     }
     company::set(index, new);
     fd::glance::stop();
@@ -176,7 +177,7 @@ pub fn begin(p: &mut Process, index: u32, pid: u32, shares: Shares) -> Result<()
 }
 
 /// It did not come to that: what [`begin`] has made goes.
-pub fn abandon(p: &mut Process, index: u32) {
+pub fn abandon(p: &mut Io, index: u32) {
     let new = company::of(index);
     if new.process != 0 {
         forget(p, index, new);
@@ -184,7 +185,7 @@ pub fn abandon(p: &mut Process, index: u32) {
 }
 
 /// Forgets the process of an area, and closes the descriptors that are its alone. It is somebody else's turn.
-fn forget(p: &mut Process, index: u32, what: Membership) {
+fn forget(p: &mut Io, index: u32, what: Membership) {
     company::set(index, Membership::HOST);
     let is_used = |which: fn(Membership) -> u32| {
         let mut others =
@@ -203,7 +204,7 @@ fn forget(p: &mut Process, index: u32, what: Membership) {
 }
 
 /// Who has shared descriptors, or where it stands, has a copy from now on (`unshare`).
-pub fn part(p: &mut Process, files: bool, stands: bool) -> Result<()> {
+pub fn part(own: &mut Own<'_>, files: bool, stands: bool) -> Result<()> {
     let is_shared = |which: fn(Membership) -> u32| {
         let mut found = false;
         company::each_sharing(which, |_| found = true);
@@ -211,10 +212,10 @@ pub fn part(p: &mut Process, files: bool, stands: bool) -> Result<()> {
     };
     let (files, stands) = (files && is_shared(|of| of.files), stands && is_shared(|of| of.stands));
     let mut new = company::own();
-    let number = p.others.number();
+    let number = own.io.others.number();
     if files {
-        let table = p.fds.copy_table();
-        p.others.tables.add(number, table)?;
+        let table = own.io.fds.copy_table();
+        own.io.others.tables.add(number, table)?;
         new.files = number;
     }
     if stands {
@@ -222,27 +223,27 @@ pub fn part(p: &mut Process, files: bool, stands: bool) -> Result<()> {
     }
     if files || stands {
         company::set(area::own_index(), new);
-        become_turn(p, new);
+        become_turn(own, new);
     }
     Ok(())
 }
 
 /// The guest that runs here leaves the library: with the lock, to which it does not come back.
-fn leave(p: &mut Process) {
+fn leave(own: &mut Own<'_>) {
     let (index, what) = (area::own_index(), company::own());
-    end::show_end(p);
+    end::show_end(own.io);
     // Its last words are those of its voice, but its turn is over.
-    become_turn(p, Membership::HOST);
-    forget(p, index, what);
-    usage::tell(&p.mm);
-    p.threads.gone(index);
+    become_turn(own, Membership::HOST);
+    forget(own.io, index, what);
+    usage::tell(&own.io.mm);
+    own.io.threads.gone(index);
     lock::leave();
 }
 
 /// Ends the guest that runs here with a wait status.
 pub fn exit(status: u32) -> ! {
     // SAFETY: this never returns: whoever has a reference does not use it any more.
-    leave(unsafe { process::current() });
+    leave(&mut unsafe { process::current() }.own());
     loop {
         // There is no answer.
         let _ = server::call(op::Exit { status });
@@ -252,7 +253,7 @@ pub fn exit(status: u32) -> ! {
 /// The guest that runs here executes a program: in a domain of its own, and nothing of it is left here. An error leaves
 /// everything as it was.
 pub fn spawn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
-    fork::make_successor(p, regs)?;
+    fork::make_executor(p, regs)?;
     let domain = area::domain(area::own_index());
     let moved = CHILD_DISPATCHER.move_to(domain).and_then(|()| CHILD_ROOT.move_to(domain.plus(1)));
     let ready = moved.map_err(|_| Errno::EAGAIN).and_then(|()| server::call(op::CopyHeld {}));
@@ -263,7 +264,7 @@ pub fn spawn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         return Err(error);
     }
     p.fork.execute = None;
-    leave(p);
+    leave(&mut p.own());
     // There is an answer only if the domain was refused.
     let _ = server::call_caps(op::Become {}, 0, 0, Caps::give(domain, 2));
     loop {
@@ -272,7 +273,7 @@ pub fn spawn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 }
 
 /// A forked child: nobody else is in its memory.
-pub fn after_fork(p: &mut Process) {
+pub fn after_fork(p: &mut Io) {
     company::after_fork();
     let Others { tables, .. } = replace(&mut p.others, Others::new());
     for (_, table) in tables.others {

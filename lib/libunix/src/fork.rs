@@ -400,7 +400,7 @@ pub fn configure<'a>(mm: &mut Mm, mut environment: impl Iterator<Item = &'a [u8]
 }
 
 /// Gives the domain that was made to `unixd`, which starts it. After an error there is none any more.
-fn give_domain<R: unixproto::Request>(request: R) -> Result<()> {
+pub fn give_domain<R: unixproto::Request>(request: R) -> Result<()> {
     let given = server::call_caps(request, 0, 0, Caps::give(CHILD_DISPATCHER, 2));
     if given.is_err() {
         // Maybe it was never sent.
@@ -449,14 +449,8 @@ fn make_domain(
 }
 
 /// Makes the domain of the child that this process acts as, without any program memory. There it
-/// executes what `p.fork.execute` says.
+/// executes what `p.fork.execute` says, once it is given away.
 pub fn make_executor(p: &mut Process, regs: &mut Regs) -> Result<()> {
-    make_successor(p, regs)?;
-    give_domain(op::Become {})
-}
-
-/// Makes it, for who gives it away.
-pub fn make_successor(p: &mut Process, regs: &mut Regs) -> Result<()> {
     make_empty(p, regs).map_err(errno).inspect_err(|_| drop_domain())
 }
 

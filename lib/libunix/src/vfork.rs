@@ -173,6 +173,7 @@ pub fn exit(status: u32) -> ! {
 /// parent goes on. An error leaves everything as it was.
 pub fn spawn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     fork::make_executor(p, regs)?;
+    fork::give_domain(op::Become {})?;
     resume(p, regs);
     Ok(regs.rax)
 }

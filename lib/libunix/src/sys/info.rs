@@ -4,7 +4,7 @@ use crate::beside;
 use crate::errno::{Errno, Result};
 use crate::fd::Fds;
 use crate::mm::{user, Mm};
-use crate::process::Process;
+use crate::process::Own;
 use crate::server::{self, op};
 use linuxabi::bytes::Bytes;
 use linuxabi::general::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
@@ -77,9 +77,10 @@ pub fn not_permitted(_: ()) -> Result<u64> {
 }
 
 /// `unshare`: name spaces of its own.
-pub fn unshare(p: &mut Process, flags: u32) -> Result<u64> {
+pub fn unshare(mut own: Own<'_>, flags: u32) -> Result<u64> {
     server::call(op::Unshare { flags })?;
-    beside::part(p, flags & CLONE_FILES != 0, flags & (CLONE_FS | CLONE_NEWNS) != 0).map(|()| 0)
+    beside::part(&mut own, flags & CLONE_FILES != 0, flags & (CLONE_FS | CLONE_NEWNS) != 0)
+        .map(|()| 0)
 }
 
 /// `setns`: name spaces of others.

@@ -5,7 +5,7 @@ use crate::beside::{self, Shares};
 use crate::errno::{Errno, Result};
 use crate::fork::{self, bases, set_bases, Chosen};
 use crate::mm::{usage, user};
-use crate::process::{Process, Task};
+use crate::process::{Own, Process, Task};
 use crate::server::{self, op, Caps};
 use crate::sys::scheduling::set_affinity;
 use crate::upcall;
@@ -83,7 +83,7 @@ pub fn create(p: &mut Process, regs: &Regs, request: &Request) -> Result<u64> {
     let task: &mut Task = p;
     let Task { threads, mm, .. } = task;
     let index = threads.areas.take(&mut mm.caps.arena).map_err(errno)?;
-    let made = make(p, regs, request, index);
+    let made = make(&mut p.own(), regs, request, index);
     if made.is_err() {
         area::clear(index);
         p.threads.remove(index);
@@ -103,21 +103,26 @@ fn errno(status: Status) -> Errno {
     }
 }
 
-fn make(p: &mut Process, regs: &Regs, request: &Request, index: u32) -> Result<u64> {
+fn make(own: &mut Own<'_>, regs: &Regs, request: &Request, index: u32) -> Result<u64> {
     area::clear(index);
     let new = own::SCRATCH;
-    p.mm.caps.arena.make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into()).map_err(errno)?;
+    own.io
+        .mm
+        .caps
+        .arena
+        .make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into())
+        .map_err(errno)?;
     let made = ask(request, index);
     // Empty, unless `unixd` was not even asked.
     new.discard();
     let tid = made?;
-    let started = settle(p, regs, request, (index, tid));
+    let started = settle(own, regs, request, (index, tid));
     if started.is_err() && request.process.is_some() {
         // The error before is the one to tell.
         let _ = server::call(op::ForkAbort { pid: tid });
     }
     started?;
-    p.threads.running += 1;
+    own.io.threads.running += 1;
     Ok(tid as u64)
 }
 
@@ -151,16 +156,22 @@ fn ask(request: &Request, index: u32) -> Result<u32> {
 }
 
 /// Everything else that a thread needs, and its start.
-fn settle(p: &mut Process, regs: &Regs, request: &Request, (index, tid): (u32, u32)) -> Result<()> {
+fn settle(
+    own: &mut Own<'_>,
+    regs: &Regs,
+    request: &Request,
+    (index, tid): (u32, u32),
+) -> Result<()> {
     area::map_session(index).map_err(errno)?;
     match &request.process {
         None => company::set(index, company::own()),
         Some(new) => {
-            beside::begin(p, index, tid, new.shares)?;
+            beside::begin(own, index, tid, new.shares)?;
             // It has not inherited it, unless its descriptors are the caller's.
-            fork::open_child(p, tid, new.pidfd)?;
+            fork::open_child(own.io, tid, new.pidfd)?;
         }
     }
+    let p = &mut *own.io;
     let (fs, gs) = bases(&p.me);
     let mut start =
         Start { regs: *regs, fs: request.tls.unwrap_or(fs), gs, set_tid: request.ids.child_tid };
