@@ -525,7 +525,7 @@ requests! {
         spaces: u32
     ) -> Process;
     /// A file by which somebody decides about calls of the caller, and of what it makes from now on (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
-    /// `inode` is what [`CallNotice`](op::CallNotice) calls it.
+    /// `inode` is what `CallNotice` calls it.
     304 HearCalls() -> Opened;
     /// Somebody is to decide about a call: `a` is its `struct seccomp_data`. Waits for that. `ENOSYS`: nobody listens, or not to the
     /// caller.
