@@ -245,7 +245,8 @@ impl Life<'_> {
         let bytes = match what {
             request::CONTINUE | request::DETACH if value > 64 => return Err(Errno::EIO),
             request::CONTINUE => {
-                tracee.mode = address as u32 & (flag::SYSCALLS | flag::STEP);
+                let modes = flag::SYSCALLS | flag::STEP | flag::EMULATE;
+                tracee.mode = address as u32 & modes;
                 self.trace_resume(tid, value as u32);
                 return count(0);
             }

@@ -92,6 +92,18 @@ impl Filter {
         }
     }
 
+    /// The instructions of a program, counted from the oldest, for a tracer.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there are no programs; `ENOENT`: there are not so many.
+    pub fn told(&self, which: usize) -> Result<Vec<u8>> {
+        let Filter::By(filters) = self else { return Err(Errno::EINVAL) };
+        let programs: Vec<&Program> = filters.chain.all().collect();
+        let program = programs.iter().rev().nth(which).ok_or(Errno::ENOENT)?;
+        Ok(program.code().iter().flat_map(|one| one.bytes()).collect())
+    }
+
     /// Does somebody decide for any program?
     fn has_listener(&self) -> bool {
         match self {
