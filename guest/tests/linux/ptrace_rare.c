@@ -33,7 +33,7 @@ static pid_t traced(void (*body)(void)) {
     pid_t pid = fork();
     if (pid == 0) {
         ptrace(PTRACE_TRACEME, 0, 0, 0);
-        raise(SIGSTOP);
+        syscall(SYS_kill, getpid(), SIGSTOP);
         body();
         _exit(99);
     }
@@ -107,7 +107,7 @@ static void filters(void) {
     struct program first = {1, one}, second = {3, two};
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (prctl(22, 2, &first) || prctl(22, 2, &second)) _exit(9);
-    raise(SIGSTOP);
+    syscall(SYS_kill, getpid(), SIGSTOP);
 }
 
 static void read_filters(void) {
@@ -127,7 +127,7 @@ static void read_filters(void) {
     wait_for(pid);
 }
 
-static void stays(void) { raise(SIGSTOP); }
+static void stays(void) { syscall(SYS_kill, getpid(), SIGSTOP); }
 
 static void sequences(void) {
     pid_t pid = traced(stays);
