@@ -5,6 +5,7 @@
 //! the child's library starts with everything that the parent's knew, and a [`Handover`] says what
 //! is different.
 
+use crate::beside::{self, Shares};
 use crate::errno::{Errno, Result};
 use crate::exec::{self, Request};
 use crate::fd::kinds::pidfd::pidfd_open;
@@ -14,7 +15,8 @@ use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::processes;
 use crate::sys::scheduling::take_affinity;
-use crate::thread::{self, area, create, lock, restart, Me};
+use crate::thread::create::{self, Ids, NewProcess};
+use crate::thread::{self, area, company, lock, restart, Me};
 use crate::trace::{self, event};
 use crate::{fd, upcall, vfork};
 use abi::dispatcher::Regs;
@@ -85,6 +87,41 @@ pub struct How {
     pub pidfd: Option<u64>,
     /// Where the child's end is shown.
     pub clear_tid: u64,
+    /// The numbers that it is to have.
+    pub chosen: Chosen,
+}
+
+/// Numbers that were chosen for a new process or thread, from its innermost name space on (`set_tid` of `clone3`).
+#[derive(Clone, Copy, Default)]
+pub struct Chosen {
+    numbers: [u32; Chosen::MOST],
+    count: usize,
+}
+
+impl Chosen {
+    /// As many name spaces as there may be inside each other.
+    const MOST: usize = 32;
+
+    /// What a program says.
+    fn read(mm: &mut Mm, place: u64, count: u64) -> Result<Chosen> {
+        if count > Chosen::MOST as u64 || (place == 0) != (count == 0) {
+            return Err(Errno::EINVAL);
+        }
+        let mut chosen = Chosen { count: count as usize, ..Chosen::default() };
+        for (at, number) in (place..).step_by(4).zip(&mut chosen.numbers[..count as usize]) {
+            *number = user::copy_in(mm, at)?;
+        }
+        Ok(chosen)
+    }
+
+    /// Puts them where a request has its bytes; answers how many those are.
+    pub fn put(&self) -> usize {
+        let bytes = self.numbers.map(u32::to_le_bytes);
+        match self.count {
+            0 => 0,
+            count => server::put_a(&bytes.as_flattened()[..4 * count]),
+        }
+    }
 }
 
 pub fn fork(p: &mut Process, regs: &mut Regs) -> Result<u64> {
@@ -151,6 +188,7 @@ struct Wish {
     parent_tid: u64,
     child_tid: u64,
     pidfd: u64,
+    chosen: Chosen,
 }
 
 pub fn clone(p: &mut Process, regs: &mut Regs) -> Result<u64> {
@@ -166,6 +204,7 @@ pub fn clone(p: &mut Process, regs: &mut Regs) -> Result<u64> {
         child_tid: regs.r10,
         // The same place: so it is one or the other.
         pidfd: regs.rdx,
+        chosen: Chosen::default(),
     };
     fulfil(p, regs, &wish)
 }
@@ -184,12 +223,19 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     }
     let [flags, pidfd, child_tid, parent_tid, signal, stack, stack_bytes, tls]: [u64; 8] =
         user::copy_in(&mut p.mm, addr)?;
-    for at in FIRST_BYTES as u64..bytes {
+    // Chosen numbers, then a control group, which counts with its flag only. What comes then is newer than this.
+    const CHOSEN_END: u64 = 80;
+    const KNOWN_END: u64 = 88;
+    for at in KNOWN_END..bytes {
         if user::copy_in::<u8>(&mut p.mm, addr + at)? != 0 {
-            // A chosen id, a control group, or something that is newer than this.
-            return Err(if bytes > 88 { Errno::E2BIG } else { Errno::EPERM });
+            return Err(Errno::E2BIG);
         }
     }
+    let [place, count]: [u64; 2] = match bytes >= CHOSEN_END {
+        true => user::copy_in(&mut p.mm, addr + FIRST_BYTES as u64)?,
+        false => [0; 2],
+    };
+    let chosen = Chosen::read(&mut p.mm, place, count)?;
     let is_thread = flags & flag::THREAD != 0;
     let bad = flags & (flag::DETACHED | SIGNAL & !flag::NEW_SPACES) != 0
         || signal > SIGNALS
@@ -200,7 +246,7 @@ pub fn clone3(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     }
     let stack = stack.wrapping_add(stack_bytes);
     let signal = signal as u32;
-    fulfil(p, regs, &Wish { flags, signal, stack, tls, parent_tid, child_tid, pidfd })
+    fulfil(p, regs, &Wish { flags, signal, stack, tls, parent_tid, child_tid, pidfd, chosen })
 }
 
 fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
@@ -230,6 +276,7 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let optional = |flag, value| if flags & flag != 0 { value } else { 0 };
+    let chosen = wish.chosen;
     let tls = has(SETTLS).then_some(wish.tls);
     let parent_tid = optional(PARENT_SETTID, wish.parent_tid);
     let child_tid = optional(CHILD_SETTID, wish.child_tid);
@@ -240,7 +287,9 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
             return Err(Errno::EINVAL);
         }
         let traced = trace::wants(event::CLONE) && !has(UNTRACED);
-        let request = create::Request { stack, tls, parent_tid, child_tid, clear_tid, traced };
+        let process = None;
+        let ids = Ids { parent_tid, child_tid, clear_tid, chosen };
+        let request = create::Request { stack, tls, ids, traced, process };
         let tid = create::create(p, regs, &request)?;
         if traced {
             trace::tell(p, regs, event::CLONE, tid);
@@ -248,8 +297,12 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
         return Ok(tid);
     }
     if has(VM) && !has(VFORK) || has(SIGHAND) {
-        // Processes with one address space are not there.
-        return Err(Errno::EAGAIN);
+        let shares = Shares { files: has(FILES), hands: has(SIGHAND), stands: has(FS) };
+        let (wait, pidfd) = (has(VFORK), has(PIDFD).then_some(wish.pidfd));
+        let process = Some(NewProcess { shares, spaces, pidfd, wait });
+        let ids = Ids { parent_tid, child_tid, clear_tid, chosen };
+        let request = create::Request { stack, tls, ids, traced: false, process };
+        return create::create(p, regs, &request);
     }
     let pidfd = has(PIDFD).then_some(wish.pidfd);
     let event = match wish.signal {
@@ -259,7 +312,8 @@ fn fulfil(p: &mut Process, regs: &mut Regs, wish: &Wish) -> Result<u64> {
         _ => event::CLONE,
     };
     let wait = has(VFORK);
-    let how = How { wait, event, spaces, stack, tls, parent_tid, child_tid, pidfd, clear_tid };
+    let how =
+        How { wait, event, spaces, stack, tls, parent_tid, child_tid, pidfd, clear_tid, chosen };
     match has(VM) && is_alone(p) && spaces == 0 {
         true => share(p, regs, how),
         // While other threads run, nobody can act as the child.
@@ -285,7 +339,7 @@ fn make(p: &mut Process, regs: &mut Regs, how: How) -> Result<u64> {
     p.fork.child_tid = how.child_tid;
     p.fork.clear_tid = how.clear_tid;
     p.random.forget();
-    let made = make_domain(p, regs, (trace::wants(how.event), how.spaces));
+    let made = make_domain(p, regs, (trace::wants(how.event), how.spaces), how.chosen);
     p.mm.space.forked();
     let pid = made.inspect_err(|_| drop_domain())?;
     copy_eagerly(&mut p.mm);
@@ -346,7 +400,7 @@ pub fn configure<'a>(mm: &mut Mm, mut environment: impl Iterator<Item = &'a [u8]
 }
 
 /// Gives the domain that was made to `unixd`, which starts it. After an error there is none any more.
-fn give_domain<R: unixproto::Request>(request: R) -> Result<()> {
+pub fn give_domain<R: unixproto::Request>(request: R) -> Result<()> {
     let given = server::call_caps(request, 0, 0, Caps::give(CHILD_DISPATCHER, 2));
     if given.is_err() {
         // Maybe it was never sent.
@@ -363,16 +417,21 @@ fn drop_domain() {
 }
 
 /// Makes the child's domain, up to its start. Answers its process id.
-fn make_domain(p: &mut Process, regs: &mut Regs, (traced, spaces): (bool, u32)) -> Result<u32> {
+fn make_domain(
+    p: &mut Process,
+    regs: &mut Regs,
+    (traced, spaces): (bool, u32),
+    chosen: Chosen,
+) -> Result<u32> {
     let Mm { space, caps, .. } = &mut p.mm;
     share_memory(space, caps).map_err(errno)?;
     // The endpoint and the session frame go straight to their slots in the child.
     let place = Caps::receive(within(UNIXD));
     fd::alone::share_all(p)?;
     let objects = &mut p.mm.caps.objects;
-    let forked = objects
-        .make_heirs()
-        .and_then(|()| server::call_caps(op::Fork { act: false, traced, spaces }, 0, 0, place));
+    let request = op::Fork { act: false, traced, spaces };
+    let forked =
+        objects.make_heirs().and_then(|()| server::call_caps(request, chosen.put(), 0, place));
     let (child, received) = forked.inspect_err(|_| objects.forget_heirs(false))?;
     let abort = |error| {
         // The error before is the one to tell.
@@ -390,10 +449,9 @@ fn make_domain(p: &mut Process, regs: &mut Regs, (traced, spaces): (bool, u32)) 
 }
 
 /// Makes the domain of the child that this process acts as, without any program memory. There it
-/// executes what `p.fork.execute` says.
+/// executes what `p.fork.execute` says, once it is given away.
 pub fn make_executor(p: &mut Process, regs: &mut Regs) -> Result<()> {
-    make_empty(p, regs).map_err(errno).inspect_err(|_| drop_domain())?;
-    give_domain(op::Become {})
+    make_empty(p, regs).map_err(errno).inspect_err(|_| drop_domain())
 }
 
 /// Makes a domain that executes what `p.fork.execute` says, in place of this one and all its threads.
@@ -410,8 +468,12 @@ pub fn replace(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 
 fn make_empty(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
     make_spaces(&mut p.mm.caps)?;
-    for slot in [MEMD, LIBUNIX_ELF, UNIXD, SESSION] {
+    for slot in [MEMD, LIBUNIX_ELF] {
         slot.copy_to(within(slot))?;
+    }
+    let voice = if company::is_guest() { area::voice(area::own_index()) } else { UNIXD };
+    for (n, slot) in [UNIXD, SESSION].into_iter().enumerate() {
+        voice.plus(n as u32).copy_to(within(slot))?;
     }
     give_and_copy(p, regs, PROGRAM_RAM)
 }
@@ -530,6 +592,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     p.parent = None;
     p.mm.space.serve_threads(false);
     fd::after_fork(&mut p.fds);
+    beside::after_fork(p);
     p.pid = header().pid.load(Relaxed);
     let pid = p.pid;
     thread::after_fork(p, pid);

@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+mod beside;
 mod elf;
 mod entry;
 mod errno;

@@ -5,7 +5,7 @@
 //! A part inside a level ([`mm::Mm`], [`fd::Fds`], …) and parts side by side ([`Files`]) cannot give it up.
 
 use crate::thread::{self, area, lock, park};
-use crate::{fd, fork, mm, signal, sys, vfork};
+use crate::{beside, fd, fork, mm, signal, sys, vfork};
 use abi::DispatcherFrame;
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
@@ -39,6 +39,8 @@ pub struct Io {
     pub limits: sys::limits::Limits,
     /// Random bytes of this process alone: forgotten before a child copies it.
     pub random: sys::random::Random,
+    /// What is of other processes that have the same memory.
+    pub others: beside::Others,
 }
 
 /// Everything that the library knows about its process. A forked child starts with a copy.
@@ -54,6 +56,18 @@ pub struct Process {
     pub fork: fork::Handover,
     /// In a vfork: what this process is besides the child that it acts as.
     pub parent: Option<Box<vfork::Parent>>,
+}
+
+/// What a process has of its own that shares its memory with others: whoever has it cannot make a child.
+pub struct Own<'a> {
+    /// The files, the program and its threads.
+    pub io: &'a mut Io,
+    /// Process id.
+    pub pid: &'a mut u32,
+    /// Signal actions.
+    pub signals: &'a mut signal::Signals,
+    /// What system calls remember.
+    pub sys: &'a mut sys::State,
 }
 
 /// Makes the inner of two levels reachable through the outer one, which is borrowed as a whole meanwhile.
@@ -96,6 +110,12 @@ impl Io {
 }
 
 impl Process {
+    /// What it has of its own.
+    pub fn own(&mut self) -> Own<'_> {
+        let Process { io, pid, signals, sys, .. } = self;
+        Own { io, pid, signals, sys }
+    }
+
     /// What signals do, and the thread that gets one.
     #[inline(always)]
     pub fn signals(&mut self) -> (&mut signal::Signals, &mut thread::Me) {
@@ -131,6 +151,7 @@ needs! {
     p => &'a mut sys::State: &mut p.sys;
     p => &'a mut fd::Fds: &mut p.fds;
     p => Files<'a>: p.files();
+    p => Own<'a>: p.own();
     p => (&'a mut mm::Mm, &'a sys::limits::Limits): p.memory();
     p => (&'a mut mm::Mm, &'a mut signal::Signals): (&mut p.io.task.mm, &mut p.signals);
     p => (&'a mut mm::Mm, &'a mut sys::State): (&mut p.io.task.mm, &mut p.sys);
@@ -157,8 +178,9 @@ static PROCESS: TheProcess = TheProcess(UnsafeCell::new(Process {
             futexes: park::Queues::new(),
         },
         fds: fd::Fds::new(),
-        limits: sys::limits::Limits::new(),
+        limits: sys::limits::Limits,
         random: sys::random::Random::new(),
+        others: beside::Others::new(),
     },
     signals: signal::Signals::new(),
     sys: sys::State::new(),
@@ -185,6 +207,10 @@ pub unsafe fn current() -> &'static mut Process {
 #[inline(always)]
 pub unsafe fn enter() -> &'static mut Process {
     let shared = lock::enter();
+    if shared {
+        // SAFETY: as below.
+        unsafe { beside::settle() };
+    }
     // SAFETY: by this function's contract, and the lock, the reference is the only one.
     let p = unsafe { current() };
     if shared {

@@ -13,7 +13,7 @@ use crate::home;
 use crate::invoke::{invoke_raw, Raw};
 use crate::process::Task;
 use crate::sys::time;
-use crate::thread::{area, lock};
+use crate::thread::{area, company, lock};
 use abi::layout::SESSION_FRAME;
 use alloc::vec::Vec;
 use captypes::invocations::{received, LENDS_READ, LENDS_WRITE, MOVE_CAPS};
@@ -32,19 +32,28 @@ pub fn header() -> &'static Header {
     unsafe { &*(area::own_session() as *const Header) }
 }
 
+/// The session frame of the first thread of the process that runs here.
+#[inline]
+fn main_session() -> u64 {
+    match company::is_guest() {
+        true => area::own_session(),
+        false => SESSION_FRAME,
+    }
+}
+
 /// The header of the first thread, with what is the process's. It stays when that thread ends.
 #[inline]
 pub fn main_header() -> &'static Header {
     // SAFETY: the session frame is mapped for as long as the library runs, and all fields of the
     // header are atomics.
-    unsafe { &*(SESSION_FRAME as *const Header) }
+    unsafe { &*(main_session() as *const Header) }
 }
 
 /// What the process knows of files.
 #[inline]
 pub fn shown_files() -> &'static ShownFiles {
     // SAFETY: as in `main_header`.
-    unsafe { &*((SESSION_FRAME + SHOWN_OFFSET as u64) as *const ShownFiles) }
+    unsafe { &*((main_session() + SHOWN_OFFSET as u64) as *const ShownFiles) }
 }
 
 /// The first `len` bytes of the data area: what an answer has left there, or what is to be filled before a call.

@@ -1,13 +1,13 @@
 //! What the upcalls do: each is entered by the kernel and ends in `resume_program`.
 
 use crate::entry::{self, resume};
-use crate::mm::{leases, relief, usage, userfault, Mm};
+use crate::mm::{self, leases, relief, usage, userfault, Mm};
 use crate::process::{self, current, enter, Process, NO_CALL};
 use crate::server::{self, header, op};
 use crate::signal::{self, Cause};
 use crate::sys::unlocked::{self, Outcome};
 use crate::sys::{seccomp, time};
-use crate::thread::{create, lock, restart};
+use crate::thread::{company, create, lock, restart};
 use crate::trace::breakpoints;
 use crate::{exec, fork, home, sys, trace as trace_library, vfork};
 use abi::dispatcher::{processor_error, slot_in, DispatcherFrame, Regs, Upcall};
@@ -243,6 +243,8 @@ fn noted(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: the frame is mapped; the field is atomic.
     unsafe { (*frame).notifications.store(0, Relaxed) };
     time::look();
+    let (memory, limits) = p.memory();
+    mm::take_limits(memory, limits);
     p.me.call = NO_CALL;
     if restart::settle(p, regs).is_err() {
         let cause = Cause::exception(GENERAL_PROTECTION, 0, regs);
@@ -313,6 +315,9 @@ pub extern "C" fn thread(frame: *mut DispatcherFrame) -> ! {
     // The same.
     trace_library::adopt();
     seccomp::adopt(p);
+    if company::is_guest() {
+        seccomp::child(p);
+    }
     finish(p, regs, frame)
 }
 

@@ -11,6 +11,7 @@
 //! resume   the parent's endpoint and session are back    as is its state
 //! ```
 
+use crate::beside;
 use crate::errno::{Errno, Result};
 use crate::fd::{self, Fds};
 use crate::fork::{self, bases, set_bases, How};
@@ -18,8 +19,8 @@ use crate::mm::user;
 use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op, Caps};
 use crate::signal::Signals;
-use crate::sys::{self, limits::Limits};
-use crate::thread::Thread;
+use crate::sys;
+use crate::thread::{company, Thread};
 use crate::trace::breakpoints;
 use abi::dispatcher::Regs;
 use abi::layout::SESSION_FRAME;
@@ -39,7 +40,6 @@ pub struct Parent {
     signals: Signals,
     me: Thread,
     sys: sys::State,
-    limits: Limits,
     fds: Fds,
 }
 
@@ -71,7 +71,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     fd::alone::share_all(p)?;
     let (child, received) = server::call_caps(
         op::Fork { act: true, traced: false, spaces: 0 },
-        0,
+        how.chosen.put(),
         0,
         Caps::receive(own::SCRATCH),
     )?;
@@ -99,7 +99,6 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         signals: p.signals.clone(),
         me: Thread::clone(&p.me),
         sys: p.sys.clone(),
-        limits: p.limits.clone(),
         fds: p.fds.copy(),
     };
     let moved = UNIXD.move_to(own::PARENT).and(SESSION.move_to(own::PARENT.plus(1)));
@@ -147,7 +146,6 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
     *p.me = parent.me;
     breakpoints::restore(&p.me);
     p.sys = parent.sys;
-    p.limits = parent.limits;
     // The child has a copy of what it has drawn from.
     p.random.forget();
     p.fds.restore(parent.fds);
@@ -158,6 +156,9 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
 
 /// Ends the process with a wait status. There is no answer unless it was its parent that acted.
 pub fn exit(status: u32) -> ! {
+    if company::is_guest() {
+        beside::exit(status)
+    }
     loop {
         let answer = server::call(op::Exit { status });
         // SAFETY: this never returns: whoever has a reference does not use it any more.
@@ -172,6 +173,7 @@ pub fn exit(status: u32) -> ! {
 /// parent goes on. An error leaves everything as it was.
 pub fn spawn(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     fork::make_executor(p, regs)?;
+    fork::give_domain(op::Become {})?;
     resume(p, regs);
     Ok(regs.rax)
 }

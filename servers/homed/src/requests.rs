@@ -40,9 +40,10 @@ impl Homed {
         const REPLACE: u16 = op::Replace::OP;
         match (op_number(&words), caps) {
             (FORK | BECOME | REPLACE, 2) => self.take_domain(unit, words),
-            (op::Thread::OP, 1) => self.take_thread(unit, words),
+            (op::Thread::OP | op::ForkBeside::OP, 1) => self.take_thread(unit, words),
             (op::GrowRoot::OP, 1) => self.grow_root(unit),
-            (FORK | BECOME | REPLACE | op::Thread::OP | op::GrowRoot::OP, _) => {
+            (FORK | BECOME | REPLACE, _) => Ok(refused(Errno::EINVAL)),
+            (op::Thread::OP | op::ForkBeside::OP | op::GrowRoot::OP, _) => {
                 Ok(refused(Errno::EINVAL))
             }
             (_, 0) => self.carry_plain(unit, words),
@@ -116,7 +117,7 @@ impl Homed {
         Ok((!is_replaced).then_some((answer, Caps::NONE)))
     }
 
-    /// A dispatcher that a process has made for a new thread.
+    /// A dispatcher that a process has made for a new thread, or for a process in its memory.
     fn take_thread(&mut self, unit: u32, mut words: Words) -> Result<Answer, Status> {
         let taken = owner::check_sole(self.inbox, CapType::Dispatcher)
             .and_then(|()| self.units.watch(unit, self.inbox))

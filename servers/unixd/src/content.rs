@@ -413,7 +413,7 @@ impl Contents<'_> {
         desc.shares_contents()?;
         if op.write {
             desc.writable()?;
-            self.seals.permit_stores(self.caller.pid, ino)?;
+            self.seals.permit_stores(self.descs.holder(self.caller.pid), ino)?;
         }
         if swap::is_there() {
             // The tables of what is shown next may have to be made.

@@ -6,6 +6,7 @@
 //! A counter goes up by writes, or by the clock, and a read takes it all, or one; or once, by the end of a
 //! process, and stays.
 
+use crate::calls::{self, Calls};
 use crate::clock::{is_of_day, moved, Clock, Due, Moved};
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
@@ -38,6 +39,8 @@ pub enum Origin {
     },
     /// The clock with this number.
     Clock(u32),
+    /// Calls about which somebody decides who has it.
+    Calls,
     /// The end of this process; `None`: it has been waited for, and others may have its id.
     End(Option<Pid>),
 }
@@ -62,7 +65,7 @@ impl Counter {
     /// What a read would find.
     fn value(&self, now: u64) -> u64 {
         match self.origin {
-            Origin::Writes { .. } | Origin::End(_) => self.count,
+            Origin::Writes { .. } | Origin::End(_) | Origin::Calls => self.count,
             Origin::Clock(_) if self.deadline == 0 || now < self.deadline => self.count,
             Origin::Clock(_) => {
                 let more = (now - self.deadline).checked_div(self.interval).unwrap_or(0);
@@ -103,6 +106,8 @@ pub struct Counters {
     table: Table<Counter>,
     /// Those that go up by the end of a process.
     ends: BTreeMap<Pid, Vec<u32>>,
+    /// The calls of those that are for these.
+    pub listeners: BTreeMap<u32, Calls>,
 }
 
 impl Counters {
@@ -120,8 +125,12 @@ impl Counters {
     }
 
     /// Nobody has it any more.
-    pub fn remove(&mut self, number: u32, clock: &mut Clock) {
-        let Some(counter) = self.table.remove(number as usize) else { return };
+    pub fn remove(&mut self, number: u32, clock: &mut Clock, fx: &mut Effects) {
+        let Some(mut counter) = self.table.remove(number as usize) else { return };
+        if let Some(calls) = self.listeners.remove(&number) {
+            // Whoever waits hears that nobody decides any more.
+            calls.waiting().chain(counter.waiters.drain()).for_each(|tid| fx.wake(tid));
+        }
         clock.remove(counter.deadline, Due::Counter(number));
         if let Origin::End(Some(pid)) = counter.origin {
             if let Some(of_process) = self.ends.get_mut(&pid) {
@@ -160,6 +169,9 @@ impl Counters {
             }
             self.changed(number, true, fx);
         }
+        for number in calls::left(&mut self.listeners) {
+            self.changed(number, true, fx);
+        }
     }
 
     /// A process that has ended has been waited for.
@@ -183,7 +195,7 @@ impl Counters {
     fn take(&mut self, number: u32, clock: &mut Clock) -> Result<Option<u64>, Errno> {
         let now = clock.now();
         let counter = self.get_mut(number)?;
-        if let Origin::End(_) = counter.origin {
+        if let Origin::End(_) | Origin::Calls = counter.origin {
             return Err(Errno::EINVAL);
         }
         let value = counter.value(now);
@@ -207,7 +219,7 @@ impl Counters {
                 counter.count -= 1;
                 return Ok(Some(1));
             }
-            Origin::Writes { .. } | Origin::End(_) => counter.count = 0,
+            Origin::Writes { .. } | Origin::End(_) | Origin::Calls => counter.count = 0,
             Origin::Clock(_) => {
                 let before = counter.deadline;
                 (counter.deadline, counter.count) = (counter.next_deadline(now), 0);
@@ -345,6 +357,9 @@ impl Counters {
     /// `POLL*` bits.
     pub fn ready(&self, number: u32, now: u64) -> u16 {
         let Ok(counter) = self.get(number) else { return POLLERR };
+        if let Some(calls) = self.listeners.get(&number) {
+            return calls.ready();
+        }
         let is_up = counter.value(now) > 0 || counter.cancel == Some(true);
         let read = if is_up { READABLE } else { 0 };
         let write = match counter.origin {

@@ -149,6 +149,8 @@ impl Object {
     pub fn inode(&self) -> u64 {
         match (self, self.node()) {
             (Object::Disk { content, .. }, _) => content.0.into(),
+            // As those call it whom it hears.
+            (Object::Counter(Kind::Listener, number), _) => u64::from(*number) + 1,
             (_, Some(Node::Mem(ino))) => ino.0.into(),
             // By its number the library knows its own process's.
             (Object::Memory(node, _), _) => procfs::whose(*node),
@@ -270,12 +272,20 @@ pub struct Descs {
     users: Shares,
     /// What each process holds, in order.
     holders: BTreeMap<Pid, Vec<u32>>,
+    /// Who has the memory of another process, and holds what that one holds.
+    beside: BTreeMap<Pid, Pid>,
 }
 
 impl Default for Descs {
     fn default() -> Self {
         let users = Shares::new(Limits::of(DESCS_MAX));
-        Descs { texts: 0, table: Table::default(), users, holders: BTreeMap::new() }
+        Descs {
+            texts: 0,
+            table: Table::default(),
+            users,
+            holders: BTreeMap::new(),
+            beside: BTreeMap::new(),
+        }
     }
 }
 
@@ -309,10 +319,43 @@ impl Descs {
             false => Err(Errno::EBADF),
         }
     }
+    /// The process under which it is noted what a process holds: all who have the same memory hold the same.
+    #[inline]
+    pub fn holder(&self, pid: Pid) -> Pid {
+        match self.beside.is_empty() {
+            true => pid,
+            false => self.beside.get(&pid).copied().unwrap_or(pid),
+        }
+    }
+    /// A new process has the memory of one that exists.
+    pub fn join(&mut self, child: Pid, with: Pid) {
+        self.beside.insert(child, self.holder(with));
+    }
+    /// It will have memory of its own, with copies of what it holds now.
+    /// `false`: it has them already, or holds nothing with anybody.
+    pub fn copy(&mut self, pid: Pid) -> bool {
+        let is_new = self.is_beside(pid) && !self.has_copies(pid);
+        if is_new {
+            self.inherit(pid, pid, false);
+        }
+        is_new
+    }
+    /// Has it such copies?
+    pub fn has_copies(&self, pid: Pid) -> bool {
+        self.holders.contains_key(&pid)
+    }
+    /// It has: those copies count from now on.
+    pub fn part(&mut self, pid: Pid) {
+        self.beside.remove(&pid);
+    }
+    /// Whether what it holds is noted under another one.
+    pub fn is_beside(&self, pid: Pid) -> bool {
+        self.beside.contains_key(&pid)
+    }
     /// The descriptions that a process holds, in order.
     #[inline]
     pub fn held(&self, pid: Pid) -> &[u32] {
-        self.holders.get(&pid).map_or(&[], |held| &held[..])
+        self.holders.get(&self.holder(pid)).map_or(&[], |held| &held[..])
     }
     /// Returns `true` if a process holds a description.
     #[inline]
@@ -435,7 +478,7 @@ impl Descs {
         let id = self.table.insert(desc)? as u32 + 1;
         self.texts += text;
         self.users.take(uid, 1);
-        let held = self.holders.entry(pid).or_default();
+        let held = self.holders.entry(self.holder(pid)).or_default();
         if let Err(at) = held.binary_search(&id) {
             held.insert(at, id);
         }
@@ -449,7 +492,7 @@ impl Descs {
     }
     /// One that was on its way is a process's now. `stays`: it is still on its way, too.
     pub fn receive(&mut self, pid: Pid, id: u32, stays: bool) {
-        let held = self.holders.entry(pid).or_default();
+        let held = self.holders.entry(self.holder(pid)).or_default();
         let Ok(desc) = self.table.get_mut((id as usize).wrapping_sub(1)).ok_or(()) else { return };
         match held.binary_search(&id) {
             // It has it already: a process is counted once.
@@ -463,7 +506,7 @@ impl Descs {
     }
     /// A process does not hold one any more. Returns `true` if it did.
     fn forget(&mut self, pid: Pid, id: u32) -> bool {
-        let Some(held) = self.holders.get_mut(&pid) else { return false };
+        let Some(held) = self.holders.get_mut(&self.holder(pid)) else { return false };
         let at = held.binary_search(&id);
         at.map(|at| held.remove(at)).is_ok()
     }
@@ -580,8 +623,11 @@ impl Handles<'_> {
         }
     }
 
-    /// A process closes everything.
+    /// A process closes everything. What it holds with others stays theirs.
     pub fn close_all(&mut self, pid: Pid) {
+        if self.descs.is_beside(pid) {
+            self.leave_others(pid);
+        }
         let held = self.descs.holders.remove(&pid).unwrap_or_default();
         for id in held {
             self.let_go(pid, id);
@@ -589,6 +635,22 @@ impl Handles<'_> {
         self.let_go_lost();
         self.watches.forget(pid);
         self.seals.forget(pid);
+    }
+
+    /// A process does not hold any more what it has held with others: its record locks and the like go, as if it had closed all.
+    #[cold]
+    fn leave_others(&mut self, pid: Pid) {
+        for id in self.descs.held(pid).to_vec() {
+            let Ok(desc) = self.descs.get(id) else { continue };
+            if let Object::Messages(ino) = desc.object {
+                self.mqueues.closed(ino, pid);
+            }
+            self.locks.drop(pid, id, desc, false, self.fx);
+            if !self.notify.notes.is_empty() {
+                self.notify.forget(pid, id, desc, self.fx);
+            }
+        }
+        self.descs.part(pid);
     }
 
     /// A process does not hold a description any more.
@@ -627,7 +689,7 @@ impl Handles<'_> {
         match desc.object {
             Object::Pipe(pipe, _) => self.pipes.closed(pipe, desc.flags, self.fx),
             Object::File(ino) => self.tree.files_mut().unclaim(ino, desc.claim),
-            Object::Counter(_, number) => self.counters.remove(number, self.clock),
+            Object::Counter(_, number) => self.counters.remove(number, self.clock, self.fx),
             Object::Set(number) => self.sets.remove(number),
             Object::Socket(number) => self.sockets.closed(number, self.fx),
             Object::Notices(number) => self.notify.remove(number, self.fx),

@@ -33,6 +33,27 @@ pub struct Domain {
     pub unit: Option<Unit>,
 }
 
+/// What runs a process in the domain of another one: a dispatcher more there, as of a thread.
+pub struct Guest {
+    /// Whose domain that is.
+    pub host: Pid,
+    /// The dispatcher, or a copy of one of another core.
+    pub dispatcher: Slots,
+    /// What the stand-in there knows that by.
+    pub unit: Option<Unit>,
+}
+
+impl Guest {
+    /// The dispatcher, to do something with it.
+    pub fn runner(&self) -> Runner {
+        Runner { dispatcher: self.dispatcher.first(), unit: self.unit }
+    }
+    /// Is it on another core?
+    pub fn is_elsewhere(&self) -> bool {
+        self.unit.is_some()
+    }
+}
+
 impl Domain {
     /// Room for both.
     pub fn room() -> Result<Domain, Errno> {
@@ -190,6 +211,9 @@ impl Procs {
             return Some(thread.runner());
         }
         let proc = self.get(tid).ok()?;
+        if let Some(guest) = &proc.guest {
+            return Some(guest.runner());
+        }
         let domain = match &proc.domain {
             Some(domain) => Some(domain),
             None => self.get(proc.parent).ok()?.domain.as_ref(),
@@ -204,7 +228,27 @@ impl Procs {
 
     /// The domain on another core in which a thread runs.
     pub fn unit_of(&self, tid: Tid) -> Option<Unit> {
-        self.runner_of(self.leader(tid)).and_then(|runner| runner.unit)
+        self.runner_of(self.host_of(self.leader(tid))).and_then(|runner| runner.unit)
+    }
+
+    /// The process in whose domain another one runs: mostly its own.
+    pub fn host_of(&self, pid: Pid) -> Pid {
+        let guest = self.get(pid).ok().and_then(|proc| proc.guest.as_ref());
+        guest.map_or(pid, |guest| guest.host)
+    }
+
+    /// Does a process share its memory with others, which go on when it ends or is stopped?
+    pub fn has_company(&self, pid: Pid) -> bool {
+        self.get(pid).is_ok_and(|proc| proc.guest.is_some() || !proc.guests.is_empty())
+    }
+
+    /// Takes out what runs a process in the domain of another one.
+    pub fn take_guest(&mut self, pid: Pid) -> Option<Guest> {
+        let guest = self.get_mut(pid).ok()?.guest.take()?;
+        if let Ok(host) = self.get_mut(guest.host) {
+            host.guests.retain(|&other| other != pid);
+        }
+        Some(guest)
     }
 
     /// Whose dispatcher [`dispatcher_of`](Self::dispatcher_of) is: the thread's, or its parent's that acts as its process.
@@ -214,7 +258,7 @@ impl Procs {
             return Some((tid, thread.voice.badge.number().into()));
         }
         let mut proc = self.get(tid).ok()?;
-        if proc.domain.is_none() {
+        if proc.domain.is_none() && proc.guest.is_none() {
             proc = self.get(proc.parent).ok().filter(|parent| parent.acts_as == Some(tid))?;
         }
         Some((proc.pid, proc.voice.as_ref()?.badge.number().into()))
@@ -233,7 +277,9 @@ impl Procs {
     /// Processor time that a process has used.
     pub fn cpu(&self, clock: &Clock, proc: &Proc) -> CpuTime {
         let others = proc.threads.iter().filter_map(|&tid| self.runner_of(tid));
-        let runners = proc.domain.as_ref().map(Domain::runner).into_iter().chain(others);
+        let own = proc.domain.as_ref().map(Domain::runner);
+        let own = own.or(proc.guest.as_ref().map(Guest::runner));
+        let runners = own.into_iter().chain(others);
         runners.fold(proc.cpu, |sum, runner| sum + CpuTime::of(runner.dispatcher, clock))
     }
 }

@@ -47,6 +47,8 @@ pub enum Effect {
     LeaveSemaphores(Tid, u32),
     /// A thread does not wait for leases any more.
     LeaveLeases(Tid),
+    /// A thread does not wait for what a listener decides about its call.
+    LeaveNotice(Tid, u32),
     /// A call of a process that was sending to a description is over, and is told of.
     CallOver(Pid, u32, inet::Telling),
     /// A process closes a description, which it does not know of yet.
@@ -246,6 +248,7 @@ impl Effects {
             Any::Open(_) | Any::OpenHandle(_) | Any::Truncate(_) => {
                 self.list.push(Effect::LeaveLeases(tid))
             }
+            Any::CallNotice(op) => self.list.push(Effect::LeaveNotice(tid, op.listener)),
             Any::SwapOff(_) => crate::swap::stays_on(tid),
             Any::Send(op::Send { desc, .. }) | Any::Write(op::Write { desc }) => {
                 if let Some(telling) = crate::inet::told_of(call) {

@@ -1,7 +1,7 @@
 //! What somebody had that has ended, while it is taken back step by step.
 
 use crate::caps::Slots;
-use crate::domains::Domain;
+use crate::domains::{Domain, Guest};
 use crate::homes::Unit;
 use crate::procs::Pid;
 use crate::voices::{Speaker, Voice};
@@ -29,14 +29,29 @@ impl Ending {
     pub fn of_process(
         badges: &mut Badges<Speaker>,
         pid: Pid,
-        parts: (Option<Voice>, Option<Domain>),
+        parts: (Option<Voice>, Option<Domain>, Option<Guest>),
     ) -> Ending {
-        let (voice, domain) = parts;
-        let parts = if domain.is_some() { Parts::ALL } else { Parts::VOICE };
+        let (voice, domain, guest) = parts;
+        let parts = match (&domain, &guest) {
+            (Some(_), _) => Parts::ALL,
+            (None, Some(_)) => Parts::THREAD,
+            (None, None) => Parts::VOICE,
+        };
         let teardown = voice.as_ref().and_then(|voice| badges.end(voice.badge, parts));
         let teardown = teardown.unwrap_or_else(Teardown::of_domain);
-        let unit = domain.as_ref().and_then(|domain| domain.unit);
-        Ending { whose: Some(pid), teardown, voice, domain, thread: None, unit, odd: false }
+        let (thread, unit) = match guest {
+            Some(guest) => (Some(guest.dispatcher), guest.unit),
+            None => (None, domain.as_ref().and_then(|domain| domain.unit)),
+        };
+        Ending { whose: Some(pid), teardown, voice, domain, thread, unit, odd: false }
+    }
+
+    /// Of what ran a process in the domain of another one, that goes on in its own.
+    pub fn of_guest(guest: Guest) -> Ending {
+        let teardown = Teardown::of_domain();
+        let Guest { dispatcher, unit, .. } = guest;
+        let thread = Some(dispatcher);
+        Ending { whose: None, teardown, voice: None, domain: None, thread, unit, odd: false }
     }
 
     /// Of a thread other than the first.

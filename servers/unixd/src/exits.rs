@@ -44,12 +44,15 @@ impl Life<'_> {
         if !proc.is_live() {
             return;
         }
+        self.strike_guests(pid);
+        let Ok(proc) = self.procs.get(pid) else { return };
         let cpu = self.procs.cpu(self.clock, proc);
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         let acted = proc.is_acted().then_some((proc.scheduling, proc.parent));
         proc.status = status;
         proc.state = State::Ending;
         proc.stopped = false;
+        proc.heard_by.clear();
         let usage = usage(proc);
         proc.children_faults += usage.faults;
         proc.children_peak = proc.children_peak.max(usage.most_resident);
@@ -64,8 +67,9 @@ impl Life<'_> {
             proc.change_run(cpu.ns);
         }
         // From here on nobody looks at what the process writes, and nothing is its request.
-        let parts = (proc.voice.take(), proc.domain.take());
+        let (voice, domain) = (proc.voice.take(), proc.domain.take());
         let coming = proc.coming.take();
+        let parts = (voice, domain, self.procs.take_guest(pid));
         let ending = self.voices.end_process(pid, parts);
         if let Some(coming) = coming {
             self.voices.end_former(coming.voice, Some(coming.domain));
@@ -94,12 +98,26 @@ impl Life<'_> {
 
     /// Ends a process by a signal, wherever it is: it runs no further, however long it takes to
     /// take it apart.
+    ///
+    /// One that runs in the memory of another ends by itself, as those that go on there need what it may have in its hands.
     pub fn strike_down(&mut self, pid: Pid, signal: u32) {
+        if self.procs.get(pid).is_ok_and(|proc| proc.guest.is_some()) {
+            return self.kill_at_once(pid);
+        }
         if let Some(domain) = self.procs.live(pid).ok().and_then(|proc| proc.domain.as_ref()) {
             // One that was never started, or waits in a call, does not run anyway.
             domain.runner().suspend();
         }
         self.terminate(pid, killed(signal));
+    }
+
+    /// The memory of a process goes, and with it those that run there.
+    pub fn strike_guests(&mut self, pid: Pid) {
+        let Ok(proc) = self.procs.get(pid) else { return };
+        for guest in proc.guests.clone() {
+            self.procs.suspend([guest]);
+            self.terminate(guest, killed(SIGKILL));
+        }
     }
 
     /// Ends a child that never ran; nobody hears of it.

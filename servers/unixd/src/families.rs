@@ -310,7 +310,8 @@ impl Life<'_> {
 
     /// Has the process no dispatcher of its own, or is that its child's at the moment?
     fn is_acting_or_acted(&self, pid: Pid) -> bool {
-        self.procs.get(pid).is_ok_and(|proc| proc.is_acted()) || self.procs.acted(pid).is_some()
+        let has_none = |proc: &Proc| proc.is_acted() || proc.guest.is_some();
+        self.procs.get(pid).is_ok_and(has_none) || self.procs.acted(pid).is_some()
     }
 
     /// Is another process stopped on the same dispatcher: the parent that acts as this one, or the

@@ -8,7 +8,7 @@
 
 use crate::caps::{mint, Slots};
 use crate::descs::Descs;
-use crate::domains::{receive_dispatcher, Domain, OWN};
+use crate::domains::{receive_dispatcher, Domain, Guest, OWN};
 use crate::ending::Ending;
 use crate::homes::{self, Arrival};
 use crate::life::Life;
@@ -22,6 +22,7 @@ use crate::procs::*;
 use crate::seals::Seals;
 use crate::server::SCRATCH;
 use crate::share::UNANSWERED;
+use crate::spaces::flag;
 use crate::stock::Stock;
 use crate::system::System;
 use crate::threads::Thread;
@@ -58,9 +59,21 @@ pub struct Births<'a> {
     pub controls: &'a Controls,
 }
 
+/// How a child comes to its memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// It gets some of its own.
+    Forks,
+    /// Its parent acts as it.
+    Acts,
+    /// It runs in its parent's.
+    Beside,
+}
+
 impl Births<'_> {
     /// A child of the caller.
-    pub fn fork(&mut self, pid: Pid, op::Fork { act, traced, spaces }: op::Fork) -> Tried {
+    pub fn fork(&mut self, pid: Pid, call: &Call, op: op::Fork) -> Tried {
+        let op::Fork { act, traced, spaces } = op;
         let parent = self.life.procs.get(pid)?;
         // Who acts as its child has its numbers' name space in common with it.
         let is_elsewhere = !is_same(&parent.pids, &parent.pids_of_children);
@@ -68,9 +81,113 @@ impl Births<'_> {
         {
             return Err(Errno::EAGAIN);
         }
+        let how = if act { How::Acts } else { How::Forks };
+        let child = self.bear(pid, call, how, spaces)?;
+        if traced {
+            self.life.trace_child(child, child);
+        }
+        Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::moved(SCRATCH, 2)))
+    }
+
+    /// A child of the caller that has the caller's memory, and is run by the dispatcher that has come with the request.
+    pub fn fork_beside(
+        &mut self,
+        (pid, call): (Pid, &Call),
+        arrival: &mut Arrival,
+        op: op::ForkBeside,
+    ) -> Tried {
+        let host = self.life.procs.host_of(pid);
+        let (owner, parent) = (self.life.procs.get(host)?, self.life.procs.get(pid)?);
+        if op.shares & COMMON[STANDS] != 0 && op.spaces & (flag::NEWNS | flag::NEWUSER) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        // Nobody acts as somebody else meanwhile, and who ends makes nobody any more.
+        let may = owner.domain.is_some() && !owner.native && !parent.killed;
+        if arrival.count() != 1 || !may || self.life.procs.acted(host).is_some() {
+            return Err(Errno::EAGAIN);
+        }
+        let child = self.bear(pid, call, How::Beside, op.spaces)?;
+        if let Err(error) = self.receive_guest(child, host, arrival) {
+            // Nobody will have them.
+            SCRATCH.discard();
+            SCRATCH.plus(1).discard();
+            self.life.end_quietly(child);
+            return Err(error);
+        }
+        self.life.procs.get_mut(child)?.vfork = op.wait;
+        for n in (0..COMMON.len()).filter(|&n| op.shares & COMMON[n] != 0) {
+            let with = match self.life.procs.get(pid)?.common[n] {
+                0 => pid,
+                with => with,
+            };
+            for one in [pid, child] {
+                self.life.procs.get_mut(one)?.common[n] = with;
+            }
+        }
+        let there = if self.life.procs.get(child)?.guest.as_ref().is_some_and(Guest::is_elsewhere) {
+            2
+        } else {
+            3
+        };
+        Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::moved(SCRATCH, there)))
+    }
+
+    /// What runs a child in the memory of `host`.
+    fn receive_guest(&mut self, child: Pid, host: Pid, arrival: &mut Arrival) -> Result<(), Errno> {
+        let endpoint = self.life.procs.get(child)?.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
+        let (dispatcher, unit) = receive_dispatcher(arrival, endpoint, options::LINUX)?;
+        match unit {
+            // Its stand-in does so.
+            Some(unit) => homes::note(unit, child),
+            None => {
+                if let Err(error) = mint(dispatcher.first(), SCRATCH.plus(2), OWN) {
+                    let guest = Guest { host, dispatcher, unit };
+                    self.life.voices.take_back(Ending::of_guest(guest));
+                    return Err(error);
+                }
+            }
+        }
+        let proc = self.life.procs.get_mut(child)?;
+        proc.scheduling.begin(dispatcher.first());
+        (proc.guest, proc.state) = (Some(Guest { host, dispatcher, unit }), State::Live);
+        self.life.procs.get_mut(host)?.guests.push(child);
+        Ok(())
+    }
+
+    /// The caller will execute a program, and holds by itself then what it holds with others now.
+    pub fn copy_held(&mut self, pid: Pid) -> Tried {
+        let is_guest = self.life.procs.get(pid)?.guest.is_some();
+        if !is_guest || !self.descs.copy(pid) {
+            return Err(Errno::EINVAL);
+        }
+        done(())
+    }
+
+    /// An id for a new process or thread of the caller, and the numbers that were chosen for it: `a` says which.
+    fn new_id(&mut self, pid: Pid, call: &Call, is_new: bool) -> Result<(Pid, Vec<Pid>), Errno> {
+        let procs = &mut *self.life.procs;
+        let uid = procs.real_user(pid);
+        if call.lengths.0 == 0 {
+            return Ok((procs.new_pid(self.controls, uid, None)?, Vec::new()));
+        }
+        let chosen = procs.a(self.life.caller, call)?;
+        let (words, []) = chosen.as_chunks() else { return Err(Errno::EINVAL) };
+        let chosen: Vec<Pid> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        let space = procs.get(pid)?.pids_of_children.clone();
+        procs.may_choose(pid, (&space, is_new), &chosen)?;
+        let wanted = procs.chosen_id((&space, is_new), &chosen)?;
+        if wanted.is_some_and(|wanted| self.controls.has_in_foreground(wanted)) {
+            return Err(Errno::EEXIST);
+        }
+        Ok((procs.new_pid(self.controls, uid, wanted)?, chosen))
+    }
+
+    /// Makes a child of the caller, with what it speaks with in the scratch slots.
+    fn bear(&mut self, pid: Pid, call: &Call, how: How, spaces: u32) -> Result<Pid, Errno> {
+        let act = how == How::Acts;
         self.life.procs.may_make_thread(pid)?;
-        let uid = self.life.procs.real_user(pid);
-        let child = self.life.procs.new_pid(self.controls, uid)?;
+        let is_new = spaces & flag::NEWPID != 0;
+        let (child, chosen) = self.new_id(pid, call, is_new)?;
         let voice = self.equip(Speaker { pid: child, tid: child })?;
         let parent = self.life.procs.get(pid)?;
         copy_header(parent.session()?.header(), voice.session.header());
@@ -89,6 +206,7 @@ impl Births<'_> {
             oom_adjust: parent.oom_adjust,
             oom_least: parent.oom_least,
             gives_from: 0,
+            heard_by: parent.heard_by.clone(),
             limits: parent.limits.inherited(),
             scheduling: self.life.procs.scheduling(self.life.caller.tid)?.inherited(),
             hosts: parent.hosts.clone(),
@@ -108,7 +226,7 @@ impl Births<'_> {
         if act {
             self.life.procs.get_mut(pid)?.acts_as = Some(child);
         }
-        self.inherit(pid, child, act);
+        self.inherit(pid, child, how);
         if spaces != 0 {
             let all = (&mut *self.life.procs, &mut *self.tree, self.system.numbers());
             if let Err(error) = crate::spaces::unshare(all, child, spaces) {
@@ -118,7 +236,7 @@ impl Births<'_> {
         }
         let proc = self.life.procs.get_mut(child)?;
         proc.pids = proc.pids_of_children.clone();
-        if let Err(error) = self.life.procs.give_numbers(child, child) {
+        if let Err(error) = self.life.procs.give_numbers(child, child, &chosen) {
             self.life.end_quietly(child);
             return Err(error);
         }
@@ -132,16 +250,18 @@ impl Births<'_> {
         if act {
             self.life.procs.acts_otherwise(self.life.procs.scheduling(pid)?, child);
         }
-        if traced {
-            self.life.trace_child(child, child);
-        }
-        Ok(Outcome::WithCaps(Process { pid: child }.encode(), Caps::moved(SCRATCH, 2)))
+        Ok(child)
     }
 
     /// Counts what a child holds like its parent.
-    fn inherit(&mut self, parent: Pid, child: Pid, acts: bool) {
-        self.descs.inherit(parent, child, acts);
-        self.seals.inherit(parent, child);
+    fn inherit(&mut self, parent: Pid, child: Pid, how: How) {
+        match how {
+            How::Beside => self.descs.join(child, parent),
+            How::Forks | How::Acts => {
+                self.descs.inherit(parent, child, how == How::Acts);
+                self.seals.inherit(self.descs.holder(parent), child);
+            }
+        }
         if let Ok(proc) = self.life.procs.get(child) {
             self.tree.hold_standing(&proc.stands);
         }
@@ -190,7 +310,8 @@ impl Births<'_> {
     /// Gives up a child that was not started, or as which its parent acts. Nobody hears of it.
     pub fn fork_abort(&mut self, pid: Pid, child: u32) -> Tried {
         let proc = self.life.procs.get(child)?;
-        if proc.parent != pid || proc.state != State::Building && !proc.is_acted() {
+        let is_made = proc.state == State::Building || proc.guest.is_some();
+        if proc.parent != pid || !is_made && !proc.is_acted() {
             return Err(Errno::ESRCH);
         }
         let scheduling = proc.scheduling;
@@ -205,6 +326,9 @@ impl Births<'_> {
         if proc.domain.is_some() {
             return Err(Errno::EINVAL);
         }
+        if proc.guest.is_some() {
+            return self.part(pid, arrival);
+        }
         if proc.killed {
             // What its parent did not do by itself. The parent goes on.
             self.life.terminate(pid, killed(SIGKILL));
@@ -218,6 +342,29 @@ impl Births<'_> {
         self.life.procs.acts_otherwise(scheduling, parent);
         self.life.procs.tell_of_signals(pid);
         done(())
+    }
+
+    /// A process that runs in the memory of another one gets a domain, in which it goes on.
+    fn part(&mut self, pid: Pid, arrival: &mut Arrival) -> Tried {
+        let proc = self.life.procs.get(pid)?;
+        if proc.killed || !self.descs.has_copies(pid) {
+            return Err(Errno::EAGAIN);
+        }
+        let endpoint = proc.voice.as_ref().ok_or(Errno::ESRCH)?.endpoint();
+        let scheduling = proc.scheduling;
+        let domain = Domain::receive(arrival, endpoint, options::LINUX)?.start(scheduling)?;
+        note_unit(&domain, pid);
+        let cpu = self.life.procs.cpu(self.life.clock, self.life.procs.get(pid)?);
+        self.descs.part(pid);
+        if let Some(guest) = self.life.procs.take_guest(pid) {
+            // It waits for the answer, unless it is a forged request of somebody who does something else.
+            guest.runner().suspend();
+            self.life.voices.take_back(Ending::of_guest(guest));
+        }
+        let proc = self.life.procs.get_mut(pid)?;
+        (proc.domain, proc.cpu) = (Some(domain), cpu);
+        self.life.procs.tell_of_signals(pid);
+        Ok(Outcome::Never)
     }
 
     /// The caller goes on as the domain that it has made, a native one or one for a Linux program.
@@ -237,6 +384,7 @@ impl Births<'_> {
         self.life.give_up(pid);
         self.life.trace_takes_over(self.life.caller.tid, pid);
         self.life.procs.suspend(self.life.other_threads(pid));
+        self.life.strike_guests(pid);
         self.life.procs.hand_signals_over(self.life.caller.tid, pid);
         self.life.procs.keep_own_signals(self.life.caller.tid, pid);
         let scheduling = self.life.procs.scheduling(self.life.caller.tid)?;
@@ -255,7 +403,12 @@ impl Births<'_> {
     }
 
     /// A new thread of the caller's process.
-    pub fn new_thread(&mut self, pid: Pid, arrival: &mut Arrival, traced: bool) -> Tried {
+    pub fn new_thread(
+        &mut self,
+        (pid, call): (Pid, &Call),
+        arrival: &mut Arrival,
+        traced: bool,
+    ) -> Tried {
         let proc = self.life.procs.get(pid)?;
         if arrival.count() != 1 || proc.domain.is_none() {
             return Err(Errno::EINVAL);
@@ -265,7 +418,7 @@ impl Births<'_> {
         }
         let options = if proc.native { 0 } else { options::LINUX };
         self.life.procs.may_make_thread(pid)?;
-        let tid = self.life.procs.new_pid(self.controls, self.life.procs.real_user(pid))?;
+        let (tid, chosen) = self.new_id(pid, call, false)?;
         let voice = self.equip(Speaker { pid, tid })?;
         let made = receive_dispatcher(arrival, voice.endpoint(), options);
         let (dispatcher, unit, shown) = match made {
@@ -286,7 +439,7 @@ impl Births<'_> {
             self.life.voices.end_thread(voice, dispatcher, unit);
             return Err(error);
         }
-        if let Err(error) = self.life.procs.give_numbers(pid, tid) {
+        if let Err(error) = self.life.procs.give_numbers(pid, tid, &chosen) {
             self.life.voices.end_thread(voice, dispatcher, unit);
             return Err(error);
         }
@@ -504,6 +657,10 @@ impl Proc {
             status: 0,
             voice: None,
             domain: None,
+            guest: None,
+            guests: Vec::new(),
+            common: [0; 3],
+            heard_by: Vec::new(),
             native: false,
             stands,
             hosts: crate::spaces::Hosts::first(),

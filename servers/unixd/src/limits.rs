@@ -13,6 +13,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use credentials::{Capability, Credentials};
 use unixproto::ops::LimitPair;
 use unixproto::scheduling::SET_POLICY;
+use unixproto::session::NOTE_CLOCK;
 use unixproto::signals::{SIGKILL, SIGXCPU};
 use unixproto::{limit, op, Errno};
 
@@ -136,53 +137,101 @@ impl Procs {
 }
 
 impl Procs {
-    /// A limit of any process (`prlimit`). The first one has those that everything begins with.
-    pub fn limit_of(&self, pid: Pid, op: op::LimitOf) -> Tried {
+    /// The process of which somebody else sees and sets limits; `None`: the first one.
+    fn limited(&self, pid: Pid, target: Pid) -> Result<Option<&Proc>, Errno> {
         let caller = self.get(pid)?;
-        let of = match op.pid {
+        let of = match target {
             INIT => None,
             tid if self.is_thread(tid) => Some(self.get(self.leader(tid))?),
             pid => Some(self.get(pid)?),
         };
         let who = of.map_or(&Credentials::ROOT, |proc| &proc.who);
         let is_own = of.is_some_and(|proc| proc.pid == pid);
-        if !is_own && !credentials::may_limit(&caller.who, who) {
-            return Err(Errno::EPERM);
+        match is_own || credentials::may_limit(&caller.who, who) {
+            true => Ok(of),
+            false => Err(Errno::EPERM),
         }
-        let first = *limit::FIRST.get(op.which as usize).ok_or(Errno::EINVAL)?;
-        let Some(proc) = of else { return done(LimitPair { soft: first[0], hard: first[1] }) };
-        let [soft, hard] = match (proc.limits.kept(op.which), proc.session()) {
+    }
+
+    /// A limit of any process (`prlimit`). The first one has those that everything begins with.
+    pub fn limit_of(&self, pid: Pid, op: op::LimitOf) -> Tried {
+        done(self.limit_pair(self.limited(pid, op.pid)?, op.which)?)
+    }
+
+    fn limit_pair(&self, of: Option<&Proc>, which: u32) -> Result<LimitPair, Errno> {
+        let first = *limit::FIRST.get(which as usize).ok_or(Errno::EINVAL)?;
+        let Some(proc) = of else { return Ok(LimitPair { soft: first[0], hard: first[1] }) };
+        let [soft, hard] = match (proc.limits.kept(which), proc.session()) {
             (Some(kept), _) => kept,
             (None, Ok(session)) => {
-                session.header().limits[op.which as usize].each_ref().map(|word| word.load(Relaxed))
+                session.header().limits[which as usize].each_ref().map(|word| word.load(Relaxed))
             }
             // Who has ended has said nothing that is still there.
             (None, Err(_)) => return Err(Errno::ESRCH),
         };
-        done(LimitPair { soft, hard })
+        Ok(LimitPair { soft, hard })
     }
 }
 
 impl Life<'_> {
+    /// `prlimit` of another process: its library finds it in the header.
+    pub fn set_limit_of(&mut self, pid: Pid, op: op::SetLimitOf) -> Tried {
+        let of = self.procs.limited(pid, op.pid)?;
+        let before = self.procs.limit_pair(of, op.which)?;
+        // The first one has no program that it could hold against.
+        let target = of.ok_or(Errno::EPERM)?;
+        if op.soft > op.hard {
+            return Err(Errno::EINVAL);
+        }
+        let may_raise = {
+            let who = &self.procs.get(pid)?.who;
+            who.has_over(target.who.space.as_ref(), Capability::SysResource)
+        };
+        let is_too_much = op.which == limit::FILES && op.hard > limit::FILES_MOST;
+        if op.hard > before.hard && !may_raise || is_too_much {
+            return Err(Errno::EPERM);
+        }
+        let target = target.pid;
+        let header = self.procs.live(target)?.session()?.header();
+        let [soft, hard] = &header.limits[op.which as usize];
+        soft.store(op.soft, Relaxed);
+        hard.store(op.hard, Relaxed);
+        if limit::ENFORCED.contains(&op.which) {
+            self.keep_limit(target, op.which, Limit { soft: op.soft, hard: op.hard })?;
+        }
+        if let Some(runner) = self.procs.runner_of(target) {
+            // What the kernel and the library's memory know of it is brought up to date.
+            runner.notify(NOTE_CLOCK);
+        }
+        done(before)
+    }
+
     /// `setrlimit`.
     pub fn set_limit(&mut self, pid: Pid, op: op::SetLimit) -> Tried {
         let proc = self.procs.get_mut(pid)?;
         let may_raise = proc.has(Capability::SysResource);
-        let limit = proc.limits.named(op.which)?;
+        let limit = *proc.limits.named(op.which)?;
         if op.soft > op.hard {
             return Err(Errno::EINVAL);
         }
         if op.hard > limit.hard && !may_raise {
             return Err(Errno::EPERM);
         }
-        *limit = Limit { soft: op.soft, hard: op.hard };
-        if op.which == limit::CPU {
-            proc.limits.warn_ns = first_warning(*limit);
+        self.keep_limit(pid, op.which, Limit { soft: op.soft, hard: op.hard })?;
+        done(())
+    }
+
+    /// A limit that this server keeps is this from now on.
+    fn keep_limit(&mut self, pid: Pid, which: u32, limit: Limit) -> Result<(), Errno> {
+        let limits = &mut self.procs.get_mut(pid)?.limits;
+        *limits.named(which)? = limit;
+        if which == limit::CPU {
+            limits.warn_ns = first_warning(limit);
         }
-        if matches!(op.which, limit::CPU | limit::RTTIME) {
+        if matches!(which, limit::CPU | limit::RTTIME) {
             self.look_at_cpu_later(pid);
         }
-        done(())
+        Ok(())
     }
 
     /// How a thread is scheduled has perhaps changed: of those with a priority it is looked at how long they have run.

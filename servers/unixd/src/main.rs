@@ -18,6 +18,7 @@ mod text;
 
 mod alarms;
 mod bequests;
+mod calls;
 mod caps;
 mod captree;
 mod clock;

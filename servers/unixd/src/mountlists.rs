@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use mounttable::Follows;
 use mounttable::Mount;
 
 /// A mount as a process sees it.
@@ -119,6 +120,21 @@ pub fn mounts(tree: &Tree, stands: &Standing) -> String {
     text
 }
 
+/// How a mount follows others, as the optional fields of `mountinfo` say it.
+fn followed(follows: &Follows) -> String {
+    let mut text = String::new();
+    let Follows { group, master, is_unbindable } = *follows;
+    for (name, number) in [("shared", group), ("master", master)] {
+        if number != 0 {
+            text += &format!(" {name}:{number}");
+        }
+    }
+    if is_unbindable {
+        text += " unbindable";
+    }
+    text
+}
+
 /// The text of `mountinfo`.
 pub fn mount_info(tree: &Tree, stands: &Standing) -> String {
     let mut text = String::new();
@@ -130,10 +146,11 @@ pub fn mount_info(tree: &Tree, stands: &Standing) -> String {
             (volume.device >> 8 & 0xfff, volume.device & 0xff | volume.device >> 12 & !0xff);
         put_line!(
             text,
-            "{} {above} {major}:{minor} {} {place} {} - {} {} {}{}",
+            "{} {above} {major}:{minor} {} {place} {}{} - {} {} {}{}",
             mount.number,
             escaped(&tree.path_in_volume(mount.root, volume)),
             own_options(mount.flags),
+            followed(&mount.follows),
             volume.kind_name(),
             source(volume),
             if volume.read_only.get() { "ro" } else { "rw" },

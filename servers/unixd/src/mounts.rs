@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use credentials::Capability;
 use memfs::{Attr, Names, Step};
-use mounttable::MountId;
+use mounttable::{MountId, Propagation};
 use unixproto::files::CWD;
 use unixproto::{op, Errno};
 
@@ -132,11 +132,48 @@ impl PathOps<'_> {
                 self.remount(&wish, true)
             }
             () if flags & MS_REMOUNT != 0 => self.remount(&wish, false),
-            () if flags & MS_BIND != 0 => self.bind(&wish),
+            () if flags & MS_BIND != 0 => {
+                self.bind(&wish)?;
+                self.propagate(target)
+            }
             () if flags & PROPAGATION != 0 => self.set_propagation(&wish),
-            () if flags & MS_MOVE != 0 => self.move_mount(&wish),
-            () => self.new_mount(wish),
+            () if flags & MS_MOVE != 0 => {
+                self.move_mount(&wish)?;
+                self.propagate(target)
+            }
+            () => {
+                self.new_mount(wish)?;
+                self.propagate(target)
+            }
         }
+    }
+
+    /// The roots of those that follow a mount, of which a node is at or below.
+    fn roots_above(&self, target: Spot) -> BTreeSet<Node> {
+        let mut roots = self.tree.mounts().roots_of_followers(target.mount);
+        let shows = |root: &Node| matches!(self.tree.path_below(*root, target.node), Ok(Some(_)));
+        roots.retain(shows);
+        roots.into_iter().collect()
+    }
+
+    /// What was mounted at a place is mounted wherever that is followed. If it cannot be, it is nowhere.
+    fn propagate(&mut self, target: Spot) -> Tried {
+        let Some(top) = self.tree.mounts().covering(target.mount, target.node) else {
+            return done(());
+        };
+        let (uid, roots, mut held) = (self.cred().uid, self.roots_above(target), Vec::new());
+        let shows = |root, _| roots.contains(&root);
+        let table = &mut self.tree.mounted_mut().table;
+        let result = table.propagate(top, uid, shows, |node| held.push(node));
+        for node in held {
+            self.tree.hold_for_mount(node);
+        }
+        if let Err(error) = result {
+            let gone = self.tree.mounted_mut().table.unmount(top, true)?;
+            self.tree.let_go(gone);
+            return Err(error);
+        }
+        done(())
     }
 
     /// Changes flags: of a mount, or also those of what it shows.
@@ -189,6 +226,9 @@ impl PathOps<'_> {
         let (source, from_dir) = (found.spot()?, found.parent);
         self.is_own(source.mount)?;
         self.is_own(wish.target.mount)?;
+        if self.tree.mounts().get(source.mount)?.follows.is_unbindable {
+            return Err(Errno::EINVAL);
+        }
         let mut visible = BTreeSet::new();
         for mount in self.tree.mounts().below(source.mount) {
             let mount = self.tree.mounts().get(mount)?;
@@ -222,16 +262,32 @@ impl PathOps<'_> {
         done(())
     }
 
-    /// No mount follows another one here: that is all that can be set.
+    /// Says how mounts follow each other.
     fn set_propagation(&mut self, wish: &Wish) -> Tried {
-        let kind = wish.flags & !(MS_REC | MS_SILENT);
-        if !matches!(kind, MS_PRIVATE | MS_SLAVE) {
+        let how = match wish.flags & !(MS_REC | MS_SILENT) {
+            MS_SHARED => Propagation::Shared,
+            MS_PRIVATE => Propagation::Private,
+            MS_SLAVE => Propagation::Slave,
+            MS_UNBINDABLE => Propagation::Unbindable,
+            _ => return Err(Errno::EINVAL),
+        };
+        let Spot { mount, .. } = wish.target;
+        self.is_own(mount)?;
+        if !self.is_root(wish.target)? {
             return Err(Errno::EINVAL);
         }
-        match self.is_root(wish.target)? {
-            true => done(()),
-            false => Err(Errno::EINVAL),
-        }
+        let table = &mut self.tree.mounted_mut().table;
+        let all = match wish.flags & MS_REC {
+            0 => alloc::vec![mount],
+            _ => table.below(mount),
+        };
+        all.into_iter().try_for_each(|id| table.set_propagation(id, how))?;
+        done(())
+    }
+
+    /// Is what is mounted in a mount followed?
+    fn is_followed(&self, mount: MountId) -> Result<bool, Errno> {
+        Ok(self.tree.mounts().get(mount)?.follows.group != 0)
     }
 
     fn move_mount(&mut self, wish: &Wish) -> Tried {
@@ -246,6 +302,20 @@ impl PathOps<'_> {
         if !self.is_root(source)? || is_locked || !fits {
             return Err(Errno::EINVAL);
         }
+        // Others would have it where it was, or cannot have it where it is to be.
+        let mounts = self.tree.mounts();
+        let above = mounts.get(source.mount)?.at;
+        let tree = mounts.below(source.mount);
+        let is_unbindable =
+            |id: &MountId| mounts.get(*id).is_ok_and(|one| one.follows.is_unbindable);
+        let stays = above.is_some_and(|(above, _)| self.is_followed(above) == Ok(true));
+        if stays || self.is_followed(wish.target.mount)? && tree.iter().any(is_unbindable) {
+            return Err(Errno::EINVAL);
+        }
+        let roots = self.roots_above(wish.target);
+        let place = (wish.target.mount, wish.target.node);
+        let uid = self.cred().uid;
+        mounts.may_propagate(place, (tree.len(), uid), |root, _| roots.contains(&root))?;
         let to = (wish.target.mount, wish.target.node);
         let before = self.tree.mounted_mut().table.relocate(source.mount, to)?;
         self.tree.note_place(wish.target.node, wish.dir);
@@ -427,7 +497,7 @@ impl PathOps<'_> {
             // Nobody has asked before.
             return Err(Errno::EAGAIN);
         }
-        let is_last = Rc::strong_count(&mount.volume) == 1;
+        let is_last = Rc::strong_count(&mount.volume) == 1 + self.tree.mounts().copies(found.mount);
         if let (Kind::Disk(_), Node::Share(root), true) = (mount.volume.kind, found.node, is_last) {
             let share = self.tree.share_of(root)?;
             // Where a part of it was the last that is mounted, or somebody is still in it, it stays with its server.
@@ -452,11 +522,7 @@ impl PathOps<'_> {
         if !proc.who.has_own(Capability::SysChroot) {
             return Err(Errno::EPERM);
         }
-        self.tree.hold_spot(spot);
-        let proc = self.procs.get_mut(self.caller.pid)?;
-        let old = core::mem::replace(&mut proc.stands.root, spot);
-        self.left(old);
-        done(())
+        self.stand(|stands| &mut stands.root, spot)
     }
 
     /// `pivot_root`.
@@ -484,7 +550,10 @@ impl PathOps<'_> {
         if !self.is_root(new)? || !self.is_root(root)? || top != Some(root.mount) {
             return Err(Errno::EINVAL);
         }
-        if table.get(new.mount)?.is_locked {
+        let above = table.get(new.mount)?.at.map_or(new.mount, |(above, _)| above);
+        let is_followed =
+            self.is_followed(old.mount)? || above != new.mount && self.is_followed(above)?;
+        if table.get(new.mount)?.is_locked || is_followed {
             return Err(Errno::EINVAL);
         }
         let table = &mut self.tree.mounted_mut().table;

@@ -74,7 +74,9 @@ impl Opening<'_> {
     /// each file that is opened on the way: scripts, and once more before the program takes over.
     fn goes_elsewhere(&self, file: Ino) -> bool {
         let Ok(proc) = self.procs.get(self.caller.pid) else { return false };
-        if proc.native || self.procs.tracees.has_thread_of(self.caller.pid) {
+        // The library of one that runs in another's memory makes its domain where it is itself.
+        let stays = proc.native || proc.guest.is_some();
+        if stays || self.procs.tracees.has_thread_of(self.caller.pid) {
             return false;
         }
         let home = self.procs.core_of(self.caller.pid);

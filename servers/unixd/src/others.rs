@@ -4,7 +4,7 @@ use crate::counters;
 use crate::descs::Heirs;
 use crate::open::Opening;
 use crate::procs::{Pid, Proc, INIT};
-use crate::wait::{count, Tried};
+use crate::wait::{count, Call, Tried};
 use core::cmp::Ordering;
 use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::kcmp;
@@ -40,6 +40,14 @@ impl Opening<'_> {
         }
     }
 
+    /// What says who has something in common with a process, in the order of [`COMMON`](crate::procs::COMMON).
+    fn common(&self, pid: Pid, which: usize) -> Pid {
+        match self.procs.get(pid).map(|proc| proc.common[which]) {
+            Ok(with) if with != 0 => with,
+            _ => pid,
+        }
+    }
+
     /// `pidfd_getfd`.
     pub fn take_fd(&mut self, op: op::TakeFd) -> Tried {
         let pid = self.caller.pid;
@@ -62,7 +70,7 @@ impl Opening<'_> {
     }
 
     /// `kcmp`.
-    pub fn compare(&mut self, op: op::Compare) -> Tried {
+    pub fn compare(&mut self, call: &Call, op: op::Compare) -> Tried {
         // Who is not there comes before who may not be looked into.
         for tid in [op.first, op.second] {
             if tid != INIT && !self.procs.is_thread(tid) {
@@ -77,10 +85,22 @@ impl Opening<'_> {
                 let shown = |of: Option<&Proc>, fd| self.shown(of.ok_or(Errno::EBADF)?, fd);
                 shown(first, one)?.cmp(&shown(second, other)?)
             }
-            kcmp::VM | kcmp::FILES | kcmp::FS | kcmp::SIGHAND => first_pid.cmp(&second_pid),
+            kcmp::VM => self.procs.host_of(first_pid).cmp(&self.procs.host_of(second_pid)),
+            kcmp::FS => self.common(first_pid, 0).cmp(&self.common(second_pid, 0)),
+            kcmp::FILES => self.common(first_pid, 1).cmp(&self.common(second_pid, 1)),
+            kcmp::SIGHAND => self.common(first_pid, 2).cmp(&self.common(second_pid, 2)),
             // Nobody has any that others could share.
             kcmp::IO | kcmp::SYSVSEM => Ordering::Equal,
-            kcmp::EPOLL_TFD => return Err(Errno::EOPNOTSUPP),
+            kcmp::EPOLL_TFD => {
+                let (one, set) = (op.fds as u32, (op.fds >> 32) as u32);
+                let one = self.shown(first.ok_or(Errno::EBADF)?, one)?;
+                let set = self.shown(second.ok_or(Errno::EBADF)?, set)?;
+                let slot = self.procs.a(self.caller, call)?;
+                let (&[fd, nth], []) = slot.as_chunks() else { return Err(Errno::EINVAL) };
+                let (fd, nth) = (i32::from_le_bytes(fd), u32::from_le_bytes(nth));
+                let set = self.handles.descs.get(set)?;
+                one.cmp(&self.handles.sets.member(set, fd, nth as usize)?)
+            }
             _ => return Err(Errno::EINVAL),
         };
         count(match order {

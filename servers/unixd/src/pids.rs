@@ -5,7 +5,7 @@
 //! see. Requests are translated when they come ([`Procs::with_ids`]) and answers when they go ([`Procs::as_seen`]); what goes
 //! otherwise, as signals and texts do, says whose eyes it is for ([`Procs::number_for`]).
 
-use crate::procs::{Pid, Proc, Procs, PID_MAX};
+use crate::procs::{Pid, Proc, Procs, INIT, PID_MAX};
 use crate::spaces::Lease;
 use crate::threads::Tid;
 use crate::wait::{Outcome, Tried};
@@ -13,7 +13,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use credentials::UserSpace;
+use credentials::{Capability, UserSpace};
 use unixproto::ops::{Locked, Process};
 use unixproto::scheduling::USER;
 use unixproto::signals::{SigInfo, SIGCHLD, SI_KERNEL, SI_SIGIO, SI_TIMER};
@@ -216,11 +216,11 @@ impl Procs {
         }
     }
 
-    /// Gives an id its numbers, in the name space of its process and all around that.
+    /// Gives an id its numbers, in the name space of its process and all around that. Those of the innermost ones may be `chosen`.
     ///
     /// # Errors
-    /// `ENOMEM`: the process 1 of one of them has ended. `EAGAIN`: there are no more numbers.
-    pub fn give_numbers(&mut self, pid: Pid, id: Tid) -> Result<(), Errno> {
+    /// `ENOMEM`: the process 1 of one of them has ended. `EAGAIN`: there are no more numbers. `EEXIST`: somebody has a chosen one.
+    pub fn give_numbers(&mut self, pid: Pid, id: Tid, chosen: &[Pid]) -> Result<(), Errno> {
         let Some(space) = self.get(pid)?.pids.clone() else { return Ok(()) };
         let own = Some(space.clone());
         let mut numbers = Vec::with_capacity(space.level as usize);
@@ -228,7 +228,11 @@ impl Procs {
             if one.is_closed.get() {
                 return Err(Errno::ENOMEM);
             }
-            numbers.push(one.free_number()?);
+            numbers.push(match chosen.get(numbers.len()) {
+                None => one.free_number()?,
+                Some(number) if one.meaning(*number).is_some() => return Err(Errno::EEXIST),
+                Some(number) => *number,
+            });
         }
         for (one, &number) in outwards(&own).zip(&numbers) {
             one.names.borrow_mut().insert(number, id);
@@ -242,6 +246,48 @@ impl Procs {
         numbers.reverse();
         self.named.insert(id, Named { space, numbers });
         Ok(())
+    }
+
+    /// May the caller choose these numbers for a thread or process that will be in `space`, from the innermost name space on?
+    /// With `is_new` that is one inside of it that will be made.
+    ///
+    /// # Errors
+    /// `EINVAL`: there are not so many name spaces; it is no number, or the first process of one of them has another.
+    /// `EPERM`: not without `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE` where a name space belongs.
+    pub fn may_choose(
+        &self,
+        pid: Pid,
+        (space, is_new): (&Space, bool),
+        chosen: &[Pid],
+    ) -> Result<(), Errno> {
+        let who = &self.get(pid)?.who;
+        // Who may make one may choose there.
+        let made = is_new.then_some((false, None));
+        let there = outwards(space).map(|one| (one.has_begun(), Some(one.owner.as_ref())));
+        let mut all = made.into_iter().chain(there).chain(core::iter::once((true, Some(None))));
+        for number in chosen {
+            let (has_begun, owner) = all.next().ok_or(Errno::EINVAL)?;
+            if !(1..=PID_MAX).contains(number) || *number != 1 && !has_begun {
+                return Err(Errno::EINVAL);
+            }
+            let has = |capability| owner.is_none_or(|owner| who.has_over(owner, capability));
+            if !has(Capability::SysAdmin) && !has(Capability::CheckpointRestore) {
+                return Err(Errno::EPERM);
+            }
+        }
+        Ok(())
+    }
+
+    /// The id that the choice of all numbers makes necessary.
+    ///
+    /// # Errors
+    /// `EEXIST`: somebody has it.
+    pub fn chosen_id(&self, space: (&Space, bool), chosen: &[Pid]) -> Result<Option<Pid>, Errno> {
+        let levels = outwards(space.0).count() + usize::from(space.1);
+        match chosen.get(levels) {
+            Some(id) if *id == INIT || self.is_used(*id) => Err(Errno::EEXIST),
+            other => Ok(other.copied()),
+        }
     }
 
     /// An id is perhaps nobody's any more: then it has no numbers.
@@ -354,6 +400,7 @@ impl Procs {
             | Any::GetSid(op::GetSid { pid })
             | Any::GetCaps(op::GetCaps { pid })
             | Any::LimitOf(op::LimitOf { pid, .. })
+            | Any::SetLimitOf(op::SetLimitOf { pid, .. })
             | Any::ProcessorTime(op::ProcessorTime { pid })
             | Any::OpenProcess(op::OpenProcess { pid, .. })
             | Any::ThreadEnd(op::ThreadEnd { tid: pid })
@@ -395,6 +442,7 @@ impl Procs {
         let shown = |id: Pid| self.number_for(viewer, id);
         Ok(match any {
             Any::Fork(_)
+            | Any::ForkBeside(_)
             | Any::Thread(_)
             | Any::FutexFirst(_)
             | Any::ThreadOf(_)

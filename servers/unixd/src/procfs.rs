@@ -651,6 +651,7 @@ impl View<'_> {
             Object::Fanotify(_) => b"anon_inode:[fanotify]".to_vec(),
             Object::Inet(number) => format!("socket:[{}]", inet::inode(*number)).into_bytes(),
             Object::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
+            Object::Counter(Kind::Listener, _) => b"anon_inode:seccomp notify".to_vec(),
             Object::Counter(Kind::Process, _) => b"anon_inode:[pidfd]".to_vec(),
             Object::Counter(..) => b"anon_inode:[eventfd]".to_vec(),
             Object::Messages(ino) => [b"/", self.tree.called(*ino)].concat(),

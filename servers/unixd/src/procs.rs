@@ -2,10 +2,11 @@
 
 use crate::alarms::Alarms;
 use crate::bequests::Bequest;
+use crate::calls::Heard;
 use crate::clock::SECOND;
 use crate::cpuclocks::Wanted;
 use crate::cputime::CpuTime;
-use crate::domains::Domain;
+use crate::domains::{Domain, Guest};
 use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::lines::Controls;
@@ -44,6 +45,11 @@ pub const PID_MAX: Pid = 32767;
 pub const PROCESSES_MAX: usize = 4000;
 /// Descriptions that one process may hold.
 pub const HELD_MAX: usize = 4096;
+
+/// What processes in one memory may have in common, as `clone` says it: where they stand, descriptors, signal actions.
+pub const COMMON: [u32; 3] = [0x200, 0x400, 0x800];
+/// Place of the first of them.
+pub const STANDS: usize = 0;
 
 /// Where a process is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,8 +109,15 @@ pub struct Proc {
     pub status: u32,
     /// What its first thread speaks with, until it ends.
     pub voice: Option<Voice>,
-    /// What runs it, from its start to its end. A live process without has a parent that acts as it.
+    /// What runs it, from its start to its end. A live process without is the [guest](Self::guest) of one that has, or has a
+    /// parent that acts as it.
     pub domain: Option<Domain>,
+    /// What runs it in the memory of another process.
+    pub guest: Option<Guest>,
+    /// The processes that run in its memory.
+    pub guests: Vec<Pid>,
+    /// What it has in common with others, in the order of [`COMMON`]: those with the same number have the same; 0: nobody has.
+    pub common: [Pid; 3],
     /// Its domain is a native one: it handles no signals, so that all default actions happen here.
     pub native: bool,
     /// Its host name.
@@ -174,6 +187,8 @@ pub struct Proc {
     pub reaps: bool,
     /// Has executed a program since fork.
     pub execed: bool,
+    /// By whom its calls may be decided about.
+    pub heard_by: Vec<Rc<Heard>>,
     /// Its threads but for the first.
     pub threads: Vec<Tid>,
     /// The first thread has ended, while others go on.
@@ -248,7 +263,7 @@ impl Proc {
     }
     /// Does its parent act as it?
     pub fn is_acted(&self) -> bool {
-        self.state == State::Live && self.domain.is_none()
+        self.state == State::Live && self.domain.is_none() && self.guest.is_none()
     }
     /// Has it ended? Then it stands nowhere.
     pub fn is_over(&self) -> bool {
@@ -433,10 +448,19 @@ impl Procs {
         }
     }
     /// An id that is in use neither for a process nor for a group or session, nor `reserved`, for a new
-    /// process or thread of a user. `EAGAIN`: that would be one too many.
-    pub fn new_pid(&mut self, controls: &Controls, uid: u32) -> Result<Pid, Errno> {
+    /// process or thread of a user; `wanted` is such a one. `EAGAIN`: that would be one too many.
+    pub fn new_pid(
+        &mut self,
+        controls: &Controls,
+        uid: u32,
+        wanted: Option<Pid>,
+    ) -> Result<Pid, Errno> {
         if !self.users.has_room(uid, 1) {
             return Err(Errno::EAGAIN);
+        }
+        if let Some(wanted) = wanted {
+            self.take_numbers(wanted);
+            return Ok(wanted);
         }
         for _ in 0..PID_MAX {
             self.last = if self.last >= PID_MAX { 300 } else { self.last.max(INIT) + 1 };

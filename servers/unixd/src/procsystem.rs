@@ -10,6 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use captypes::invocations::Counter;
 use core::fmt::Write;
+use unixproto::files::FILE_SYSTEMS;
 
 /// KiB of a page.
 pub const PAGE_KIB: u64 = 4;
@@ -20,7 +21,11 @@ impl Texts<'_> {
         match name {
             "cpuinfo" => cpuinfo::text(idle_ticks().count(), self.clock.hz()),
             "filesystems" => {
-                String::from("nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\n\text2\n\text3\n\text4\n")
+                let line = |(name, has_device): &(&str, bool)| match has_device {
+                    true => format!("\t{name}\n"),
+                    false => format!("nodev\t{name}\n"),
+                };
+                FILE_SYSTEMS.iter().map(line).collect()
             }
             "loadavg" => {
                 let (running, all) = self.procs.running();

@@ -268,13 +268,15 @@ impl Opening<'_> {
         let (ino, desc) = self.sealed(desc)?;
         desc.readable()?;
         desc.writable()?;
-        count(self.handles.seals.map(self.caller.pid, ino).into())
+        let holder = self.handles.descs.holder(self.caller.pid);
+        count(self.handles.seals.map(holder, ino).into())
     }
 
     /// It has unmapped it.
     pub fn unmap_sealable(&mut self, desc: u32) -> Tried {
         let (ino, _) = self.sealed(desc)?;
-        self.handles.seals.unmap(self.caller.pid, ino);
+        let holder = self.handles.descs.holder(self.caller.pid);
+        self.handles.seals.unmap(holder, ino);
         count(0)
     }
 }

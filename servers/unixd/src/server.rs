@@ -1,6 +1,7 @@
 //! The loop.
 
 pub mod boot;
+mod decisions;
 mod home;
 mod perform;
 pub mod relief;
@@ -447,6 +448,8 @@ impl Unixd {
         libos::log!(
             "unixd: process {pid} ends: exception {vector} error {error:#x} at {rip:#x}, address {address:#x}"
         );
+        // It may have in its hands what others in its memory need.
+        let pid = self.procs.host_of(pid);
         self.life().terminate(pid, unixproto::signals::killed(unixproto::signals::SIGSEGV));
     }
 }

@@ -28,6 +28,9 @@ pub const UNSTOPPABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
 
 /// How long a parent has time to end a child as which it acts.
 const GRACE_NS: u64 = 1_000_000_000;
+/// How long a process has time to end that runs in the memory of another one: longer than it ever needs, even where many run, as
+/// those go with it that share the memory.
+const GUEST_GRACE_NS: u64 = 5_000_000_000;
 
 /// Information for a signal that `unixd` itself sends.
 pub fn from_kernel() -> SigInfo {
@@ -144,7 +147,9 @@ impl Life<'_> {
         }
         // What a process does for its child that it acts as is its library's business, but for what
         // cannot be held off.
-        if by_default && mask & STOPS != 0 && (!acted || signal == SIGSTOP) {
+        // Whoever shares memory with others stops where it has nothing in its hands that they need.
+        let stops_itself = acted && signal != SIGSTOP || self.procs.has_company(pid);
+        if by_default && mask & STOPS != 0 && !stops_itself {
             self.stop_process(pid, signal);
             return Ok(None);
         }
@@ -156,13 +161,20 @@ impl Life<'_> {
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         match proc.state {
             State::Live if proc.domain.is_some() => self.strike_down(pid, SIGKILL),
-            // Its parent goes on without it, if it does what it is told.
+            State::Live if proc.killed && proc.guest.is_some() => {}
+            // Its parent goes on without it, if it does what it is told; or those that share its memory do.
             State::Live => {
                 proc.killed = true;
+                let (is_guest, was_stopped) = (proc.guest.is_some(), proc.stopped);
+                proc.stopped &= !is_guest;
+                let grace = if is_guest { GUEST_GRACE_NS } else { GRACE_NS };
                 if let Ok(session) = proc.session() {
                     session.header().pending.post(SIGKILL, from_kernel());
                 }
-                self.clock.add(self.clock.now() + GRACE_NS, Due::Kill(pid));
+                self.clock.add(self.clock.now() + grace, Due::Kill(pid));
+                if is_guest && was_stopped {
+                    self.procs.unsuspend([pid]);
+                }
                 self.nudge(pid, bit(SIGKILL));
             }
             State::Building => {
@@ -177,9 +189,9 @@ impl Life<'_> {
     pub fn insist(&mut self, pid: Pid) {
         let Ok(proc) = self.procs.live(pid) else { return };
         if proc.killed {
-            let acts = if proc.is_acted() { proc.parent } else { pid };
+            let acts = if proc.is_acted() { proc.parent } else { self.procs.host_of(pid) };
             libos::log!(
-                "unixd: process {acts} ends: it did not end its child {pid}, which was killed"
+                "unixd: process {acts} ends: process {pid} in its memory was killed, and has not ended"
             );
             self.strike_down(acts, SIGKILL);
         }

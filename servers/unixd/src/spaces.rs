@@ -4,7 +4,7 @@
 use crate::descs::{Handles, Object};
 use crate::nodes::Tree;
 use crate::pids::{self, PidSpace, Space};
-use crate::procs::{Pid, Proc, Procs};
+use crate::procs::{Pid, Proc, Procs, STANDS};
 use crate::system::System;
 use crate::voices::Speaker;
 use crate::volumes::Spot;
@@ -350,6 +350,10 @@ pub fn unshare(
     }
     let proc = procs.get_mut(pid)?;
     (proc.who, proc.stands) = (who, stands);
+    if flags & (flag::NEWNS | flag::NEWUSER) != 0 {
+        // It stands by itself from now on.
+        proc.common[STANDS] = 0;
+    }
     if let Some(hosts) = hosts {
         proc.hosts = hosts;
     }
@@ -400,6 +404,12 @@ impl Spaces<'_> {
         }
         let all = (&mut *self.procs, &mut *self.handles.tree, self.system.numbers());
         unshare(all, self.caller.pid, flags & (SPACES | ABSENT))?;
+        let common = &mut self.procs.get_mut(self.caller.pid)?.common;
+        for (with, flag) in common.iter_mut().zip([FS, FILES, 0]) {
+            if flags & flag != 0 {
+                *with = 0;
+            }
+        }
         self.leaves = flags & (SYSVSEM | NEWIPC) != 0;
         done(())
     }
@@ -510,6 +520,10 @@ impl Spaces<'_> {
         let proc = self.procs.get(pid)?;
         let may = |owner| proc.who.has_in(owner, Capability::SysAdmin);
         let is_shared = !proc.threads.is_empty();
+        let with = proc.common[STANDS];
+        let stands_too =
+            |other: &Proc| other.pid != pid && other.common[STANDS] == with && !other.is_over();
+        let stands_with_others = with != 0 && self.procs.iter().any(stands_too);
         match space {
             Opened::Hosts(hosts) => {
                 if !may(hosts.owner) || !proc.who.has_own(Capability::SysAdmin) {
@@ -540,7 +554,7 @@ impl Spaces<'_> {
                 self.procs.get_mut(pid)?.pids_of_children = space.clone();
             }
             Opened::User(space) => {
-                if *space == proc.who.space || is_shared {
+                if *space == proc.who.space || is_shared || stands_with_others {
                     return Err(Errno::EINVAL);
                 }
                 if space.is_none() || !proc.who.has_over(space.as_ref(), Capability::SysAdmin) {
@@ -557,7 +571,7 @@ impl Spaces<'_> {
                 if !may(found.owner) || !own {
                     return Err(Errno::EPERM);
                 }
-                if is_shared {
+                if is_shared || stands_with_others {
                     return Err(Errno::EINVAL);
                 }
                 let mount = found.root;

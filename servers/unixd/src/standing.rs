@@ -3,7 +3,8 @@
 use crate::nodes::Node;
 use crate::notify::FileEvent;
 use crate::pathops::PathOps;
-use crate::volumes::Spot;
+use crate::procs::STANDS;
+use crate::volumes::{Spot, Standing};
 use crate::wait::{count, done, Call, Tried};
 use memfs::Step;
 use notices::mask;
@@ -30,10 +31,22 @@ impl PathOps<'_> {
     pub fn chdir(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         let spot = self.view()?.target_spot(call, dir, flags, true)?;
         self.may_be_in(spot.node)?;
-        self.tree.hold_spot(spot);
-        let proc = self.procs.get_mut(self.caller.pid)?;
-        let old = core::mem::replace(&mut proc.stands.cwd, spot);
-        self.left(old);
+        self.stand(|stands| &mut stands.cwd, spot)
+    }
+
+    /// The caller stands somewhere else, and so do those that stand where it does.
+    pub(crate) fn stand(&mut self, which: fn(&mut Standing) -> &mut Spot, spot: Spot) -> Tried {
+        let with = self.procs.get(self.caller.pid)?.common[STANDS];
+        let all = match with {
+            0 => alloc::vec![self.caller.pid],
+            with => self.procs.select(|proc| proc.common[STANDS] == with && !proc.is_over()),
+        };
+        for pid in all {
+            self.tree.hold_spot(spot);
+            let proc = self.procs.get_mut(pid)?;
+            let old = core::mem::replace(which(&mut proc.stands), spot);
+            self.left(old);
+        }
         done(())
     }
 

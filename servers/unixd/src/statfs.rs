@@ -4,9 +4,10 @@ use crate::nodes::Node;
 use crate::open::LARGE_PAGE;
 use crate::pathops::{PathOps, DEVICE, PMEM_DEVICE};
 use crate::procfs::ProcNode;
-use crate::volumes::{device_of_volume, flag};
+use crate::volumes::{device_of_volume, flag, Spot};
 use crate::wait::{done, Call, Tried};
 use unixproto::files::CWD;
+use unixproto::Errno;
 
 /// `f_flags` are there.
 const ST_VALID: u64 = 0x20;
@@ -24,13 +25,6 @@ fn shown_flags(flags: u32) -> u64 {
 impl PathOps<'_> {
     /// `statfs`.
     pub fn stat_fs(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
-        const TMPFS: u64 = 0x0102_1994;
-        const PROC: u64 = 0x9fa0;
-        const SYSFS: u64 = 0x6265_6572;
-        const HUGETLBFS: u64 = 0x9584_58f6;
-        /// "tess".
-        const PMEM: u64 = 0x7373_6574;
-        const PAGE: u64 = 4096;
         let nameless = call.lengths.0 == 0
             && dir != CWD
             && self.descs.of(self.caller.pid, dir)?.object.node().is_none();
@@ -38,6 +32,32 @@ impl PathOps<'_> {
             true => None,
             false => Some(self.view()?.target_spot(call, dir, flags, true)?),
         };
+        let words = self.fs_words(spot)?;
+        self.put_words(&words)
+    }
+
+    /// The same of what is mounted where the caller is, by its device number.
+    pub fn stat_device(&mut self, device: u64) -> Tried {
+        let space = self.procs.get(self.caller.pid)?.stands.space;
+        let mounts = self.tree.mounts();
+        let mut there = mounts.in_space(space).into_iter().filter_map(|id| {
+            let mount = mounts.get(id).ok()?;
+            (mount.volume.device == device).then_some(Spot { mount: id, node: mount.root })
+        });
+        let spot = there.next().ok_or(Errno::EINVAL)?;
+        let words = self.fs_words(Some(spot))?;
+        self.put_words(&words)
+    }
+
+    /// `struct statfs` of a place, or of what is in none.
+    fn fs_words(&mut self, spot: Option<Spot>) -> Result<[u64; 15], Errno> {
+        const TMPFS: u64 = 0x0102_1994;
+        const PROC: u64 = 0x9fa0;
+        const SYSFS: u64 = 0x6265_6572;
+        const HUGETLBFS: u64 = 0x9584_58f6;
+        /// "tess".
+        const PMEM: u64 = 0x7373_6574;
+        const PAGE: u64 = 4096;
         let mut shown = spot.map_or(ST_VALID, |spot| shown_flags(self.tree.flags(spot.mount)));
         let (mut magic, mut volume, mut device) = (TMPFS, 0, DEVICE);
         match spot.map(|spot| spot.node) {
@@ -59,7 +79,7 @@ impl PathOps<'_> {
             Some(Node::Share(node)) => {
                 let mut words = self.visit(node)?.space(node)?;
                 words[FLAGS] |= shown;
-                return self.put_words(&words);
+                return Ok(words);
             }
             None => {}
         }
@@ -90,9 +110,7 @@ impl PathOps<'_> {
             _ => (PAGE, [0; 2], [0; 2]),
         };
         let ([blocks, free], [files, left]) = (space, inodes);
-        self.put_words(&[
-            magic, block, blocks, free, free, files, left, device, 255, block, shown, 0, 0, 0, 0,
-        ])
+        Ok([magic, block, blocks, free, free, files, left, device, 255, block, shown, 0, 0, 0, 0])
     }
 
     /// Answers with `struct statfs`.

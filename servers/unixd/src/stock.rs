@@ -190,7 +190,7 @@ fn refusal(any: &Any) -> Option<Errno> {
         Any::MapSealable(_) | Any::OpenMessages(_) | Any::QueueSend(_) => Some(Errno::ENOMEM),
         Any::Open(_) | Any::Pipe(_) => Some(Errno::ENFILE),
         Any::SetLock(_) => Some(Errno::ENOLCK),
-        Any::Fork(_) | Any::Thread(_) => Some(Errno::EAGAIN),
+        Any::Fork(_) | Any::ForkBeside(_) | Any::Thread(_) => Some(Errno::EAGAIN),
         Any::Watch(_) | Any::SetGroups(_) | Any::Bequeath(_) | Any::Succeed(_) => {
             Some(Errno::ENOMEM)
         }

@@ -56,7 +56,9 @@ impl Life<'_> {
             return Err(Errno::EPERM);
         }
         let proc = self.procs.get(leader)?;
-        if proc.native || proc.state != State::Live || proc.is_acted() {
+        // Whoever shares memory does not wait for a tracer with what the others need.
+        let has_company = self.procs.has_company(leader);
+        if proc.native || proc.state != State::Live || proc.is_acted() || has_company {
             return Err(Errno::EPERM);
         }
         let stopped = proc.stopped.then_some(proc.stop_signal);
@@ -243,7 +245,8 @@ impl Life<'_> {
         let bytes = match what {
             request::CONTINUE | request::DETACH if value > 64 => return Err(Errno::EIO),
             request::CONTINUE => {
-                tracee.mode = address as u32 & (flag::SYSCALLS | flag::STEP);
+                let modes = flag::SYSCALLS | flag::STEP | flag::EMULATE;
+                tracee.mode = address as u32 & modes;
                 self.trace_resume(tid, value as u32);
                 return count(0);
             }
@@ -482,7 +485,8 @@ impl Life<'_> {
         let proc = self.procs.live(leader).ok()?;
         let threads = self.procs.threads_of(leader);
         let ready = threads.iter().copied().find(|&tid| self.is_ready(tid));
-        let runs = !proc.stopped && !proc.native && proc.domain.is_some();
+        let has_own = proc.domain.is_some() || proc.guest.is_some();
+        let runs = !proc.stopped && !proc.native && has_own;
         ready.or_else(|| threads.into_iter().find(|_| runs))
     }
 

@@ -3,7 +3,7 @@
 //! A badge is given once (crate `authority`); what came with it goes with its thread, see [`exits`](crate::exits).
 
 use crate::caps::{errno, mint, Slots};
-use crate::domains::Domain;
+use crate::domains::{Domain, Guest};
 use crate::ending::Ending;
 use crate::homes::{self, Unit};
 use crate::procs::Pid;
@@ -112,7 +112,11 @@ impl Voices {
     }
 
     /// Nobody speaks for a process from here on. Returns what is to be taken back of it.
-    pub fn end_process(&mut self, pid: Pid, parts: (Option<Voice>, Option<Domain>)) -> Ending {
+    pub fn end_process(
+        &mut self,
+        pid: Pid,
+        parts: (Option<Voice>, Option<Domain>, Option<Guest>),
+    ) -> Ending {
         Ending::of_process(&mut self.badges, pid, parts)
     }
     /// Takes back what a process had that goes on with something new. Nobody speaks under the old badge from here on.

@@ -55,6 +55,8 @@ pub enum Kind {
     /// Text of a process that only its library knows (`/proc/PID/maps`): `MemoryFile`.
     Told = 39,
     /// A regular file, opened to be executed, that runs as somebody else: `Bequeath`, `Succeed`.
+    /// Calls of others about which somebody decides.
+    Listener = 41,
     SetId = 40,
 }
 
@@ -125,6 +127,7 @@ impl Kind {
             18 => Kind::Disk,
             17 => Kind::Memory,
             39 => Kind::Told,
+            41 => Kind::Listener,
             _ => return None,
         })
     }
@@ -348,3 +351,13 @@ pub mod splice {
 pub const TIMER_ABSOLUTE: u32 = 1;
 /// `TFD_TIMER_CANCEL_ON_SET`.
 pub const TIMER_CANCEL_ON_SET: u32 = 2;
+
+/// Kinds of file systems that can be mounted, and whether they need a device.
+pub const FILE_SYSTEMS: [(&str, bool); 6] = [
+    ("sysfs", false),
+    ("tmpfs", false),
+    ("proc", false),
+    ("ext2", true),
+    ("ext3", true),
+    ("ext4", true),
+];

@@ -64,7 +64,7 @@ pub const fn kind(request: &Any) -> u32 {
         | Any::SetHostName(_)
         | Any::SwapOn(_)
         | Any::SwapOff(_) => MOUNT,
-        Any::Fork(_) | Any::ForkCommit(_) => FORK,
+        Any::Fork(_) | Any::ForkCommit(_) | Any::ForkBeside(_) => FORK,
         Any::Kill(_) | Any::KillThread(_) | Any::KillOpened(_) => SIGNAL,
         Any::TraceMe(_)
         | Any::TraceAttach(_)

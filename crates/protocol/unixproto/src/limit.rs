@@ -13,6 +13,8 @@ pub const CPU: u32 = RLIMIT_CPU;
 pub const FSIZE: u32 = RLIMIT_FSIZE;
 /// `RLIMIT_NPROC`: how many threads its user may have for it to make another.
 pub const NPROC: u32 = RLIMIT_NPROC;
+/// `RLIMIT_NOFILE`: descriptors are below this.
+pub const FILES: u32 = RLIMIT_NOFILE;
 /// `RLIMIT_RSS`, `RLIMIT_SIGPENDING`: only shown.
 pub const RSS: u32 = RLIMIT_RSS;
 pub const SIGPENDING: u32 = RLIMIT_SIGPENDING;

@@ -109,6 +109,15 @@ replies! {
         /// Largest resident set, pages.
         peak_pages: u64,
     }
+    /// What was decided about a call.
+    CallReply {
+        /// What it answers.
+        value: u64,
+        /// Its error, negative.
+        error: i32,
+        /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: it is made.
+        flags: u32,
+    }
     /// A limit of a process.
     LimitPair {
         /// What counts.
@@ -252,7 +261,9 @@ requests! {
         from: u32
     ) -> Attached;
     /// Makes a child of the caller. Answers capabilities [UNIXD endpoint, session Frame] for the
-    /// child; its header is filled in. `EAGAIN`: too many processes.
+    /// child; its header is filled in. `EAGAIN`: too many processes. `a` may choose its numbers (`set_tid` of `clone3`), 4 bytes
+    /// each, from its innermost name space of process ids on. `EEXIST`: somebody has one of them; `EINVAL`: it is no number, or
+    /// there are not so many name spaces; `EPERM`: not without `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`.
     2 Fork(
         /// The calling dispatcher acts as the child with the new endpoint (vfork) until `Become` or
         /// `Exit` through that endpoint. Else the child is there as soon as `ForkCommit` brings its
@@ -286,7 +297,7 @@ requests! {
     ) -> ();
     /// Sent through the endpoint of a child that had no domain: sends the domain (see `ForkCommit`)
     /// that it has made for itself. `unixd` starts it. The answer goes to the caller, who is the
-    /// parent again.
+    /// parent again; a child of `ForkBeside` gets none, and its dispatcher goes.
     5 Become() -> ();
     /// Makes the root of the caller's CSpace larger. Sends a capability, L1CNode, to the new one: empty, of
     /// `linuxdomain::ROOT_BYTES`, moved, with the right `REVOKE`, and of which there are no copies.
@@ -495,11 +506,79 @@ requests! {
 
     /// A new thread of the calling process. Sends the capability of its Dispatcher, not started yet,
     /// as `ForkCommit`. Answers capabilities [UNIXD endpoint, session Frame, Dispatcher] for it, the
-    /// last one without the right `REVOKE`; the library starts it. `EAGAIN`: too many threads.
+    /// last one without the right `REVOKE`; the library starts it. `EAGAIN`: too many threads. `a` as of `Fork`.
     90 Thread(
         /// It is traced as the caller is.
         traced: bool
     ) -> Process;
+    /// A new process in the caller's memory (`CLONE_VM`): a child of the caller, with an id, a voice and signals of its own, that
+    /// is run by the dispatcher which is sent, as of `Thread`, and holds the descriptions that all hold who have this memory.
+    /// Answers what `Thread` answers; the library starts it, or gives it up by `ForkAbort`. It lives no longer than the process
+    /// whose domain it is in. `EAGAIN`: too many processes.
+    300 ForkBeside(
+        /// What it has in common with the caller: `CLONE_FS`: it stands where the caller does, wherever one of them goes.
+        /// `CLONE_FILES` and `CLONE_SIGHAND` are the library's business, and told for `kcmp`.
+        shares: u32,
+        /// `ForkWait` will follow.
+        wait: bool,
+        /// Name spaces that it has of its own (`CLONE_NEW*`).
+        spaces: u32
+    ) -> Process;
+    /// A file by which somebody decides about calls of the caller, and of what it makes from now on (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
+    /// `inode` is what `CallNotice` calls it.
+    304 HearCalls() -> Opened;
+    /// Somebody is to decide about a call: `a` is its `struct seccomp_data`. Waits for that. `ENOSYS`: nobody listens, or not to the
+    /// caller.
+    305 CallNotice(
+        /// Who.
+        listener: u32
+    ) -> CallReply;
+    /// The next call about which nobody has been told: waits for it. data: `struct seccomp_notif`. `ENOENT`: there is nobody any more
+    /// who could make one; `EINVAL`: the description is something else.
+    306 NoticeReceive(
+        /// Description.
+        desc: u32
+    ) -> ();
+    /// Decides about a call that was told. `ENOENT`: it is not waited for any more; `EINPROGRESS`: it was not told, or is decided.
+    307 NoticeAnswer(
+        /// Description.
+        desc: u32,
+        /// The call.
+        id: u64,
+        /// What it answers.
+        value: u64,
+        /// Its error, negative.
+        error: i32,
+        /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: it is made.
+        flags: u32
+    ) -> ();
+    /// Is a call that was told still waited for? `ENOENT`: it is not.
+    308 NoticeValid(
+        /// Description.
+        desc: u32,
+        /// The call.
+        id: u64
+    ) -> ();
+    /// Sets a limit of any process. Answers the one before. Errors as of `LimitOf`; `EINVAL`: what counts is above how far it may be
+    /// raised; `EPERM`: that is raised without `CAP_SYS_RESOURCE`, or so many descriptors nobody may have.
+    302 SetLimitOf(
+        /// The process, or a thread of it.
+        pid: u32,
+        /// `RLIMIT_*`.
+        which: u32,
+        /// What counts.
+        soft: u64,
+        /// How far that may be raised.
+        hard: u64
+    ) -> LimitPair;
+    /// `StatFs` of what is mounted in the caller's name space and has a device number. `EINVAL`: there is none.
+    303 StatDevice(
+        /// `st_dev`.
+        device: u64
+    ) -> ();
+    /// The caller, of `ForkBeside`, will execute a program: it gets descriptions of its own as of now, which count from `Become`
+    /// on. `EINVAL`: it has a domain of its own.
+    301 CopyHeld() -> ();
     /// Ends a thread of the caller's process, wherever it is; neither the first nor the caller.
     89 ThreadEnd(
         /// The thread.
@@ -1293,7 +1372,9 @@ requests! {
         /// `si_code`.
         code: i32,
         /// `si_value`.
-        value: u64
+        value: u64,
+        /// `PIDFD_SIGNAL_*`: to the process (0 or 2), to its first thread (1), or to the group of that number (4).
+        to: u8
     ) -> ();
     /// Makes a set of `epoll` that processes share.
     115 Set() -> Opened;

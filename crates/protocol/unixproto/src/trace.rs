@@ -18,6 +18,8 @@ pub mod flag {
     pub const STEP: u32 = 16;
     /// Its tracer has seized it.
     pub const SEIZED: u32 = 32;
+    /// It stops when a system call begins, which is not made (`PTRACE_SYSEMU`).
+    pub const EMULATE: u32 = 64;
     /// The options begin at this bit; those above [`OPTION_EVENTS`](super::OPTION_EVENTS) are not the library's business.
     pub const OPTIONS_SHIFT: u32 = 8;
 }
@@ -78,17 +80,22 @@ pub mod command {
     pub const AUXILIARY: u32 = 14;
     /// The same of `/proc/self/environ`.
     pub const ENVIRON: u32 = 15;
+    /// Reads a program that filters its calls, the `address`th from the oldest on, from byte `value` of it: answers how many bytes
+    /// that has.
+    pub const GET_FILTER: u32 = 16;
+    /// Reads `struct ptrace_rseq_configuration`.
+    pub const GET_SEQUENCES: u32 = 17;
     /// Moves up to `address` pages of small memory to where they can leave memory. Nobody's tracer asks for it.
-    pub const RELIEVE: u32 = 16;
+    pub const RELIEVE: u32 = 18;
     /// Reads `value` bytes of `/proc/self/pagemap`, from byte `address` of it, both whole words. Nobody's tracer asks for it.
-    pub const PAGEMAP: u32 = 17;
+    pub const PAGEMAP: u32 = 19;
     /// Does what a number written to `/proc/self/clear_refs` asks for: `address`. Nobody's tracer asks for it.
-    pub const CLEAR_REFS: u32 = 18;
+    pub const CLEAR_REFS: u32 = 20;
     /// Numbers that may be written there: references (1 to 3) and pages that were written to (4) are counted anew, or the most
     /// memory that it had (5).
     pub const CLEARED: core::ops::RangeInclusive<u64> = 1..=5;
     /// First number that is no command of a tracer.
-    pub const END: u32 = 16;
+    pub const END: u32 = 18;
 
     /// What reads a file of `/proc/PID`, if only the process itself knows what is in it.
     pub fn of_text(name: &[u8]) -> Option<u32> {
@@ -106,7 +113,7 @@ pub mod command {
 
 /// What `unixd` itself does about a thread that is traced.
 pub mod request {
-    /// Has it go on: `address` is a `flag` (`SYSCALLS`, `STEP` or 0), `value` a signal.
+    /// Has it go on: `address` is `SYSCALLS` or `EMULATE`, and `STEP`, or some or none of these flags, `value` a signal.
     pub const CONTINUE: u32 = 0x100;
     /// Ends tracing; `value` is a signal.
     pub const DETACH: u32 = 0x101;

@@ -52,6 +52,8 @@ pub enum Capability {
     Mknod = general::CAP_MKNOD as u8,
     /// Have leases on files of others.
     Lease = general::CAP_LEASE as u8,
+    /// Choose ids of processes.
+    CheckpointRestore = general::CAP_CHECKPOINT_RESTORE as u8,
     /// Override rules of mandatory access control.
     MacOverride = general::CAP_MAC_OVERRIDE as u8,
 }

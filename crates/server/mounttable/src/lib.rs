@@ -14,8 +14,10 @@
 
 extern crate alloc;
 
+mod following;
 mod space;
 
+pub use following::{Follows, Propagation};
 pub use space::SpaceId;
 
 use alloc::collections::BTreeMap;
@@ -48,6 +50,8 @@ pub struct Mount<N, V> {
     pub is_locked: bool,
     /// Flags that it keeps, and each that is bound from it: those of them who have more rights.
     pub kept: u32,
+    /// What follows it, and what it follows.
+    pub follows: Follows,
     /// Who answers for it.
     uid: u32,
     /// In which space; `None`: it was taken out.
@@ -118,6 +122,7 @@ pub struct Mounts<N, V> {
     users: Shares,
     last: u64,
     last_space: u64,
+    last_group: u64,
 }
 
 impl<N: Node, V> Mounts<N, V> {
@@ -131,6 +136,7 @@ impl<N: Node, V> Mounts<N, V> {
             users: Shares::new(limits),
             last: 0,
             last_space: 0,
+            last_group: 0,
         }
     }
 
@@ -207,6 +213,7 @@ impl<N: Node, V> Mounts<N, V> {
             volume,
             is_locked: false,
             kept: 0,
+            follows: Follows::default(),
             uid,
             space: Some(space),
             children: Vec::new(),
@@ -297,18 +304,23 @@ impl<N: Node, V> Mounts<N, V> {
         if all {
             let children = self.get(source)?.children.iter().filter(|id| is_copied(id));
             for child in children.copied().collect::<Vec<_>>() {
-                from.extend(self.below(child));
+                // With what is not bound goes what is mounted on it: copies of that have no place.
+                let is_bound =
+                    |id: &MountId| self.get(*id).is_ok_and(|one| !one.follows.is_unbindable);
+                from.extend(self.below(child).into_iter().filter(is_bound));
             }
         }
         if !self.users.has_room(uid, from.len()) {
             return Err(Errno::ENOSPC);
         }
-        let (flags, kept, volume) = {
+        let (flags, kept, volume, follows) = {
             let source = self.get(source)?;
-            (source.flags, source.kept, source.volume.clone())
+            (source.flags, source.kept, source.volume.clone(), source.follows)
         };
         let top = self.mount(at, root, flags, volume, uid)?;
-        self.get_mut(top)?.kept = kept;
+        let made = self.get_mut(top)?;
+        // It is a peer of what it was bound from.
+        (made.kept, made.follows) = (kept, follows);
         copied(root);
         copied(at.1);
         let mut copies = BTreeMap::from([(source, top)]);
@@ -317,10 +329,10 @@ impl<N: Node, V> Mounts<N, V> {
             let Some((parent, node)) = one.at else { continue };
             let Some(&parent) = copies.get(&parent) else { continue };
             let (root, flags, volume) = (one.root, one.flags, one.volume.clone());
-            let (is_locked, kept) = (one.is_locked, one.kept);
+            let (is_locked, kept, follows) = (one.is_locked, one.kept, one.follows);
             let copy = self.mount((parent, node), root, flags, volume, uid)?;
             let made = self.get_mut(copy)?;
-            (made.is_locked, made.kept) = (is_locked, kept);
+            (made.is_locked, made.kept, made.follows) = (is_locked, kept, follows);
             copied(root);
             copied(node);
             copies.insert(id, copy);
@@ -341,10 +353,10 @@ impl<N: Node, V> Mounts<N, V> {
         Ok(node)
     }
 
-    /// Takes a mount, with all that is mounted on it, out of its space.
+    /// Takes a mount, with all that is mounted on it, out of its space, and its copies out of theirs.
     ///
     /// # Errors
-    /// `EBUSY`: somebody stands in it or something is mounted on it, unless that does not matter (`lazily`).
+    /// `EBUSY`: somebody stands in it or in a copy, or something is mounted on it, unless that does not matter (`lazily`).
     pub fn unmount(&mut self, id: MountId, lazily: bool) -> Result<Vec<Gone<N, V>>, Errno> {
         let mount = self.get(id)?;
         if !lazily && (mount.is_held() || mount.has_children()) {
@@ -353,13 +365,19 @@ impl<N: Node, V> Mounts<N, V> {
         if mount.at.is_none() {
             return Err(Errno::EINVAL);
         }
-        Ok(self.take_out(id))
+        if !lazily && self.has_held_copies(id) {
+            return Err(Errno::EBUSY);
+        }
+        let mut gone = self.take_out_copies(id);
+        gone.extend(self.take_out(id));
+        Ok(gone)
     }
 
     fn take_out(&mut self, id: MountId) -> Vec<Gone<N, V>> {
         let mut gone = Vec::new();
         for id in self.below(id).into_iter().rev() {
             gone.extend(self.detach(id).map(|(_, node)| Gone::At(node)));
+            self.stand_alone(id);
             if let Ok(mount) = self.get_mut(id) {
                 mount.space = None;
             }

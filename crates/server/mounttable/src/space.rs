@@ -1,6 +1,6 @@
 //! Mount name spaces.
 
-use crate::{Gone, Mount, MountId, Mounts, Node, RESTRICTIONS};
+use crate::{Follows, Gone, Mount, MountId, Mounts, Node, RESTRICTIONS};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use unixproto::Errno;
@@ -61,6 +61,7 @@ impl<N: Node, V> Mounts<N, V> {
             volume,
             is_locked: false,
             kept: 0,
+            follows: Follows::default(),
             uid: 0,
             space: None,
             children: Vec::new(),
@@ -99,6 +100,13 @@ impl<N: Node, V> Mounts<N, V> {
                 volume: one.volume.clone(),
                 is_locked: one.is_locked || locks,
                 kept: one.kept | if locks { one.flags & RESTRICTIONS } else { 0 },
+                // Those who have less rights follow, and are not followed.
+                follows: match one.follows {
+                    Follows { group, .. } if locks && group != 0 => {
+                        Follows { group: 0, master: group, ..one.follows }
+                    }
+                    follows => follows,
+                },
                 uid,
                 space: None,
                 children: Vec::new(),

@@ -1,6 +1,6 @@
 //! Random operations: who holds nodes of mounts lets them go as often, spaces are trees, users have what they have.
 
-use mounttable::{Gone, MountId, Mounts, SpaceId};
+use mounttable::{Gone, MountId, Mounts, Propagation, SpaceId};
 use piecewise::Limits;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -52,13 +52,15 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
         assert_eq!(table.covering(mount, node), by_search.next().copied());
         assert!(by_search.next().is_none());
         let uid = random.u32(..3);
-        match random.u32(..12) {
+        let mut come = None;
+        match random.u32(..14) {
             0..3 => {
                 let at = top(&table, mount, node);
                 match table.mount(at, node + 100, 0, Rc::new(node), uid) {
-                    Ok(_) => {
+                    Ok(id) => {
                         held.add(at.1);
                         held.add(node + 100);
+                        come = Some(id);
                     }
                     Err(_) => refused += 1,
                 }
@@ -74,6 +76,7 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
                     |node| held.add(node),
                 );
                 refused += u32::from(bound.is_err());
+                come = bound.ok();
             }
             5 | 6 => {
                 if let Ok(gone) = table.unmount(mount, random.bool()) {
@@ -99,6 +102,11 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
                     Err(_) => refused += 1,
                 }
             }
+            12 | 13 => {
+                use Propagation::{Private, Shared, Slave, Unbindable};
+                let how = [Shared, Shared, Slave, Private, Unbindable][random.usize(..5)];
+                table.set_propagation(mount, how).unwrap();
+            }
             10 if spaces.len() > 1 => {
                 let gone = table.leave(spaces.swap_remove(random.usize(..spaces.len())));
                 held.gone(gone);
@@ -108,7 +116,15 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
                 if let Ok(before) = table.relocate(mount, at) {
                     held.add(at.1);
                     held.gone([Gone::At(before)]);
+                    come = Some(mount);
                 }
+            }
+        }
+        if let Some(id) = come {
+            // As whoever mounts does, all is taken back if there is no room for all copies.
+            let shows = |_, node| node % 3 != 0;
+            if table.propagate(id, uid, shows, |node| held.add(node)).is_err() {
+                held.gone(table.unmount(id, true).unwrap());
             }
         }
         check(&table, &spaces);
@@ -126,6 +142,13 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
 }
 
 fn check(table: &Table, spaces: &[SpaceId]) {
+    let all = || spaces.iter().flat_map(|space| table.in_space(*space));
+    let groups: Vec<u64> = all().map(|id| table.get(id).unwrap().follows.group).collect();
+    for id in all() {
+        // A group that is followed has somebody in it.
+        let master = table.get(id).unwrap().follows.master;
+        assert!(master == 0 || groups.contains(&master), "{master}");
+    }
     for &space in spaces {
         for id in table.in_space(space) {
             let mount = table.get(id).unwrap();
@@ -136,6 +159,37 @@ fn check(table: &Table, spaces: &[SpaceId]) {
             }
         }
     }
+}
+
+#[test]
+fn what_is_mounted_appears_where_that_is_followed() {
+    let mut table = Table::new(Limits::of(100));
+    let space = table.first_space(0, 0, Rc::new(0)).unwrap();
+    let root = table.space(space).unwrap().root;
+    let one = table.mount((root, 1), 100, 0, Rc::new(1), 0).unwrap();
+    table.set_propagation(one, Propagation::Shared).unwrap();
+    let peer = table.bind((one, 100), (root, 2), false, 0, |_| true, |_| {}).unwrap();
+    let slave = table.bind((one, 100), (root, 3), false, 0, |_| true, |_| {}).unwrap();
+    table.set_propagation(slave, Propagation::Slave).unwrap();
+    let come = |table: &mut Table, at| {
+        let id = table.mount((at, 50), 200, 0, Rc::new(2), 0).unwrap();
+        table.propagate(id, 0, |_, _| true, |_| {}).unwrap();
+        [one, peer, slave].map(|mount| table.covering(mount, 50).is_some())
+    };
+    assert_eq!(come(&mut table, peer), [true; 3]);
+    let copy = table.covering(one, 50).unwrap();
+    table.unmount(copy, false).unwrap();
+    assert!([one, peer, slave].iter().all(|mount| table.covering(*mount, 50).is_none()));
+    assert_eq!(come(&mut table, slave), [false, false, true]);
+    // Somebody stands in a copy.
+    let own = table.covering(slave, 50).unwrap();
+    table.unmount(own, false).unwrap();
+    assert_eq!(come(&mut table, one), [true; 3]);
+    let (first, copy) = (table.covering(one, 50).unwrap(), table.covering(slave, 50).unwrap());
+    table.hold(copy);
+    assert!(table.unmount(first, false).is_err());
+    table.release(copy);
+    assert!(table.unmount(first, false).is_ok());
 }
 
 #[test]

@@ -87,6 +87,18 @@ pub struct Data {
 }
 
 impl Data {
+    /// As it is in memory.
+    pub fn bytes(&self) -> [u8; Self::BYTES as usize] {
+        let mut bytes = [0; Self::BYTES as usize];
+        bytes[..4].copy_from_slice(&self.number.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.architecture.to_le_bytes());
+        let words = core::iter::once(&self.instruction).chain(&self.arguments);
+        for (place, word) in bytes[8..].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
     /// Bytes of the structure.
     pub const BYTES: u32 = 64;
 
@@ -343,25 +355,44 @@ fn cells_are_written(steps: &[Step]) -> bool {
 pub struct Chain {
     program: Program,
     before: Option<Arc<Chain>>,
+    /// Who decides where this program says so.
+    listener: Option<u32>,
 }
 
 impl Chain {
     /// A program more. `None`: they would have too many instructions together (`ENOMEM`).
     pub fn new(program: Program, before: Option<Arc<Chain>>) -> Option<Chain> {
-        let new = Chain { program, before };
+        let new = Chain { program, before, listener: None };
         let len: usize = new.all().map(|program| program.len() + PENALTY).sum();
         // What is new does not count the penalty.
         (len - PENALTY <= MOST_OF_CHAIN).then_some(new)
     }
 
-    /// The programs, the newest first.
-    pub fn all(&self) -> impl Iterator<Item = &Program> {
+    /// The same, where somebody decides for the new program.
+    pub fn heard_by(self, listener: Option<u32>) -> Chain {
+        Chain { listener, ..self }
+    }
+
+    /// The programs, each with who decides for it, the newest first.
+    pub fn links(&self) -> impl Iterator<Item = (&Program, Option<u32>)> {
         let mut next = Some(self);
         core::iter::from_fn(move || {
-            let Chain { program, before } = next?;
+            let Chain { program, before, listener } = next?;
             next = before.as_deref();
-            Some(program)
+            Some((program, *listener))
         })
+    }
+
+    /// The programs, the newest first.
+    pub fn all(&self) -> impl Iterator<Item = &Program> {
+        self.links().map(|(program, _)| program)
+    }
+
+    /// Who decides about a call of which the answer was [`action::USER_NOTIF`]: whoever does so for the newest program that said that.
+    pub fn listener(&self, data: &Data) -> Option<u32> {
+        let mut says =
+            self.links().filter(|(program, _)| action::of(program.run(data)) == action::USER_NOTIF);
+        says.next()?.1
     }
 
     /// What becomes of a call: the strictest answer, and of equal ones that of the newest.

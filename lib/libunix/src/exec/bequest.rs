@@ -40,7 +40,6 @@ pub fn leave(p: &mut Process, regs: &mut Regs, image: Image, args: Args) -> Resu
     let (dir, path) = place.ok_or(Errno::EAGAIN)?;
     fd::alone::share_all(p)?;
     // Where this process acts as its child, the child's header does not show them.
-    p.limits.show();
     let program = file::open_again(dir, &path)?;
     let left = write(&p.fds, p.sys.left(), &p.me, &args);
     let left = left.and_then(|bytes| hand_over(&bytes, program, &args));

@@ -15,7 +15,9 @@ use abi::native::{self, NOTE_WITHIN};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
-use unixproto::files::{Kind, CWD, OPEN_EXEC, O_RDONLY};
+use linuxabi::bytes::get_u32;
+use linuxabi::stat::STAT_BYTES;
+use unixproto::files::{Kind, AT_SYMLINK_NOFOLLOW, CWD, OPEN_EXEC, O_RDONLY};
 use unixproto::ops::Opened;
 use uvm::ObjectId;
 
@@ -82,6 +84,16 @@ const CLOEXEC: u32 = 0x8_0000;
 /// The request for a file that is to be executed.
 fn request(dir: u32) -> op::Open {
     op::Open { dir, flags: CLOEXEC, mode: 0, extra: OPEN_EXEC }
+}
+
+/// Is this the name of a symbolic link?
+pub fn is_link(dir: u32, path: &[u8]) -> Result<bool> {
+    const MODE: usize = 24;
+    const KIND: u32 = 0o170000;
+    const LINK: u32 = 0o120000;
+    server::call_a(op::Stat { dir, flags: AT_SYMLINK_NOFOLLOW }, path)?;
+    let found = server::taken(STAT_BYTES)?;
+    Ok(get_u32(&found, MODE) & KIND == LINK)
 }
 
 /// What was opened by its name to be executed.

@@ -25,9 +25,9 @@ use crate::mm::{self, usage, user, Mm, STACK_GAP};
 use crate::process::{Io, Process, NO_CALL};
 use crate::server::{self, op};
 use crate::sys::{pageout, scheduling, time};
-use crate::thread::{end, lock, Me};
+use crate::thread::{company, end, lock, Me};
 use crate::upcall::die;
-use crate::{fork, trace, vfork};
+use crate::{beside, fork, trace, vfork};
 use abi::dispatcher::{Regs, USER_CS, USER_SS};
 use abi::layout::{PAGE, PROGRAM_END};
 use alloc::string::String;
@@ -50,7 +50,8 @@ pub fn execve(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 
 pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     const EMPTY_PATH: u64 = 0x1000;
-    const KNOWN: u64 = EMPTY_PATH | 0x100;
+    const NOFOLLOW: u64 = 0x100;
+    const KNOWN: u64 = EMPTY_PATH | NOFOLLOW;
     let (fd, path, argv, envp, flags) = (regs.rdi as i32, regs.rsi, regs.rdx, regs.r10, regs.r8);
     let mut path = args::path(&mut p.mm, path)?;
     let mut dir = CWD;
@@ -60,10 +61,14 @@ pub fn execveat(p: &mut Process, regs: &mut Regs) -> Result<u64> {
     if u64::from(flags as u32) & !KNOWN != 0 {
         return Err(Errno::EINVAL);
     }
+    let follows = flags & NOFOLLOW == 0 || path.is_empty();
     if path.is_empty() && flags & EMPTY_PATH != 0 {
         path = alloc::format!("/proc/self/fd/{fd}").into_bytes();
     } else if path.first() != Some(&b'/') && fd != -100 {
         dir = p.fds.get(fd)?.description(Errno::ENOTDIR)?;
+    }
+    if !follows && file::is_link(dir, &path)? {
+        return Err(Errno::ELOOP);
     }
     let args = Args::read(&mut p.mm, &path, argv, envp)?;
     execute(p, regs, dir, args)
@@ -86,6 +91,7 @@ pub fn first(p: &mut Process, regs: &mut Regs) {
         }
     };
     (p.pid, p.me.tid) = (attached.pid, attached.pid);
+    p.limits.begin();
     // Without memory it starts without them.
     let _ = fd::attach(&mut p.fds, [attached.stdin, attached.stdout, attached.stderr]);
     let (args, directory) = Args::from_block(&block);
@@ -134,6 +140,9 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     if p.parent.is_some() {
         return spawn(p, regs, dir, args, vfork::spawn);
     }
+    if company::is_guest() {
+        return spawn(p, regs, dir, args, beside::spawn);
+    }
     if lock::is_shared() {
         return spawn(p, regs, dir, args, fork::replace);
     }
@@ -174,7 +183,6 @@ fn begin(p: &mut Process, regs: &mut Regs, image: Image, args: &Args, secure: bo
         Ok((entry, sp)) => {
             usage::count(&mut p.mm);
             usage::begin(&mut p.mm);
-            p.limits.show();
             start(&mut p.me, regs, entry, sp);
             let tid = p.me.tid;
             trace::executed(p, regs, tid);
@@ -232,6 +240,11 @@ fn spawn(
 ) -> Result<u64> {
     let image = Image::find(p, dir, &mut args)?;
     if image.file.runs_as_other.is_some() && !image.file.is_native(&image.program) {
+        if company::is_guest() {
+            // It would have to leave what the others have, too.
+            image.close(&mut p.mm);
+            return Err(Errno::EAGAIN);
+        }
         return bequest::leave(p, regs, image, args);
     }
     image.close(&mut p.mm);

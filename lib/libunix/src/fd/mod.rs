@@ -24,6 +24,8 @@ use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::Io;
 use crate::server::{self, op};
+use crate::thread::company;
+use core::mem::swap;
 use core::sync::atomic::Ordering;
 use kinds::{with_kind, AnyFile, OfKind};
 use linuxabi::fdtable::{Entry, FdTable};
@@ -106,6 +108,13 @@ pub struct Fds {
     pub windows: windows::Windows,
 }
 
+/// The descriptors of a process that shares its memory with others, and what it alone has done with them.
+pub struct Table {
+    table: FdTable,
+    has_locks: bool,
+    has_notes: bool,
+}
+
 impl Fds {
     /// None.
     pub const fn new() -> Self {
@@ -150,6 +159,29 @@ impl Fds {
         (self.table, self.files, self.keys) = (table, files, keys);
         (self.knowledge, self.sharings, self.has_own) = (knowledge, sharings, has_own);
         (self.has_locks, self.has_notes) = (other.has_locks, other.has_notes);
+    }
+
+    /// A table of the same descriptors, for a process that has the same memory: each counts.
+    pub fn copy_table(&mut self) -> Table {
+        let table = self.table.clone();
+        table.from(0).for_each(|(_, entry)| self.hold(entry.file));
+        Table { table, has_locks: false, has_notes: false }
+    }
+
+    /// Has the descriptors of another table, which has those that were here.
+    pub fn exchange(&mut self, other: &mut Table) {
+        swap(&mut self.table, &mut other.table);
+        swap(&mut self.has_locks, &mut other.has_locks);
+        swap(&mut self.has_notes, &mut other.has_notes);
+    }
+
+    /// Closes the descriptors of a table that is not used any more.
+    pub fn close_table(&mut self, other: Table) {
+        let Table { table, has_locks, has_notes } = other;
+        let before = (self.has_locks, self.has_notes);
+        (self.has_locks, self.has_notes) = (has_locks, has_notes);
+        table.from(0).for_each(|(_, entry)| self.closed(entry.file));
+        (self.has_locks, self.has_notes) = before;
     }
 
     /// The file that `fd` names.
@@ -302,17 +334,32 @@ impl Fds {
         }
     }
 
+    /// Shows `/proc` and others that a file has a description now.
+    fn show_all(&self, index: u32) {
+        let named = self.table.from(0).take_while(|(fd, _)| (*fd as usize) < SHOWN_FDS);
+        named.filter(|(_, entry)| entry.file == index).for_each(|(fd, _)| self.show(fd));
+    }
+
     /// Shows `/proc` what `fd` names.
     fn show(&self, fd: i32) {
-        let header = server::main_header();
-        if let Some(cell) = header.fds.get(fd as usize) {
+        if (fd as usize) < SHOWN_FDS {
             let desc = self.get(fd).and_then(|file| file.description(Errno::EBADF));
-            cell.store(desc.unwrap_or(0), Ordering::Relaxed);
-            if header.most_fds.load(Ordering::Relaxed) <= fd as u32 {
-                header.most_fds.store(fd as u32 + 1, Ordering::Relaxed);
-            }
+            show_desc(fd, desc.unwrap_or(0));
         }
     }
+}
+
+/// Shows `/proc` that a descriptor names a description, or none: of all processes whose descriptor it is.
+fn show_desc(fd: i32, desc: u32) {
+    let show = |header: &server::Header| {
+        let Some(cell) = header.fds.get(fd as usize) else { return };
+        cell.store(desc, Ordering::Relaxed);
+        if desc != 0 && header.most_fds.load(Ordering::Relaxed) <= fd as u32 {
+            header.most_fds.store(fd as u32 + 1, Ordering::Relaxed);
+        }
+    };
+    show(server::main_header());
+    company::each_sharing(|of| of.files, show);
 }
 
 fn close_descriptions([first, second]: [u32; 2]) {
@@ -419,7 +466,7 @@ pub fn close(fds: &mut Fds, fd: i32) -> Result<()> {
     let entry = fds.table.remove(fd).ok_or(Errno::EBADF)?;
     glance::forget(fd);
     if (fd as usize) < SHOWN_FDS {
-        server::main_header().fds[fd as usize].store(0, Ordering::Relaxed);
+        show_desc(fd, 0);
     }
     fds.closed(entry.file);
     Ok(())

@@ -8,7 +8,7 @@
 //! A forked child, and the child of a vfork, is another process for `unixd`: it has watched nothing
 //! yet. What is known belongs to an *epoch*, which ends there.
 
-use super::kinds::with_kind;
+use super::kinds::{with_kind, AnyFile};
 use super::ops::{FileOps, Handle, SharedSet, READABLE};
 use super::{Fds, File};
 use crate::errno::{Errno, Result};
@@ -193,10 +193,15 @@ impl Fds {
     pub fn share(io: &mut Io, index: u32) -> Result<()> {
         let file = io.fds.at(index)?;
         let handle = Handle { index, flags: file.flags };
+        let before = file.descriptions();
         with_kind!(&file.kind, kind => {
             let kind = kind.handle();
             kind.share(io, handle)
-        })
+        })?;
+        if io.fds.descriptions_at(index)? != before {
+            io.fds.show_all(index);
+        }
+        Ok(())
     }
 
     /// The descriptions of a file; 0 is none.
@@ -207,6 +212,22 @@ impl Fds {
     /// A file belongs to a server from now on: nothing is known of it, so its sets are to look.
     pub fn moved(&mut self, index: u32) {
         self.came(index, u16::MAX);
+    }
+
+    /// The file of the member that was added to a set by a descriptor, the `nth` of those. `None`: `unixd` has the set.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`; `EINVAL`: it is no set; `ENOENT`: there is no such member.
+    pub fn own_member(&self, set: i32, fd: i32, nth: u32) -> Result<Option<u32>> {
+        let file = self.get(set)?;
+        if !matches!(file.kind, AnyFile::Epoll(_)) {
+            return Err(Errno::EINVAL);
+        }
+        let Some(set) = file.set() else { return Ok(None) };
+        let set = set.borrow();
+        let mut of_it = set.members().filter(|(_, member)| member.fd == fd);
+        of_it.nth(nth as usize).map(|(_, member)| Some(member.file)).ok_or(Errno::ENOENT)
     }
 
     fn set_at(&self, index: u32) -> Option<&SharedSet> {

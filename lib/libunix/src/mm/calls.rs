@@ -342,6 +342,29 @@ pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     Ok(0)
 }
 
+/// `mprotect` with a key: as of a processor without keys, of which no page has one.
+pub fn pkey_mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32, key: i32) -> Result<u64> {
+    match key {
+        -1 => mprotect(mm, addr, len, rights),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Such a processor has no key that could be used.
+pub fn pkey_alloc(_: (), flags: u64, rights: u64) -> Result<u64> {
+    /// `PKEY_DISABLE_ACCESS`, `PKEY_DISABLE_WRITE`
+    const RIGHTS: u64 = 3;
+    match flags != 0 || rights & !RIGHTS != 0 {
+        true => Err(Errno::EINVAL),
+        false => Err(Errno::ENOSPC),
+    }
+}
+
+/// And none is in use.
+pub fn pkey_free(_: (), _key: i32) -> Result<u64> {
+    Err(Errno::EINVAL)
+}
+
 pub fn mprotect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
     const GROWS_DOWN: u32 = 0x0100_0000;
     const GROWS_UP: u32 = 0x0200_0000;

@@ -1,8 +1,8 @@
 //! What signals do: the table of actions.
 
 use super::{Own, Signals};
-use crate::server::{self, header, main_header, op};
-use crate::thread;
+use crate::server::{self, header, main_header, op, Header};
+use crate::thread::{self, company};
 use core::sync::atomic::Ordering;
 use linuxabi::general as raw;
 use unixproto::session::{CHLD_NOSTOP, CHLD_NOWAIT};
@@ -91,12 +91,16 @@ impl Signals {
 
     /// Lets `unixd` know.
     pub fn publish(&self) {
-        main_header().ignored.store(self.ignored, Ordering::Relaxed);
-        main_header().caught.store(self.caught, Ordering::Relaxed);
         let child = self.action(SIGCHLD);
         let flag = |flag, shown| if child.has(flag) { shown } else { 0 };
         let flags = flag(raw::SA_NOCLDWAIT, CHLD_NOWAIT) | flag(raw::SA_NOCLDSTOP, CHLD_NOSTOP);
-        main_header().child_flags.store(flags, Ordering::Relaxed);
+        let show = |header: &Header| {
+            header.ignored.store(self.ignored, Ordering::Relaxed);
+            header.caught.store(self.caught, Ordering::Relaxed);
+            header.child_flags.store(flags, Ordering::Relaxed);
+        };
+        show(main_header());
+        company::each_sharing(|of| of.hands, show);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Native asynchronous input and output (`io_setup` and its relatives). As on Linux for what is not read from or written to a disk
 //! directly, a request is done by the time it has been submitted; its event waits until somebody takes it.
 
-use super::mask;
 use super::polling::temporary_mask;
 use super::readwrite;
+use super::{mask, State};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::{event, with_kind};
 use crate::fd::ops::FileOps;
@@ -236,9 +236,14 @@ pub fn io_submit(p: &mut Process, id: u64, count: i64, requests: u64) -> Result<
 }
 
 /// All is done by the time it is submitted: nothing can be cancelled.
-pub fn io_cancel(p: &mut Process, id: u64, request: u64, _result: u64) -> Result<u64> {
-    user::copy_in::<u32>(&mut p.mm, request.wrapping_add(KEY))?;
-    p.sys.aio.place(id)?;
+pub fn io_cancel(
+    (mm, sys): (&mut Mm, &mut State),
+    id: u64,
+    request: u64,
+    _result: u64,
+) -> Result<u64> {
+    user::copy_in::<u32>(mm, request.wrapping_add(KEY))?;
+    sys.aio.place(id)?;
     Err(Errno::EINVAL)
 }
 

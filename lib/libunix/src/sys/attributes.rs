@@ -5,13 +5,16 @@ use crate::errno::{Errno, Result};
 use crate::fd::kinds::with_kind;
 use crate::fd::ops::FileOps;
 use crate::fd::{Fds, File};
-use crate::mm::{self, user};
+use crate::mm::{self, user, Mm};
 use crate::process::{Files, Io};
 use crate::server::{self, op, restart};
 use libos::guarded::Memory;
+use linuxabi::bytes::{get_u64, Bytes};
 use linuxabi::stat::{statx as to_statx, STATFS_BYTES, STAT_BYTES};
 use linuxabi::time::{set_time, SetTime, TIME_BYTES};
-use unixproto::files::{AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, TIME_NOW, TIME_OMIT};
+use unixproto::files::{
+    AT_EACCESS, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, FILE_SYSTEMS, TIME_NOW, TIME_OMIT,
+};
 
 const AT_NO_AUTOMOUNT: u32 = 0x800;
 const AT_STATX_SYNC_TYPE: u32 = 0x6000;
@@ -283,6 +286,44 @@ pub fn statfs(mut files: Files, name: u64, buf: u64) -> Result<u64> {
     paths::call(op::StatFs { dir: path.dir, flags: 0 }, &path)?;
     user::memory_out(files.mm, buf, server::data(STATFS_BYTES))?;
     Ok(0)
+}
+
+/// `ustat`: how much room there is on a device. Only 32 bits of it fit in `f_tfree`, as on Linux.
+pub fn ustat(mm: &mut Mm, device: u32, buf: u64) -> Result<u64> {
+    const FREE_BLOCKS: usize = 3;
+    const FREE_FILES: usize = 6;
+    server::call(op::StatDevice { device: device.into() })?;
+    let all = server::taken(STATFS_BYTES)?;
+    let word = |n: usize| get_u64(&all, 8 * n);
+    let shown: [u8; 32] =
+        Bytes::default().u32(word(FREE_BLOCKS) as u32).skip(4).u64(word(FREE_FILES)).done();
+    user::bytes_out(mm, buf, &shown)?;
+    Ok(0)
+}
+
+/// Longest name of anything.
+const PATH_MOST: usize = 4096;
+
+/// `sysfs`: which kinds of file systems there are, by number and name.
+pub fn sysfs(mm: &mut Mm, what: u32, a: u64, b: u64) -> Result<u64> {
+    const NUMBER: u32 = 1;
+    const NAME: u32 = 2;
+    const COUNT: u32 = 3;
+    match what {
+        NUMBER => {
+            let name = user::cstr(mm, a, PATH_MOST, Errno::EINVAL)?;
+            let number = FILE_SYSTEMS.iter().position(|(known, _)| known.as_bytes() == &name[..]);
+            number.map(|number| number as u64).ok_or(Errno::EINVAL)
+        }
+        NAME => {
+            let (name, _) = FILE_SYSTEMS.get(a as u32 as usize).ok_or(Errno::EINVAL)?;
+            user::bytes_out(mm, b, name.as_bytes())?;
+            user::copy_out(mm, b.wrapping_add(name.len() as u64), &0u8)?;
+            Ok(0)
+        }
+        COUNT => Ok(FILE_SYSTEMS.len() as u64),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 pub fn fstatfs(files: Files, fd: i32, buf: u64) -> Result<u64> {

@@ -1,10 +1,13 @@
 //! What the system says of itself, and calls that change nothing.
 
+use crate::beside;
 use crate::errno::{Errno, Result};
 use crate::fd::Fds;
 use crate::mm::{user, Mm};
+use crate::process::Own;
 use crate::server::{self, op};
 use linuxabi::bytes::Bytes;
+use linuxabi::general::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
 use linuxabi::uname::utsname;
 
 pub fn uname(mm: &mut Mm, out: u64) -> Result<u64> {
@@ -74,8 +77,10 @@ pub fn not_permitted(_: ()) -> Result<u64> {
 }
 
 /// `unshare`: name spaces of its own.
-pub fn unshare(_: (), flags: u32) -> Result<u64> {
-    server::call(op::Unshare { flags }).map(|()| 0)
+pub fn unshare(mut own: Own<'_>, flags: u32) -> Result<u64> {
+    server::call(op::Unshare { flags })?;
+    beside::part(&mut own, flags & CLONE_FILES != 0, flags & (CLONE_FS | CLONE_NEWNS) != 0)
+        .map(|()| 0)
 }
 
 /// `setns`: name spaces of others.

@@ -31,74 +31,81 @@ const AS: usize = 9;
 /// `RLIMIT_MSGQUEUE`.
 const MSGQUEUE: usize = 12;
 
-/// The limits of the process, as `getrlimit` tells them.
+/// The limits of the process, as `getrlimit` tells them. They are in the header of its first thread, where others change them, too.
 #[derive(Clone)]
-pub struct Limits {
-    all: [Limit; LIMITS],
-}
+pub struct Limits;
 
 impl Limits {
-    /// Of the first process.
-    pub const fn new() -> Limits {
-        Limits { all: INITIAL }
+    /// Those with which everything begins, of the first process.
+    pub fn begin(&mut self) {
+        for (which, &limit) in INITIAL.iter().enumerate() {
+            self.set(which, limit);
+        }
     }
 
-    /// Takes over those that the header shows, of a program before that may have said anything. `secure`: what is beyond the
-    /// usual stack does not count.
+    /// Takes over those of a program before that may have said anything. `secure`: what is beyond the usual stack does not count.
     pub fn inherit(&mut self, secure: bool) {
-        for (shown, limit) in main_header().limits.iter().zip(&mut self.all) {
-            let [soft, hard] = shown.each_ref().map(|word| word.load(Ordering::Relaxed));
-            (limit.soft, limit.hard) = (soft.min(hard), hard);
+        for which in 0..LIMITS {
+            let Limit { soft, hard } = self.of(which);
+            self.set(which, Limit { soft: soft.min(hard), hard });
         }
-        self.all[NOFILE].hard = self.all[NOFILE].hard.min(limit::FILES_MOST);
+        let files = self.of(NOFILE);
+        self.set(NOFILE, Limit { hard: files.hard.min(limit::FILES_MOST), ..files });
         if secure {
-            self.all[STACK].soft = self.all[STACK].soft.min(INITIAL[STACK].soft);
+            let stack = self.of(STACK);
+            self.set(STACK, Limit { soft: stack.soft.min(INITIAL[STACK].soft), ..stack });
         }
     }
 
-    /// Shows them in `/proc`.
-    pub fn show(&self) {
-        for (shown, limit) in main_header().limits.iter().zip(&self.all) {
-            shown[0].store(limit.soft, Ordering::Relaxed);
-            shown[1].store(limit.hard, Ordering::Relaxed);
-        }
+    #[inline]
+    fn of(&self, which: usize) -> Limit {
+        let shown = &main_header().limits[which];
+        let [soft, hard] = shown.each_ref().map(|word| word.load(Ordering::Relaxed));
+        Limit { soft, hard }
+    }
+
+    fn set(&mut self, which: usize, limit: Limit) {
+        let [soft, hard] = &main_header().limits[which];
+        soft.store(limit.soft, Ordering::Relaxed);
+        hard.store(limit.hard, Ordering::Relaxed);
     }
 
     fn get(&self, resource: u32) -> Result<Limit> {
-        self.all.get(resource as usize).copied().ok_or(Errno::EINVAL)
+        let which = resource as usize;
+        (which < LIMITS).then(|| self.of(which)).ok_or(Errno::EINVAL)
     }
 
     /// Descriptors are below this.
     pub fn max_files(&self) -> u32 {
-        self.all[NOFILE].soft.min(limit::FILES_MOST) as u32
+        self.of(NOFILE).soft.min(limit::FILES_MOST) as u32
     }
 
     /// How far the stack may grow.
     pub fn max_stack(&self) -> u64 {
-        self.all[STACK].soft
+        self.of(STACK).soft
     }
 
     /// Bytes of the data segment.
     pub fn max_data(&self) -> u64 {
-        self.all[DATA].soft
+        self.of(DATA).soft
     }
 
     /// Bytes that may be locked in memory.
     pub fn max_locked(&self) -> u64 {
         match processes::has(Capability::IpcLock) {
             true => u64::MAX,
-            false => self.all[MEMLOCK].soft,
+            false => self.of(MEMLOCK).soft,
         }
     }
 
     /// Bytes that the message queues of the user may need.
     pub fn max_messages(&self) -> u64 {
-        self.all[MSGQUEUE].soft
+        self.of(MSGQUEUE).soft
     }
 
     /// Bytes of address space.
     pub fn max_address_space(&self) -> u64 {
-        self.all[AS].soft
+        self.of(AS).soft
     }
 }
 
@@ -116,7 +123,7 @@ const INITIAL: [Limit; LIMITS] = {
 
 fn change(limits: &mut Limits, resource: u32, new: [u64; 2]) -> Result<()> {
     let root = processes::has(Capability::SysResource);
-    let old = limits.all.get_mut(resource as usize).ok_or(Errno::EINVAL)?;
+    let old = limits.get(resource)?;
     let [soft, hard] = new;
     if soft > hard {
         return Err(Errno::EINVAL);
@@ -128,8 +135,7 @@ fn change(limits: &mut Limits, resource: u32, new: [u64; 2]) -> Result<()> {
     if limit::ENFORCED.contains(&resource) {
         server::call(op::SetLimit { which: resource, soft, hard })?;
     }
-    *old = Limit { soft, hard };
-    limits.show();
+    limits.set(resource as usize, Limit { soft, hard });
     Ok(())
 }
 
@@ -153,14 +159,16 @@ fn set(io: &mut Io, resource: u32, new: [u64; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Limits of others are told. Only their own libraries could change them: `EPERM`.
+/// Limits of others are told, and changed, by `unixd`; their libraries hear of it.
 pub fn prlimit64(io: &mut Io, pid: u32, resource: u32, new: u64, old: u64) -> Result<u64> {
     let wanted = if new == 0 { None } else { Some(user::copy_in::<[u64; 2]>(&mut io.mm, new)?) };
     if pid != 0 && pid != header().pid.load(Ordering::Relaxed) {
-        let limit = server::call(op::LimitOf { pid, which: resource })?;
-        if wanted.is_some() {
-            return Err(Errno::EPERM);
-        }
+        let limit = match wanted {
+            None => server::call(op::LimitOf { pid, which: resource })?,
+            Some([soft, hard]) => {
+                server::call(op::SetLimitOf { pid, which: resource, soft, hard })?
+            }
+        };
         if old != 0 {
             user::copy_out(&mut io.mm, old, &[limit.soft, limit.hard])?;
         }

@@ -7,6 +7,7 @@ use crate::fd::{self, Fds, File};
 use crate::mm::{self, user, Mm};
 use crate::process::{Files, Io};
 use crate::server::{self, main_header, op, restart};
+use crate::thread::company;
 use core::sync::atomic::Ordering;
 use linuxabi::bytes::get_u64;
 use unixproto::files as abi;
@@ -269,7 +270,10 @@ pub fn getcwd(mm: &mut Mm, buf: u64, size: u64) -> Result<u64> {
 }
 
 pub fn umask(_: (), mask: u32) -> u64 {
-    main_header().umask.swap(mask & 0o777, Ordering::Relaxed) as u64
+    let mask = mask & 0o777;
+    let before = main_header().umask.swap(mask, Ordering::Relaxed) as u64;
+    company::each_sharing(|of| of.stands, |header| header.umask.store(mask, Ordering::Relaxed));
+    before
 }
 
 pub fn memfd_create(io: &mut Io, name: u64, flags: u32) -> Result<u64> {

@@ -76,7 +76,8 @@ fn export(
     usage::shrinks_by(&mut p.mm, addr, len);
     let Mm { space, caps, .. } = &mut p.mm;
     let passed = space.pass(caps, addr, len, leaves).map_err(mm::errno)?;
-    let (fd, offset) = file_of(p, &passed, len, cloexec).inspect_err(|_| stay(p, &passed))?;
+    let (fd, offset) =
+        file_of(p, &passed, len, cloexec).inspect_err(|_| stay(&mut p.mm, &passed))?;
     let given = match how {
         what::SHARE => share(p, fd, &passed.entries, (addr, offset)),
         what::DONATE => calls::munmap(p, addr, len).map(drop),
@@ -85,7 +86,7 @@ fn export(
     usage::changed(&p.mm);
     let told = given.and_then(|()| user::copy_out(&mut p.mm, place, &offset));
     told.inspect_err(|_| {
-        stay(p, &passed);
+        stay(&mut p.mm, &passed);
         // It is open.
         let _ = fd::close(&mut p.fds, fd);
     })?;
@@ -93,8 +94,8 @@ fn export(
 }
 
 /// All is as it was.
-fn stay(p: &mut Process, passed: &Passed) {
-    let Mm { space, caps, .. } = &mut p.mm;
+fn stay(mm: &mut Mm, passed: &Passed) {
+    let Mm { space, caps, .. } = mm;
     space.stay(caps, passed);
 }
 

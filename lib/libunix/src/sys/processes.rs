@@ -6,7 +6,7 @@ use crate::fd::kinds::pidfd;
 use crate::mm::{self, user, Mm};
 use crate::process::{Io, Process, Task};
 use crate::server::{self, header, op, restart};
-use crate::thread::{end, lock};
+use crate::thread::{company, end, lock};
 use crate::{trace, vfork};
 use abi::Regs;
 use alloc::vec::Vec;
@@ -382,6 +382,10 @@ pub fn exit_group(p: &mut Task, regs: &mut Regs) -> Result<u64> {
 
 /// Ends the calling thread.
 pub fn exit(p: &mut Process, regs: &mut Regs) -> Result<u64> {
+    if company::is_guest() {
+        // It has one thread.
+        return exit_group(p, regs);
+    }
     let code = regs.rdi as u32;
     match lock::is_shared() && p.parent.is_none() {
         true => {

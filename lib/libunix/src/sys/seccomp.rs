@@ -9,11 +9,12 @@
 
 use crate::errno::{Errno, Result};
 use crate::exec::Rest;
+use crate::fd::kinds::listener;
 use crate::mm::{user, Mm};
-use crate::process::Task;
-use crate::server::{self, op};
+use crate::process::{Io, Task};
+use crate::server::{self, op, restart};
 use crate::thread::{area, end};
-use crate::{sys, trace, upcall};
+use crate::{fd, sys, trace, upcall};
 use abi::Regs;
 use alloc::format;
 use alloc::sync::Arc;
@@ -49,12 +50,12 @@ pub struct Filters {
 }
 
 impl Filters {
-    fn new(program: Program, before: &Filter) -> Result<Filters> {
+    fn new(program: Program, before: &Filter, listener: Option<u32>) -> Result<Filters> {
         let (chain, count) = match before {
             Filter::By(before) => (Some(before.chain.clone()), before.count),
             _ => (None, 0),
         };
-        let chain = Chain::new(program, chain).ok_or(Errno::ENOMEM)?;
+        let chain = Chain::new(program, chain).ok_or(Errno::ENOMEM)?.heard_by(listener);
         let kinds = forgo::given_up(|number| chain.possible(number.into()).passes);
         let none = || [const { AtomicU64::new(0) }; NUMBERS / 64];
         let (chain, count) = (Arc::new(chain), count + 1);
@@ -91,6 +92,26 @@ impl Filter {
         }
     }
 
+    /// The instructions of a program, counted from the oldest, for a tracer.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there are no programs; `ENOENT`: there are not so many.
+    pub fn told(&self, which: usize) -> Result<Vec<u8>> {
+        let Filter::By(filters) = self else { return Err(Errno::EINVAL) };
+        let programs: Vec<&Program> = filters.chain.all().collect();
+        let program = programs.iter().rev().nth(which).ok_or(Errno::ENOENT)?;
+        Ok(program.code().iter().flat_map(|one| one.bytes()).collect())
+    }
+
+    /// Does somebody decide for any program?
+    fn has_listener(&self) -> bool {
+        match self {
+            Filter::By(filters) => filters.chain.links().any(|(_, listener)| listener.is_some()),
+            _ => false,
+        }
+    }
+
     fn kinds(&self) -> u32 {
         match self {
             Filter::None => 0,
@@ -111,9 +132,10 @@ impl Filter {
     /// The programs, the oldest first, for whom they are left to.
     pub fn write(&self, mut put: impl FnMut(u32)) {
         let Filter::By(filters) = self else { return put(0) };
-        let programs: Vec<&Program> = filters.chain.all().collect();
+        let programs: Vec<(&Program, Option<u32>)> = filters.chain.links().collect();
         put(programs.len() as u32);
-        for program in programs.iter().rev() {
+        for (program, listener) in programs.iter().rev() {
+            put(listener.unwrap_or(0));
             put(program.code().len() as u32);
             for [a, b, c, d, e, f, g, h] in program.code().iter().map(|one| one.bytes()) {
                 put(u32::from_le_bytes([a, b, c, d]));
@@ -126,6 +148,7 @@ impl Filter {
     pub fn read(rest: &mut Rest<'_>) -> Option<Filter> {
         let mut filter = Filter::None;
         for _ in 0..rest.word()? {
+            let listener = Some(rest.word()?).filter(|number| *number != 0);
             let len = rest.word()?;
             let one = |_| {
                 let [first, second] = [rest.word()?, rest.word()?].map(u32::to_le_bytes);
@@ -133,7 +156,7 @@ impl Filter {
                 Some(Instruction::read([a, b, c, d, e, f, g, h]))
             };
             let code: Vec<Instruction> = (0..len).map(one).collect::<Option<_>>()?;
-            let filters = Filters::new(Program::check(&code).ok()?, &filter).ok()?;
+            let filters = Filters::new(Program::check(&code).ok()?, &filter, listener).ok()?;
             filter = Filter::By(Arc::new(filters));
         }
         Some(filter)
@@ -193,12 +216,13 @@ pub fn decide(p: &mut Task, regs: &mut Regs) -> Decision {
             return Decision::Passes;
         }
         let &Regs { rip, rdi, rsi, rdx, r10, r8, r9, .. } = &*regs;
-        let answer = filters.chain.run(&Data {
+        let call = Data {
             number: regs.rax as u32,
             architecture: ARCHITECTURE,
             instruction: rip,
             arguments: [rdi, rsi, rdx, r10, r8, r9],
-        });
+        };
+        let answer = filters.chain.run(&call);
         let data = answer & 0xffff;
         match action::of(answer) {
             action::ALLOW | action::LOG => return Decision::Passes,
@@ -215,8 +239,12 @@ pub fn decide(p: &mut Task, regs: &mut Regs) -> Decision {
                     return Decision::Answered;
                 }
             }
+            action::USER_NOTIF => {
+                let listener = filters.chain.listener(&call);
+                return ask_listener(p, regs, listener, &call);
+            }
             // Nobody is there who could decide.
-            action::TRACE | action::USER_NOTIF => {
+            action::TRACE => {
                 regs.rax = Errno::ENOSYS.to_rax();
                 return Decision::Answered;
             }
@@ -224,6 +252,25 @@ pub fn decide(p: &mut Task, regs: &mut Regs) -> Decision {
             _ => end_process(p, regs, SIGSYS),
         }
     }
+}
+
+/// Has somebody decide about the call in `regs`.
+fn ask_listener(p: &mut Task, regs: &mut Regs, listener: Option<u32>, call: &Data) -> Decision {
+    const CONTINUE: u32 = 1;
+    let reply = match listener {
+        Some(listener) => {
+            let filled = server::put_a(&call.bytes());
+            server::wait_filled(p, op::CallNotice { listener }, filled)
+        }
+        None => Err(Errno::ENOSYS),
+    };
+    regs.rax = match reply {
+        Ok(reply) if reply.flags & CONTINUE != 0 => return Decision::Passes,
+        Ok(reply) if reply.error != 0 => i64::from(reply.error) as u64,
+        Ok(reply) => reply.value,
+        Err(error) => restart(error).to_rax(),
+    };
+    Decision::Answered
 }
 
 /// The thread ends of a signal, by itself if there are others.
@@ -243,7 +290,7 @@ fn end_process(p: &mut Task, regs: &mut Regs, signal: u32) -> ! {
     upcall::die(signal, &format!("its filter refuses {call} ({number})"))
 }
 
-pub fn seccomp(p: &mut Task, operation: u32, flags: u32, args: u64) -> Result<u64> {
+pub fn seccomp(p: &mut Io, operation: u32, flags: u32, args: u64) -> Result<u64> {
     match operation {
         raw::SECCOMP_SET_MODE_STRICT if flags == 0 && args == 0 => be_strict(p),
         raw::SECCOMP_SET_MODE_FILTER => set_filter(p, flags, args),
@@ -251,16 +298,22 @@ pub fn seccomp(p: &mut Task, operation: u32, flags: u32, args: u64) -> Result<u6
             use action::*;
             let which: u32 = user::copy_in(&mut p.mm, args)?;
             match which {
-                KILL_PROCESS | KILL_THREAD | TRAP | ERRNO | TRACE | LOG | ALLOW => Ok(0),
+                KILL_PROCESS | KILL_THREAD | TRAP | ERRNO | USER_NOTIF | TRACE | LOG | ALLOW => {
+                    Ok(0)
+                }
                 _ => Err(Errno::EOPNOTSUPP),
             }
+        }
+        raw::SECCOMP_GET_NOTIF_SIZES if flags == 0 => {
+            user::copy_out(&mut p.mm, args, &listener::SIZES)?;
+            Ok(0)
         }
         _ => Err(Errno::EINVAL),
     }
 }
 
 /// `PR_SET_SECCOMP`.
-pub fn set(p: &mut Task, mode: u64, args: u64) -> Result<u64> {
+pub fn set(p: &mut Io, mode: u64, args: u64) -> Result<u64> {
     match mode {
         1 => be_strict(p),
         2 => set_filter(p, 0, args),
@@ -288,13 +341,18 @@ fn be_strict(p: &mut Task) -> Result<u64> {
     Ok(0)
 }
 
-fn set_filter(p: &mut Task, flags: u32, args: u64) -> Result<u64> {
+fn set_filter(p: &mut Io, flags: u32, args: u64) -> Result<u64> {
     use raw::{
-        SECCOMP_FILTER_FLAG_LOG as LOG, SECCOMP_FILTER_FLAG_SPEC_ALLOW as SPECULATE,
-        SECCOMP_FILTER_FLAG_TSYNC as ALL_THREADS, SECCOMP_FILTER_FLAG_TSYNC_ESRCH as NO_THREAD,
+        SECCOMP_FILTER_FLAG_LOG as LOG, SECCOMP_FILTER_FLAG_NEW_LISTENER as LISTENER,
+        SECCOMP_FILTER_FLAG_SPEC_ALLOW as SPECULATE, SECCOMP_FILTER_FLAG_TSYNC as ALL_THREADS,
+        SECCOMP_FILTER_FLAG_TSYNC_ESRCH as NO_THREAD,
     };
-    // Nobody can listen instead of a tracer.
-    if flags & !(LOG | SPECULATE | ALL_THREADS | NO_THREAD) != 0 {
+    if flags & !(LOG | SPECULATE | ALL_THREADS | NO_THREAD | LISTENER) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    // The answer is a descriptor, or the thread that has other filters.
+    let listens = flags & LISTENER != 0;
+    if listens && flags & ALL_THREADS != 0 && flags & NO_THREAD == 0 {
         return Err(Errno::EINVAL);
     }
     let code = program_of(&mut p.mm, args)?;
@@ -309,7 +367,37 @@ fn set_filter(p: &mut Task, flags: u32, args: u64) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let old = p.me.filter.clone();
-    let new = Filter::By(Arc::new(Filters::new(program, &old)?));
+    if listens && old.has_listener() {
+        return Err(Errno::EBUSY);
+    }
+    let opened = match listens {
+        true => Some(listener::open(p)?),
+        false => None,
+    };
+    let number = opened.map(|(_, number)| number);
+    let installed = install(p, flags, program, (old, number));
+    match (opened, installed) {
+        (Some((fd, _)), Ok(0)) => Ok(fd as u64),
+        (Some((fd, _)), refused) => {
+            // It is open.
+            let _ = fd::close(&mut p.fds, fd);
+            refused
+        }
+        (None, installed) => installed,
+    }
+}
+
+/// Has a program more filter calls.
+fn install(
+    p: &mut Task,
+    flags: u32,
+    program: Program,
+    (old, listener): (Filter, Option<u32>),
+) -> Result<u64> {
+    use raw::{
+        SECCOMP_FILTER_FLAG_TSYNC as ALL_THREADS, SECCOMP_FILTER_FLAG_TSYNC_ESRCH as NO_THREAD,
+    };
+    let new = Filter::By(Arc::new(Filters::new(program, &old, listener)?));
     if flags & ALL_THREADS != 0 {
         let mut other = None;
         p.threads.each_other(|thread| {

@@ -173,6 +173,8 @@ calls! {
     94 lchown attributes::lchown, (u64, u32, u32);
     132 utime attributes::utime, (u64, u64);
     137 statfs attributes::statfs, (u64, u64);
+    136 ustat attributes::ustat, (u32, u64);
+    139 sysfs attributes::sysfs, (u32, u64, u64);
     138 fstatfs attributes::fstatfs, (i32, u64);
     235 utimes attributes::utimes, (u64, u64);
     260 fchownat attributes::fchownat, (i32, u64, u32, u32, u32);
@@ -267,6 +269,9 @@ calls! {
     // Memory.
     9 mmap memory::mmap, (u64, u64, u32, u32, i32, u64);
     10 mprotect memory::mprotect, (u64, u64, u32);
+    329 pkey_mprotect memory::pkey_mprotect, (u64, u64, u32, i32);
+    330 pkey_alloc memory::pkey_alloc, (u64, u64);
+    331 pkey_free memory::pkey_free, (i32);
     11 munmap memory::munmap, (u64, u64);
     12 brk memory::brk, (u64);
     25 mremap memory::mremap, (u64, u64, u64, u32, u64);

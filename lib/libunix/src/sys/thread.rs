@@ -73,6 +73,9 @@ pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Re
     if option == passing::PR_TESSERA_PASS {
         return passing::pass(p, a, b, c, d);
     }
+    if option == raw::PR_SET_SECCOMP {
+        return seccomp::set(p, a, b);
+    }
     let (task, sys): (&mut Task, &mut State) = Needs::of(p);
     let mm = &mut task.mm;
     match option {
@@ -87,7 +90,6 @@ pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Re
             user::copy_out(mm, a, &signal).map(|()| 0)
         }
         raw::PR_GET_SECCOMP => Ok(seccomp::get(task)),
-        raw::PR_SET_SECCOMP => seccomp::set(task, a, b),
         raw::PR_GET_TIMERSLACK => Ok(sys.slack[0]),
         raw::PR_SET_TIMERSLACK => {
             sys.slack[0] = if a == 0 { sys.slack[1] } else { a };

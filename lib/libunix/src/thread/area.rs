@@ -53,6 +53,8 @@ mod slot {
     pub const STACK_MAPPING: u32 = 6;
     pub const SESSION_MAPPING: u32 = 7;
     pub const TEXT_MAPPING: u32 = 8;
+    /// A domain that is given away: dispatcher and root.
+    pub const DOMAIN: u32 = 9;
     /// How many there are.
     pub const COUNT: u32 = 15;
     /// Slot of the group's table; behind it its Mapping.
@@ -151,8 +153,13 @@ pub fn voice(index: u32) -> CapAddr {
     place(index, slot::UNIXD)
 }
 
-/// Calls `f` with the header of every thread but the caller's.
-pub fn each_session(mut f: impl FnMut(&Header)) {
+/// Where a domain is that a thread is about to give away.
+pub fn domain(index: u32) -> CapAddr {
+    place(index, slot::DOMAIN)
+}
+
+/// Calls `f` with the area and the header of every thread but the caller's.
+pub fn each_session(mut f: impl FnMut(u32, &Header)) {
     let own = own_index();
     for index in (0..=USED.load(Ordering::Relaxed)).filter(|index| *index != own) {
         let session = match index {
@@ -162,7 +169,7 @@ pub fn each_session(mut f: impl FnMut(&Header)) {
         };
         // SAFETY: the session frame is mapped: its thread has not asked for its end, for which it would
         // need the lock that the caller has; the header's fields are atomics.
-        f(unsafe { &*(session as *const Header) });
+        f(index, unsafe { &*(session as *const Header) });
     }
 }
 

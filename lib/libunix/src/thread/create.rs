@@ -1,10 +1,11 @@
 //! `clone` of a thread.
 
-use super::{area, lock, Thread};
+use super::{area, company, lock, Thread};
+use crate::beside::{self, Shares};
 use crate::errno::{Errno, Result};
-use crate::fork::{bases, set_bases};
-use crate::mm::user;
-use crate::process::{Process, Task};
+use crate::fork::{self, bases, set_bases, Chosen};
+use crate::mm::{usage, user};
+use crate::process::{Own, Process, Task};
 use crate::server::{self, op, Caps};
 use crate::sys::scheduling::set_affinity;
 use crate::upcall;
@@ -36,17 +37,43 @@ pub struct Request {
     pub stack: u64,
     /// FS base.
     pub tls: Option<u64>,
-    /// Where the caller and the new thread find the id, or 0.
+    /// Its id.
+    pub ids: Ids,
+    /// It is traced as the caller is.
+    pub traced: bool,
+    /// It is a process of its own.
+    pub process: Option<NewProcess>,
+}
+
+/// Which id a thread is to have, and who finds it where.
+pub struct Ids {
+    /// Where the caller and the new thread find it, or 0.
     pub parent_tid: u64,
     pub child_tid: u64,
     /// Where the thread's end is shown, or 0.
     pub clear_tid: u64,
-    /// It is traced as the caller is.
-    pub traced: bool,
+    /// What it is to be.
+    pub chosen: Chosen,
+}
+
+/// A process in the same memory.
+pub struct NewProcess {
+    /// What it has in common with the caller.
+    pub shares: Shares,
+    /// Name spaces that it has of its own (`CLONE_NEW*`).
+    pub spaces: u32,
+    /// Where the caller finds a descriptor for it, if it wants one.
+    pub pidfd: Option<u64>,
+    /// The caller waits until it executes a program or ends.
+    pub wait: bool,
 }
 
 /// Makes a thread. Answers its id.
 pub fn create(p: &mut Process, regs: &Regs, request: &Request) -> Result<u64> {
+    if request.process.is_none() && company::is_guest() {
+        // One thread is all that a process in the memory of another one has.
+        return Err(Errno::EAGAIN);
+    }
     if p.parent.is_some() {
         // This process acts as its own child, which is to have a domain first.
         return Err(Errno::EAGAIN);
@@ -56,10 +83,15 @@ pub fn create(p: &mut Process, regs: &Regs, request: &Request) -> Result<u64> {
     let task: &mut Task = p;
     let Task { threads, mm, .. } = task;
     let index = threads.areas.take(&mut mm.caps.arena).map_err(errno)?;
-    let made = make(p, regs, request, index);
+    let made = make(&mut p.own(), regs, request, index);
     if made.is_err() {
         area::clear(index);
         p.threads.remove(index);
+        beside::abandon(p, index);
+    }
+    if let (Ok(pid), true) = (&made, request.process.as_ref().is_some_and(|new| new.wait)) {
+        // Nothing ends this early but the end of this process.
+        let _ = server::wait(p, op::ForkWait { pid: *pid as u32 });
     }
     made
 }
@@ -71,28 +103,31 @@ fn errno(status: Status) -> Errno {
     }
 }
 
-fn make(task: &mut Task, regs: &Regs, request: &Request, index: u32) -> Result<u64> {
+fn make(own: &mut Own<'_>, regs: &Regs, request: &Request, index: u32) -> Result<u64> {
     area::clear(index);
     let new = own::SCRATCH;
-    task.mm
+    own.io
+        .mm
         .caps
         .arena
         .make(CapType::Dispatcher, abi::layout::PAGE, 1, new.into())
         .map_err(errno)?;
-    let made = settle(task, regs, request, index);
+    let made = ask(request, index);
     // Empty, unless `unixd` was not even asked.
     new.discard();
     let tid = made?;
-    if request.parent_tid != 0 {
-        // As on Linux: an address that is no good is passed over.
-        let _ = user::copy_out(&mut task.mm, request.parent_tid, &tid);
+    let started = settle(own, regs, request, (index, tid));
+    if started.is_err() && request.process.is_some() {
+        // The error before is the one to tell.
+        let _ = server::call(op::ForkAbort { pid: tid });
     }
-    invoke(area::dispatcher(index), kop::Start {}).map_err(errno)?;
-    task.threads.running += 1;
+    started?;
+    own.io.threads.running += 1;
     Ok(tid as u64)
 }
 
-fn settle(task: &mut Task, regs: &Regs, request: &Request, index: u32) -> Result<u32> {
+/// Makes the dispatcher that is in `own::SCRATCH` one of a new thread, or a new process. Answers its id.
+fn ask(request: &Request, index: u32) -> Result<u32> {
     let frame = area::frame(index);
     // SAFETY: mapped, and of a dispatcher that is not started.
     unsafe {
@@ -105,15 +140,41 @@ fn settle(task: &mut Task, regs: &Regs, request: &Request, index: u32) -> Result
     area::configure(own::SCRATCH, index).map_err(errno)?;
     // `unixd` alone can stop it; what comes back cannot.
     let caps = Caps { recv: area::voice(index).into(), ..Caps::give(own::SCRATCH, 1) };
-    let (thread, received) = server::call_caps(op::Thread { traced: request.traced }, 0, 0, caps)?;
-    if received != 3 {
-        return Err(Errno::EAGAIN);
+    let (traced, chosen) = (request.traced, &request.ids.chosen);
+    let (made, received) = match &request.process {
+        None => server::call_caps(op::Thread { traced }, chosen.put(), 0, caps)?,
+        Some(new) => {
+            let shares = new.shares.flags();
+            let request = op::ForkBeside { shares, wait: new.wait, spaces: new.spaces };
+            server::call_caps(request, chosen.put(), 0, caps)?
+        }
+    };
+    match received {
+        3 => Ok(made.pid),
+        _ => Err(Errno::EAGAIN),
     }
-    let tid = thread.pid;
+}
+
+/// Everything else that a thread needs, and its start.
+fn settle(
+    own: &mut Own<'_>,
+    regs: &Regs,
+    request: &Request,
+    (index, tid): (u32, u32),
+) -> Result<()> {
     area::map_session(index).map_err(errno)?;
-    let (fs, gs) = bases(&task.me);
+    match &request.process {
+        None => company::set(index, company::own()),
+        Some(new) => {
+            beside::begin(own, index, tid, new.shares)?;
+            // It has not inherited it, unless its descriptors are the caller's.
+            fork::open_child(own.io, tid, new.pidfd)?;
+        }
+    }
+    let p = &mut *own.io;
+    let (fs, gs) = bases(&p.me);
     let mut start =
-        Start { regs: *regs, fs: request.tls.unwrap_or(fs), gs, set_tid: request.child_tid };
+        Start { regs: *regs, fs: request.tls.unwrap_or(fs), gs, set_tid: request.ids.child_tid };
     start.regs.rax = 0;
     if request.stack != 0 {
         start.regs.rsp = request.stack;
@@ -121,19 +182,23 @@ fn settle(task: &mut Task, regs: &Regs, request: &Request, index: u32) -> Result
     let thread = Thread {
         index,
         tid,
-        signals: task.me.signals.of_new_thread(),
-        affinity: task.me.affinity,
-        filter: task.me.filter.clone(),
-        policy: task.me.policy,
-        clear_tid: request.clear_tid,
+        signals: p.me.signals.of_new_thread(),
+        affinity: p.me.affinity,
+        filter: p.me.filter.clone(),
+        policy: p.me.policy,
+        clear_tid: request.ids.clear_tid,
         start,
         ..Thread::first()
     };
     if thread.affinity != u64::MAX {
         set_affinity(area::dispatcher(index), thread.affinity)?;
     }
-    task.threads.add(thread);
-    Ok(tid)
+    p.threads.add(thread);
+    if request.ids.parent_tid != 0 {
+        // As on Linux: an address that is no good is passed over.
+        let _ = user::copy_out(&mut p.mm, request.ids.parent_tid, &tid);
+    }
+    invoke(area::dispatcher(index), kop::Start {}).map_err(errno)
 }
 
 fn start_regs(index: u32) -> Regs {
@@ -146,6 +211,9 @@ pub fn started(task: &mut Task, regs: &mut Regs) {
     let start = core::mem::replace(&mut task.me.start, Start::NONE);
     *regs = start.regs;
     set_bases(&mut task.me, start.fs, start.gs);
+    if company::is_guest() {
+        usage::begin_child(&mut task.mm);
+    }
     let blocked = task.me.signals.mask();
     task.me.signals.set_blocked(blocked);
     if start.set_tid != 0 {

@@ -1,6 +1,6 @@
 //! The end of a thread.
 
-use super::lock;
+use super::{company, lock};
 use crate::mm::user;
 use crate::process::Task;
 use crate::server::{self, op};
@@ -41,7 +41,7 @@ pub fn show_end(task: &mut Task) {
 
 /// The robust mutexes of all threads, when the process ends or executes a program.
 pub fn release_all(task: &mut Task) {
-    for index in 0..task.threads.end() {
+    for index in (0..task.threads.end()).filter(|index| company::is_of_own_process(*index)) {
         let Some(thread) = task.threads.find(index) else { continue };
         let (tid, list) = (thread.tid, core::mem::take(thread.robust_list));
         robust::release(task, tid, list);

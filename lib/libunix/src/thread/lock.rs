@@ -3,6 +3,7 @@
 //! How threads wait for it is [`parking::Lock`]: they look for a moment, then sleep until they are notified.
 
 use super::{self as thread, area};
+use crate::beside;
 use crate::mm::leases;
 use crate::process::Task;
 use captypes::op;
@@ -142,6 +143,8 @@ impl Drop for Released<'_> {
     fn drop(&mut self) {
         if let Some(task) = &mut self.task {
             take();
+            // SAFETY: the task is used below only, as something that others have changed.
+            unsafe { beside::settle() };
             publish(task);
             thread::become_current(task);
             if leases::minds(task.me.call) {

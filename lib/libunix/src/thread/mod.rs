@@ -10,6 +10,7 @@
 //! ([`create`]).
 
 pub mod area;
+pub mod company;
 pub mod create;
 pub mod end;
 pub mod lock;
@@ -110,6 +111,11 @@ static BY_AREA: [AtomicPtr<Thread>; area::AREAS as usize + 1] = {
     all[0] = AtomicPtr::new(FIRST.0.get());
     all
 };
+
+/// Is there a thread in an area? Of the first that was one.
+pub fn is_there(index: u32) -> bool {
+    BY_AREA.get(index as usize).is_some_and(|thread| !thread.load(Ordering::Relaxed).is_null())
+}
 
 /// The thread that runs here.
 #[inline(always)]
@@ -233,6 +239,12 @@ impl Threads {
         self.areas.put_back(index);
     }
 
+    /// One that is not the first runs no more.
+    pub fn gone(&mut self, index: u32) {
+        self.running -= 1;
+        self.remove(index);
+    }
+
     fn find(&mut self, index: u32) -> Option<Seen<'_>> {
         let thread = BY_AREA.get(index as usize)?.load(Ordering::Relaxed);
         if thread.is_null() {
@@ -252,10 +264,11 @@ impl Threads {
         Some(thread)
     }
 
-    /// Calls `f` for all that run but the one that runs here.
+    /// Calls `f` for all of the process that run but the one that runs here.
     pub fn each_other(&mut self, mut f: impl FnMut(Seen<'_>)) {
         let (first, own) = (u32::from(self.first_ended), area::own_index());
-        for index in (first..self.end).filter(|index| *index != own) {
+        let others = (first..self.end).filter(|index| *index != own);
+        for index in others.filter(|index| company::is_of_own_process(*index)) {
             if let Some(thread) = self.find(index) {
                 f(thread);
             }
@@ -285,11 +298,15 @@ pub fn become_current(task: &mut Task) {
     task.me = Me(own());
 }
 
-/// Calls `f` with the header of every thread.
+/// Calls `f` with the header of every thread of the process.
 pub fn each_header(mut f: impl FnMut(&Header)) {
     f(crate::server::header());
     if lock::is_shared() {
-        area::each_session(f);
+        area::each_session(|index, header| {
+            if company::is_of_own_process(index) {
+                f(header);
+            }
+        });
     }
 }
 

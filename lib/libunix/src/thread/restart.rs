@@ -12,6 +12,7 @@ use abi::dispatcher::{SWITCHED, WANTS_SWITCHES};
 use abi::layout::USER_END;
 use abi::{DispatcherFrame, Regs};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use linuxabi::bytes::Bytes;
 
 /// Bytes of `struct rseq`, which is aligned as that.
 const BYTES: u64 = 32;
@@ -43,6 +44,17 @@ impl Sequence {
     /// Is this one of its instructions?
     fn contains(&self, rip: u64) -> bool {
         rip.wrapping_sub(self.start) < self.bytes
+    }
+}
+
+/// `struct ptrace_rseq_configuration` of a thread.
+pub fn told(thread: &Thread) -> [u8; 24] {
+    let bytes = Bytes::default();
+    match thread.registered {
+        Some(Registered { address, signature }) => {
+            bytes.u64(address).u32(BYTES as u32).u32(signature).skip(8).done()
+        }
+        None => bytes.skip(24).done(),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::process::{frame, Process, Task, NO_CALL};
 use crate::server::{self, header, op, Header};
 use crate::signal::{self, Info};
 use crate::sys::seccomp::{self, Decision};
+use crate::thread::restart;
 use crate::{sys, upcall};
 use abi::Regs;
 use alloc::vec::Vec;
@@ -27,6 +28,7 @@ use callfilter::ARCHITECTURE;
 use core::sync::atomic::Ordering::Relaxed;
 use linuxabi::bytes::Bytes;
 use unixproto::ops::TraceCommand;
+use unixproto::session::DATA_BYTES;
 use unixproto::signals::{bit, SigInfo, SIGTRAP, SI_USER};
 use unixproto::trace::{command, flag, stop, INFO_BYTES};
 
@@ -221,9 +223,14 @@ pub fn syscall(p: &mut Process, regs: &mut Regs) {
         upcall::show_calls(frame(), false);
         return sys::dispatch(p, regs);
     }
-    if flags() & flag::SYSCALLS != 0 {
+    let is_emulated = flags() & flag::EMULATE != 0;
+    if is_emulated || flags() & flag::SYSCALLS != 0 {
         let number = core::mem::replace(&mut regs.rax, Errno::ENOSYS.to_rax());
         stop_at(p, regs, At::Entry);
+        if is_emulated {
+            // Its tracer has made it.
+            return end_of_call(p, regs);
+        }
         if p.me.call as i64 >= 0 {
             regs.rax = p.me.call;
         } else if number != p.me.call {
@@ -259,7 +266,7 @@ fn is_exec(number: u64) -> bool {
 pub fn end_of_call(p: &mut Task, regs: &mut Regs) {
     if flags() & flag::SYSCALLS != 0 {
         stop_at(p, regs, At::Exit);
-    } else if steps() {
+    } else if steps() && flags() & flag::EMULATE == 0 {
         p.me.signals.trap(TRAP_BRKPT, regs.rip);
     }
 }
@@ -346,6 +353,12 @@ fn carry_out(
             return Ok((relief::give(&mut p.mm, address, true) as usize, Vec::new()))
         }
         command::GET_SYSCALL => call_info(p, regs, at),
+        command::GET_SEQUENCES => restart::told(&p.me).to_vec(),
+        command::GET_FILTER => {
+            let program = p.me.filter.told(address as usize)?;
+            let rest = program.get(len..).unwrap_or_default();
+            return Ok((program.len(), rest[..rest.len().min(DATA_BYTES)].to_vec()));
+        }
         _ => return Err(Errno::EIO),
     };
     Ok((bytes.len(), bytes))

@@ -5,10 +5,12 @@ use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
 use crate::process::Task;
 use crate::server::{self, header, op};
+use crate::sys::processes::has;
 use crate::sys::readwrite::vector;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+use credentials::Capability;
 use linuxabi::iovec::Buffer;
 use linuxabi::ptrace::*;
 use linuxabi::userregs;
@@ -90,6 +92,10 @@ pub fn ptrace(p: &mut Task, request: u64, pid: i32, addr: u64, data: u64) -> Res
         PTRACE_KILL => target.ask(request::KILL, 0, 0, &[]),
         PTRACE_CONT => target.resume(request::CONTINUE, 0, data),
         PTRACE_SYSCALL => target.resume(request::CONTINUE, flag::SYSCALLS, data),
+        PTRACE_SYSEMU => target.resume(request::CONTINUE, flag::EMULATE, data),
+        PTRACE_SYSEMU_SINGLESTEP => {
+            target.resume(request::CONTINUE, flag::EMULATE | flag::STEP, data)
+        }
         PTRACE_SINGLESTEP => target.resume(request::CONTINUE, flag::STEP, data),
         PTRACE_DETACH => target.resume(request::DETACH, 0, data),
         PTRACE_LISTEN => target.ask(request::LISTEN, 0, 0, &[]),
@@ -161,6 +167,13 @@ fn structures(target: &mut Target<'_>, number: u32, addr: u64, data: u64) -> Res
             user::bytes_out(&mut target.task.mm, data, &bytes[..len])?;
             return Ok(bytes.len() as u64);
         }
+        PTRACE_GET_RSEQ_CONFIGURATION => {
+            let bytes = target.get(command::GET_SEQUENCES, 0, 0)?;
+            let len = bytes.len().min(usize::try_from(addr).unwrap_or(usize::MAX));
+            user::bytes_out(&mut target.task.mm, data, &bytes[..len])?;
+            return Ok(bytes.len() as u64);
+        }
+        PTRACE_SECCOMP_GET_FILTER => return get_filter(target, addr, data),
         _ => {
             // Whoever does not trace it is told so first.
             target.get(command::GET_MASK, 0, 0)?;
@@ -168,6 +181,28 @@ fn structures(target: &mut Target<'_>, number: u32, addr: u64, data: u64) -> Res
         }
     };
     Ok(0)
+}
+
+/// A program that filters the calls of a thread. Answers how many instructions it has.
+fn get_filter(target: &mut Target<'_>, which: u64, to: u64) -> Result<u64> {
+    const INSTRUCTION_BYTES: usize = 8;
+    // Whoever does not trace it is told so first.
+    target.get(command::GET_MASK, 0, 0)?;
+    if !has(Capability::SysAdmin) || target.task.me.filter.is_some() {
+        return Err(Errno::EACCES);
+    }
+    let mut done = 0;
+    loop {
+        let bytes = target.ask(command::GET_FILTER, which, done as u64, &[])? as usize;
+        let piece = server::taken(bytes.saturating_sub(done).min(DATA_BYTES))?;
+        if to != 0 {
+            user::bytes_out(&mut target.task.mm, to.wrapping_add(done as u64), &piece)?;
+        }
+        done += piece.len();
+        if to == 0 || piece.is_empty() || done >= bytes {
+            return Ok((bytes / INSTRUCTION_BYTES) as u64);
+        }
+    }
 }
 
 /// `process_vm_readv` and `process_vm_writev`.

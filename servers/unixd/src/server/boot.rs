@@ -280,7 +280,7 @@ impl Unixd {
             _ => (output, Channel::Output),
         };
         let pid = FIRST;
-        self.procs.new_pid(&self.terminal.controls, 0)?;
+        self.procs.new_pid(&self.terminal.controls, 0, None)?;
         let voice = self.voices.equip(&mut self.stock, 0, Speaker { pid, tid: pid })?;
         let stands = self.tree.first();
         let mut proc = Proc::new(pid, pid, pid, stands, Credentials::ROOT, self.clock.now());

@@ -39,6 +39,8 @@ impl Unixd {
                         "unixd: process {pid} ends: exception {vector} error {error:#x} at {rip:#x}, address {address:#x}"
                     );
                     let signal = if vector == 0 { SIGKILL } else { SIGSEGV };
+                    // It may have in its hands what others in its memory need.
+                    let pid = self.procs.host_of(pid);
                     self.life().terminate(pid, killed(signal));
                 }
             }
@@ -118,8 +120,14 @@ impl Unixd {
     ) -> Result<(Words, Carried), Errno> {
         let mut words = [a, b, c, d, e, 0];
         let number = op_number(&words);
-        let brings =
-            [op::ForkCommit::OP, op::Become::OP, op::Replace::OP, op::Thread::OP].contains(&number);
+        let brings = [
+            op::ForkCommit::OP,
+            op::Become::OP,
+            op::Replace::OP,
+            op::Thread::OP,
+            op::ForkBeside::OP,
+        ]
+        .contains(&number);
         // What has come is taken from where it lies, whatever becomes of it.
         let mut arrival = match brings {
             false => Arrival::Here(0),

@@ -173,8 +173,10 @@ impl Unixd {
     /// The process that weighs most, and its pages. Not the first one, and none that must not.
     fn victim(&self) -> Option<(Pid, u64)> {
         let total = oom::total(&self.system);
+        // With one that runs in another's memory no memory goes.
         let all = self.procs.iter().filter(|proc| {
-            proc.pid != INIT && self.procs.live(proc.pid).is_ok() && proc.session().is_ok()
+            let has_own = proc.pid != INIT && proc.guest.is_none();
+            has_own && self.procs.live(proc.pid).is_ok() && proc.session().is_ok()
         });
         let weighed = all.filter_map(|proc| {
             let private = self.descs.private_pages(&self.tree, proc.pid);

@@ -32,6 +32,7 @@ use notices::mask;
 use unixproto::files::O_ASYNC;
 use unixproto::ops::Process;
 use unixproto::session::DATA_BYTES;
+use unixproto::signals::{SI_TKILL, SI_USER};
 use unixproto::{op, Any, Errno};
 
 /// What opening and closing works on, of somebody who may use his other parts meanwhile.
@@ -76,6 +77,7 @@ impl Unixd {
             | Any::Become(_)
             | Any::Replace(_)
             | Any::Thread(_)
+            | Any::ForkBeside(_)
             | Any::GrowRoot(_) => Some(self.take_caps(pid, call, arrival)),
             _ => None,
         }
@@ -87,7 +89,8 @@ impl Unixd {
             Any::ForkCommit(op) => self.births().fork_commit(pid, (op.pid, op.wait), arrival),
             Any::Become(_) => self.births().become_domain(pid, arrival),
             Any::Replace(op) => self.births().replace(pid, arrival, op.linux),
-            Any::Thread(op) => self.births().new_thread(pid, arrival, op.traced),
+            Any::Thread(op) => self.births().new_thread((pid, call), arrival, op.traced),
+            Any::ForkBeside(op) => self.births().fork_beside((pid, call), arrival, op),
             Any::GrowRoot(_) => self.life().grow_root(pid, arrival),
             _ => Err(Errno::EINVAL),
         }
@@ -117,10 +120,12 @@ impl Unixd {
             | Any::Become(_)
             | Any::Replace(_)
             | Any::Thread(_)
+            | Any::ForkBeside(_)
             | Any::GrowRoot(_) => Err(Errno::EINVAL),
-            Any::Fork(op) => self.births().fork(pid, op),
+            Any::Fork(op) => self.births().fork(pid, call, op),
             Any::ForkWait(op) => self.births().fork_wait(pid, op.pid),
             Any::ForkAbort(op) => self.births().fork_abort(pid, op.pid),
+            Any::CopyHeld(_) => self.births().copy_held(pid),
             Any::Bequeath(op) => self.procs.bequeath(self.caller, call, op.from),
             Any::Succeed(op) => self.succeed(pid, call, op),
             Any::Inherit(op) => self.inherit(op.from),
@@ -200,6 +205,12 @@ impl Unixd {
             }
             Any::SetLimit(op) => self.life().set_limit(pid, op),
             Any::LimitOf(op) => self.procs.limit_of(pid, op),
+            Any::HearCalls(_) => self.hear_calls(),
+            Any::CallNotice(op) => self.call_notice(call, op.listener),
+            Any::NoticeReceive(op) => self.notice_receive(op.desc),
+            Any::NoticeAnswer(op) => self.notice_answer(op),
+            Any::NoticeValid(op) => self.notice_valid(op),
+            Any::SetLimitOf(op) => self.life().set_limit_of(pid, op),
             Any::ProcessorTime(op) => self.procs.processor_time(&self.clock, op.pid),
             Any::Schedule(op) => {
                 let answer = self.procs.schedule(self.caller.tid, op)?;
@@ -207,7 +218,7 @@ impl Unixd {
                 Ok(answer)
             }
             Any::TakeFd(op) => self.opening().take_fd(op),
-            Any::Compare(op) => self.opening().compare(op),
+            Any::Compare(op) => self.opening().compare(call, op),
             Any::CpuUsage(op) => self.procs.usage(&self.clock, pid, op.who),
             Any::SetName(_) => self.procs.set_name_from(self.caller, call),
             Any::GetName(_) => self.procs.get_name(self.caller),
@@ -258,6 +269,7 @@ impl Unixd {
             Any::Truncate(op) => self.path_ops().truncate(call, op),
             Any::Chdir(op) => self.path_ops().chdir(call, op.dir, op.flags),
             Any::GetCwd(_) => self.path_ops().get_cwd(),
+            Any::StatDevice(op) => self.path_ops().stat_device(op.device),
             Any::StatFs(op) => self.path_ops().stat_fs(call, op.dir, op.flags),
             Any::MemFile(op) => self.opening().mem_file(op),
             Any::OpenMessages(op) => self.opening().open_mqueue(call, op),
@@ -351,14 +363,30 @@ impl Unixd {
             }
             Any::OpenProcess(op) => self.opening().process(op),
             Any::ProcessOf(op) => done(Process { pid: self.visible_process(pid, op.desc)? }),
-            Any::KillOpened(op::KillOpened { desc, signal, code, value }) => {
+            Any::KillOpened(op::KillOpened { desc, signal, code, value, to }) => {
                 let target = self.named_process(pid, desc)?;
                 // As on Linux, signals are not sent out of a name space.
                 if self.procs.number_for(pid, target) == 0 {
                     return Err(Errno::EINVAL);
                 }
-                let kill = op::Kill { pid: target as i32, signal, code, value };
-                self.life().kill(pid, call, kill)
+                match to {
+                    0 | 2 => {
+                        let kill = op::Kill { pid: target as i32, signal, code, value };
+                        self.life().kill(pid, call, kill)
+                    }
+                    1 => {
+                        let code = if code == SI_USER { SI_TKILL } else { code };
+                        let kill = op::KillThread { pid: target, tid: target, signal, code, value };
+                        self.life().kill_thread(pid, call, kill)
+                    }
+                    // With a value, signals are for one process.
+                    4 => {
+                        let kill =
+                            op::Kill { pid: -(target as i32), signal, code: SI_USER, value: 0 };
+                        self.life().kill(pid, call, kill)
+                    }
+                    _ => Err(Errno::EINVAL),
+                }
             }
             Any::Event(op) => self.opening().event(op),
             Any::Alarm(op) => self.opening().alarm(op),
@@ -712,7 +740,7 @@ impl Unixd {
         handles!(self)
     }
 
-    fn opening(&mut self) -> Opening<'_> {
+    pub(super) fn opening(&mut self) -> Opening<'_> {
         let caller = self.caller;
         let handles = handles!(self);
         let Unixd { procs, stock, system, load, messages, semaphores, .. } = self;

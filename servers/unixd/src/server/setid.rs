@@ -97,6 +97,7 @@ impl Unixd {
         life.give_up(pid);
         life.trace_takes_over(caller, pid);
         life.procs.suspend(life.other_threads(pid));
+        life.strike_guests(pid);
         if let Some(domain) = &life.procs.get(pid)?.domain {
             // It waits for the answer, unless it is a forged one that does something else.
             domain.runner().suspend();

@@ -153,6 +153,17 @@ impl Sets {
         self.table.get(number as usize).ok_or(Errno::EBADF)
     }
 
+    /// The description of a member of the set that a description refers to: the `nth` that was added by a descriptor.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: it refers to something else. `ENOENT`: there is no such member.
+    pub fn member(&self, desc: &Desc, fd: i32, nth: usize) -> Result<u32, Errno> {
+        let members = self.get(number(desc)?)?.set.members();
+        let mut of_it = members.filter(|(_, member)| member.fd == fd);
+        of_it.nth(nth).map(|(_, member)| member.file).ok_or(Errno::ENOENT)
+    }
+
     fn get_mut(&mut self, number: u32) -> Result<&mut Shared, Errno> {
         self.table.get_mut(number as usize).ok_or(Errno::EBADF)
     }

@@ -357,7 +357,7 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "pages_in_a_row_are_lost_with_their_object",
         changes: &[(
-            "crates/storage/morsel/src/take.rs",
+            "crates/storage/morsel/src/durable.rs",
             "        if count > 0 {\n            self.pages.give_run(first, count);\n        }\n    }\n",
             "    }\n",
         )],
@@ -1293,9 +1293,9 @@ const BUGS: &[Bug] = &[
         changes: &[
             (
                 "servers/unixd/src/server/requests.rs",
-                "            Any::Fork(op) => self.births().fork(pid, op),\n",
+                "            Any::Fork(op) => self.births().fork(pid, call, op),\n",
                 "            Any::Fork(op) => {\n                \
-                 let forked = self.births().fork(pid, op);\n                \
+                 let forked = self.births().fork(pid, call, op);\n                \
                  if let Ok(Outcome::WithCaps(words, _)) = &forked {\n                    \
                  self.locks.inherit(pid, words[1] as Pid);\n                }\n                \
                  forked\n            }\n",
@@ -2207,6 +2207,46 @@ const BUGS: &[Bug] = &[
         name: "a_limit_allows_one_nice_value_more",
         changes: &[("servers/unixd/src/scheduling.rs", "(20 - nice) as u64 <= limits.nice()", "(19 - nice) as u64 <= limits.nice()")],
         found_by: Test::Machine { test: "linux/sched_limits.gcc" },
+    },
+    Bug {
+        name: "a_guest_leaves_its_descriptors_to_the_others",
+        changes: &[("lib/libunix/src/beside.rs", "            p.fds.close_table(*table);\n        }\n    }\n}", "            drop(table);\n        }\n    }\n}")],
+        found_by: Test::Machine { test: "linux/clone_vm.gcc" },
+    },
+    Bug {
+        name: "a_guest_that_does_not_end_is_left_alone",
+        changes: &[("servers/unixd/src/signals.rs", "if is_guest { GUEST_GRACE_NS } else { GRACE_NS }", "if is_guest { 1 << 62 } else { GRACE_NS }")],
+        found_by: Test::Machine { test: "linux/hostile_clone_vm.gcc" },
+    },
+    Bug {
+        name: "a_chosen_number_may_be_somebody_elses",
+        changes: &[("servers/unixd/src/pids.rs", "Some(number) if one.meaning(*number).is_some() =>", "Some(number) if one.meaning(*number).is_some() && one.is_closed.get() =>")],
+        found_by: Test::Machine { test: "linux/set_tid.gcc" },
+    },
+    Bug {
+        name: "a_listener_hears_everybody_who_knows_its_number",
+        changes: &[("servers/unixd/src/server/decisions.rs", "calls.filter(|calls| calls.hears(heard_by)).ok_or", "calls.filter(|calls| calls.hears(heard_by) || pid > 0).ok_or")],
+        found_by: Test::Machine { test: "linux/hostile_listeners.gcc" },
+    },
+    Bug {
+        name: "a_listener_that_goes_leaves_those_waiting_that_it_heard",
+        changes: &[("servers/unixd/src/counters.rs", "calls.waiting().chain(counter.waiters.drain())", "calls.waiting().take(0).chain(counter.waiters.drain())")],
+        found_by: Test::Machine { test: "linux/seccomp_listen.gcc" },
+    },
+    Bug {
+        name: "limits_of_others_are_raised_by_everybody",
+        changes: &[("servers/unixd/src/limits.rs", "if op.hard > before.hard && !may_raise || is_too_much {", "if op.hard > before.hard && !may_raise && is_too_much {")],
+        found_by: Test::Machine { test: "linux/rare_calls.gcc" },
+    },
+    Bug {
+        name: "mounts_of_other_users_are_peers_of_what_they_were_copied_from",
+        changes: &[("crates/server/mounttable/src/space.rs", "Follows { group, .. } if locks && group != 0 =>", "Follows { group, .. } if locks && group == 0 =>")],
+        found_by: Test::Machine { test: "linux/propagation.gcc" },
+    },
+    Bug {
+        name: "the_last_of_a_group_leaves_its_followers_behind",
+        changes: &[("crates/server/mounttable/src/following.rs", "                    other.follows.master = master;", "                    other.follows.master = master.max(group);")],
+        found_by: Test::Host { package: "mounttable", test: "nodes_are_let_go_as_often_as_they_are_held" },
     },
 ];
 

@@ -114,6 +114,8 @@ kinds! { $
     timer::Timer;
     /// `pidfd_open`.
     pidfd::PidFd;
+    /// What decides about calls of others.
+    listener::Listener;
     /// `signalfd`.
     signals::Signals;
     /// `userfaultfd`.

@@ -57,7 +57,8 @@ pub fn pidfd_open(io: &mut Io, pid: i32, flags: u32) -> Result<u64> {
 }
 
 pub fn pidfd_send_signal(files: Files, fd: i32, signal: u32, info: u64, flags: u32) -> Result<u64> {
-    if flags != 0 {
+    // `PIDFD_SIGNAL_THREAD`, `THREAD_GROUP` or `PROCESS_GROUP`.
+    if !matches!(flags, 0 | 1 | 2 | 4) {
         return Err(Errno::EINVAL);
     }
     let desc = find_or_folder(files.fds, fd)?;
@@ -73,7 +74,8 @@ pub fn pidfd_send_signal(files: Files, fd: i32, signal: u32, info: u64, flags: u
     }
     let (code, value) = code_and_value;
     let sender = sender.as_ref().map_or(&[][..], |sender| sender);
-    server::call_a(op::KillOpened { desc, signal, code, value }, sender).map(|()| 0)
+    let to = flags as u8;
+    server::call_a(op::KillOpened { desc, signal, code, value, to }, sender).map(|()| 0)
 }
 
 pub fn pidfd_getfd(io: &mut Io, fd: i32, theirs: i32, flags: u32) -> Result<u64> {
@@ -101,26 +103,46 @@ pub fn process_mrelease(fds: &mut Fds, fd: i32, flags: u32) -> Result<u64> {
 }
 
 pub fn kcmp(
-    fds: &mut Fds,
+    io: &mut Io,
     first: i32,
     second: i32,
     what: u32,
     one: u64,
     other: u64,
 ) -> Result<u64> {
-    let own = own_id();
-    if what == kcmp::FILE && [first, second] == [own as i32; 2] {
-        // Of some files only this process knows.
-        let (one, other) = (fds.index(one as i32)?, fds.index(other as i32)?);
-        return Ok(match one.cmp(&other) {
-            Ordering::Equal => 0,
-            Ordering::Less => 1,
-            Ordering::Greater => 2,
-        });
-    }
+    let is_own = |pid| pid == own_id() as i32;
+    let (one_own, other_own) = (is_own(first), is_own(second));
     let (first, second) = (first as u32, second as u32);
+    if what == kcmp::FILE && one_own && other_own {
+        // Of some files only this process knows.
+        return Ok(order(io.fds.index(one as i32)?, io.fds.index(other as i32)?));
+    }
+    if what == kcmp::EPOLL_TFD {
+        let [set, fd, nth]: [u32; 3] = user::copy_in(&mut io.mm, other)?;
+        if one_own {
+            let file = io.fds.index(one as i32)?;
+            if let (true, Some(member)) = (other_own, io.fds.own_member(set as i32, fd as i32, nth)?) {
+                return Ok(order(file, member));
+            }
+            // What a set has that others know, they know as well.
+            Fds::share(io, file)?;
+        }
+        let slot = [fd, nth].map(u32::to_le_bytes);
+        let fds = one & u64::from(u32::MAX) | u64::from(set) << 32;
+        let request = op::Compare { first, second, what, fds };
+        return Ok(server::call_a(request, slot.as_flattened())?.count);
+    }
     let fds = one & u64::from(u32::MAX) | other << 32;
     Ok(server::call(op::Compare { first, second, what, fds })?.count)
+}
+
+/// What `kcmp` says of two things that have an order.
+fn order(one: u32, other: u32) -> u64 {
+    match one.cmp(&other) {
+        Ordering::Equal => 0,
+        Ordering::Less => 1,
+        Ordering::Greater => 2,
+    }
 }
 
 /// The id of the process that `fd` names, and whether who waits for it is not to wait: for `waitid`.

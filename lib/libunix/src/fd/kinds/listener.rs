@@ -1,0 +1,89 @@
+//! A listener: a file by which somebody decides about calls of others that a filter leaves to it (`SECCOMP_RET_USER_NOTIF`).
+
+use crate::errno::{Errno, Result};
+use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server};
+use crate::fd::watch::Look;
+use crate::fd::{install, File};
+use crate::mm::user;
+use crate::process::Io;
+use crate::server::{self, op};
+use unixproto::files::{Kind, O_RDWR};
+use unixproto::ops::Opened;
+
+/// Bytes of what a listener is told, of what it answers, and of a call (`struct seccomp_notif_sizes`).
+pub const SIZES: [u16; 3] = [NOTICE_BYTES as u16, 24, 64];
+const NOTICE_BYTES: usize = 80;
+
+/// `SECCOMP_IOCTL_NOTIF_*`
+mod request {
+    pub const RECV: u32 = 0xc050_2100;
+    pub const SEND: u32 = 0xc018_2101;
+    pub const ID_VALID: u32 = 0x4008_2102;
+    /// As Linux had it at first, with the direction of the other.
+    pub const ID_VALID_BEFORE: u32 = 0x8008_2102;
+}
+
+/// One.
+#[derive(Clone, Copy)]
+pub struct Listener {
+    desc: u32,
+}
+
+impl FileOps for Listener {
+    const SERVED: Option<Kind> = Some(Kind::Listener);
+    const POLLABLE: bool = true;
+
+    fn opened(opened: &Opened) -> Option<Listener> {
+        Some(Listener { desc: opened.desc })
+    }
+    fn server(&self) -> Server {
+        Server::Unixd([self.desc, 0])
+    }
+    fn stat(&self) -> Result<()> {
+        unnamed_stat(0o600);
+        Ok(())
+    }
+    fn more_flags(&self) -> u32 {
+        0
+    }
+    fn is_watched(&self) -> bool {
+        true
+    }
+    fn ready(&self, look: &Look) -> Option<u16> {
+        look.told()
+    }
+
+    fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        let desc = self.desc;
+        match command {
+            request::RECV => {
+                // As on Linux: so that more may be told there some day.
+                if user::copy_in::<[u64; NOTICE_BYTES / 8]>(&mut io.mm, arg)? != [0; NOTICE_BYTES / 8] {
+                    return Err(Errno::EINVAL);
+                }
+                user::check_writable(&mut io.mm, arg, NOTICE_BYTES)?;
+                server::wait(io, op::NoticeReceive { desc })?;
+                user::memory_out(&mut io.mm, arg, server::data(NOTICE_BYTES))?;
+                Ok(0)
+            }
+            request::SEND => {
+                let [id, value, rest]: [u64; 3] = user::copy_in(&mut io.mm, arg)?;
+                let (error, flags) = (rest as i32, (rest >> 32) as u32);
+                server::call(op::NoticeAnswer { desc, id, value, error, flags }).map(|()| 0)
+            }
+            request::ID_VALID | request::ID_VALID_BEFORE => {
+                let id = user::copy_in(&mut io.mm, arg)?;
+                server::call(op::NoticeValid { desc, id }).map(|()| 0)
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// Makes one for the process. Answers its descriptor, and what `unixd` calls it.
+pub fn open(io: &mut Io) -> Result<(i32, u32)> {
+    io.fds.check_room(0, io.limits.max_files())?;
+    let opened = server::call(op::HearCalls {})?;
+    let number = opened.inode as u32;
+    Ok((install(io, File::opened(opened, O_RDWR), true)?, number))
+}
