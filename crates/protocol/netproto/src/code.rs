@@ -111,6 +111,11 @@ impl<'a> Command<'a> {
             Command::Finish => kind(12),
             Command::Join { group } => kind(13).all(&group),
             Command::Leave { group } => kind(14).all(&group),
+            Command::Watch { frames, packets } => {
+                kind(15).byte(frames.into()).byte(packets.into())
+            }
+            Command::Frame { bytes } => kind(16).all(bytes),
+            Command::Packet { bytes } => kind(17).all(bytes),
         };
         bytes.0
     }
@@ -160,6 +165,9 @@ impl<'a> Command<'a> {
             12 => Command::Finish,
             13 => Command::Join { group: from.take()? },
             14 => Command::Leave { group: from.take()? },
+            15 => Command::Watch { frames: from.byte()? != 0, packets: from.byte()? != 0 },
+            16 => Command::Frame { bytes: from.rest() },
+            17 => Command::Packet { bytes: from.rest() },
             _ => return None,
         };
         from.end(command)
@@ -203,6 +211,10 @@ impl<'a> Event<'a> {
             }
             Event::Given { by, names } => kind(10).all(&by).all(names.as_flattened()),
             Event::NotGiven { is_over } => kind(11).byte(is_over.into()),
+            Event::Frame { is_sent, lost, bytes } => {
+                kind(12).byte(is_sent.into()).word(lost).all(bytes)
+            }
+            Event::Packet { bytes } => kind(13).all(bytes),
         };
         bytes.0
     }
@@ -215,6 +227,10 @@ impl<'a> Event<'a> {
                 let head = Event::Datagram { protocol, local, remote, hops, class, bytes: &[] };
                 (head.encode(), bytes)
             }
+            Event::Frame { is_sent, lost, bytes } => {
+                (Event::Frame { is_sent, lost, bytes: &[] }.encode(), bytes)
+            }
+            Event::Packet { bytes } => (Event::Packet { bytes: &[] }.encode(), bytes),
             _ => (self.encode(), &[]),
         }
     }
@@ -269,6 +285,12 @@ impl<'a> Event<'a> {
                 Event::Given { by: from.take()?, names: [from.take()?, from.take()?, from.take()?] }
             }
             11 => Event::NotGiven { is_over: from.byte()? != 0 },
+            12 => Event::Frame {
+                is_sent: from.byte()? != 0,
+                lost: from.word()?,
+                bytes: from.rest(),
+            },
+            13 => Event::Packet { bytes: from.rest() },
             _ => return None,
         };
         from.end(event)

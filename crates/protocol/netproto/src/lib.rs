@@ -83,6 +83,12 @@ pub enum Command<'a> {
     Join { group: [u8; 4] },
     /// They are not any more.
     Leave { group: [u8; 4] },
+    /// Tell of all frames that come and go, and of all packets that come for this machine, from now on.
+    Watch { frames: bool, packets: bool },
+    /// Send a frame as it is.
+    Frame { bytes: &'a [u8] },
+    /// Send a packet of IPv4, whose head stays as it is.
+    Packet { bytes: &'a [u8] },
     /// Say [`Event::Idle`] when everything was sent, and forget all connections.
     Finish,
 }
@@ -135,6 +141,10 @@ pub enum Event<'a> {
     Given { by: [u8; 4], names: [[u8; 4]; 3] },
     /// Nobody gives one: there was none, or its time is over.
     NotGiven { is_over: bool },
+    /// A frame has come, or was sent; so many before it were not told for want of room.
+    Frame { is_sent: bool, lost: u32, bytes: &'a [u8] },
+    /// A packet has come for this machine, whole, of whatever protocol: besides all that is told of it otherwise.
+    Packet { bytes: &'a [u8] },
     /// After [`Command::Finish`]: there is no connection, and nothing to be sent.
     Idle,
 }

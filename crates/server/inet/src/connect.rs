@@ -114,6 +114,7 @@ impl Inet {
     ) -> Result<(), Errno> {
         let kind = self.get(number)?.kind;
         match (kind, to) {
+            (Kind::Packet, _) => Err(Errno::EOPNOTSUPP),
             (Kind::Stream, None) => self.disconnect(number, changes),
             (Kind::Stream, Some(to)) => self.connect_stream(number, to, now, changes),
             (_, None) => self.unfollow(number, changes),
@@ -412,6 +413,9 @@ impl Inet {
         changes: &mut Changes,
     ) -> Result<(), Errno> {
         let socket = self.get_mut(number)?;
+        if socket.kind == Kind::Packet {
+            return Err(Errno::EOPNOTSUPP);
+        }
         changes.push((number, read));
         if socket.kind != Kind::Stream {
             socket.is_deaf |= read;

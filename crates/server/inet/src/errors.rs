@@ -17,9 +17,9 @@ use unixproto::Errno;
 /// `IP_RECVERR`, `IPV6_RECVERR`.
 pub const RECVERR: [u32; 2] = [of_level(0, 11), of_level(41, 25)];
 /// Bytes of a datagram that are in a message about it, of IPv4 and IPv6: those messages have a length that arrives everywhere.
-const QUOTED: [usize; 2] = [576 - 20 - 8 - 20 - 8, 1280 - 40 - 8 - 40 - 8];
+pub(crate) const QUOTED: [usize; 2] = [576 - 20 - 8 - 20 - 8, 1280 - 40 - 8 - 40 - 8];
 /// The type of service of such messages of IPv4: that of control.
-const CONTROL: u8 = 0xc0;
+pub(crate) const CONTROL: u8 = 0xc0;
 
 /// A message of ICMP about a datagram.
 #[derive(Clone, Debug)]

@@ -5,13 +5,18 @@ use crate::control::Passage;
 use crate::errors::{cost_of, Entry};
 use crate::groups::Membership;
 use crate::options::{Options, TcpState};
+use crate::packet::Watching;
 use crate::pieces::Pieces;
 use crate::ports::Ports;
+use crate::raw::Raw;
 use crate::timestamps::Timing;
 use crate::urgent::Urgent;
 use crate::{DATAGRAM_BYTES, OVERHEAD, STREAM_BYTES};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::rc::Rc;
 use alloc::vec::Vec;
+use callfilter::packets::Filter;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use netproto::{Command, Protocol};
 use piecewise::{Limits, Shares, Table};
@@ -50,8 +55,10 @@ pub enum Kind {
     Datagram,
     /// Echo requests of ICMP and their answers.
     Echo,
-    /// All messages of ICMP, with the heads of their packets.
+    /// All packets of a protocol, with their heads.
     Raw,
+    /// All frames of an interface.
+    Packet,
     /// Netlink: questions about interfaces.
     Route,
 }
@@ -181,8 +188,12 @@ pub(crate) struct Socket {
     pub untold: u32,
     /// Bytes that the network server was given and the other end has not acknowledged, as far as was told.
     pub unacknowledged: u32,
-    /// A raw one: the identifier of echo requests whose answers it waits for.
-    pub expects: Option<u16>,
+    /// Of raw ones.
+    pub raw: Raw,
+    /// Of packet sockets.
+    pub watching: Option<Box<Watching>>,
+    /// Which packets it hears, of those two.
+    pub filter: Option<Rc<Filter>>,
     /// Groups that it is in.
     pub groups: Vec<Membership>,
     pub options: Options,
@@ -231,8 +242,11 @@ pub struct Inet {
     pub(crate) turn: u32,
     /// Sockets of netlink by their numbers.
     pub(crate) routes: BTreeMap<u32, Number>,
-    /// Sockets that hear all messages of ICMP.
+    /// Raw sockets, and packet sockets.
     pub(crate) raws: Vec<Number>,
+    pub(crate) watchers: Vec<Number>,
+    /// Whether the network server was told to tell of frames, and of packets.
+    pub(crate) is_watched: (bool, bool),
     /// Who is in which group, over which interface.
     pub(crate) members: BTreeSet<(IpAddr, u32, Number)>,
     /// Memberships over the wire, by user.
@@ -259,6 +273,8 @@ impl Default for Inet {
             turn: 0,
             routes: BTreeMap::new(),
             raws: Vec::new(),
+            watchers: Vec::new(),
+            is_watched: (false, false),
             members: BTreeSet::new(),
             away: Shares::new(crate::groups::OUTSIDE),
             urged: Vec::new(),
@@ -316,7 +332,9 @@ impl Inet {
             rest: None,
             untold: 0,
             unacknowledged: 0,
-            expects: None,
+            raw: Raw::default(),
+            watching: None,
+            filter: None,
             groups: Vec::new(),
             options: Options::default(),
         };
@@ -340,7 +358,7 @@ impl Inet {
         while let Some((number, was_waiting)) = all.pop() {
             self.release_port(number);
             self.forget_route(number);
-            self.forget_raw(number);
+            self.forget_tap(number);
             self.forget_groups(number);
             let Some(mut socket) = self.table.remove(number as usize) else { continue };
             self.users.give_back(socket.uid, 1);
@@ -514,10 +532,16 @@ impl Inet {
     pub fn name(&self, number: Number, of_peer: bool) -> Result<SocketAddr, Errno> {
         let socket = self.get(number)?;
         let is_connected = match socket.kind {
+            Kind::Packet if of_peer => return Err(Errno::EOPNOTSUPP),
+            Kind::Packet => return self.packet_name(number),
             Kind::Stream => socket.state == State::Connected,
             _ => true,
         };
         match of_peer {
+            // The number of its protocol is where others have a port.
+            false if socket.kind == Kind::Raw => {
+                Ok(SocketAddr::new(socket.local.ip(), socket.raw.protocol.into()))
+            }
             false => Ok(socket.local),
             true => socket.remote.filter(|_| is_connected).ok_or(Errno::ENOTCONN),
         }
@@ -579,7 +603,7 @@ impl Inet {
         match (&socket.state, socket.kind) {
             (State::Listening { .. }, _) => Err(Errno::EINVAL),
             (_, Kind::Stream) => Ok(socket.unacknowledged as usize),
-            (_, Kind::Datagram | Kind::Raw) if !is_left => Ok(0),
+            (_, Kind::Datagram | Kind::Raw | Kind::Packet) if !is_left => Ok(0),
             _ => Err(Errno::ENOTTY),
         }
     }
@@ -604,7 +628,7 @@ pub(crate) fn has_much_room(socket: &Socket) -> bool {
 /// What ports of a kind of sockets are for the network server, if it must know of each.
 pub(crate) fn protocol(kind: Kind) -> Option<Protocol> {
     match kind {
-        Kind::Stream | Kind::Raw | Kind::Route => None,
+        Kind::Stream | Kind::Raw | Kind::Packet | Kind::Route => None,
         Kind::Datagram => Some(Protocol::Udp),
         Kind::Echo => Some(Protocol::Echo),
     }

@@ -180,6 +180,14 @@ impl Inet {
                 changes.push((number, false));
                 Ok(())
             }),
+            Event::Frame { is_sent, lost, bytes } => {
+                self.frame_went((is_sent, lost), bytes, changes);
+                true
+            }
+            Event::Packet { bytes } => {
+                self.packet_came(bytes, changes);
+                true
+            }
             Event::Data { id, bytes } => self.of_wire(id, |inet, number| {
                 let socket = inet.get_mut(number)?;
                 let is_too_much = socket.bytes.len() + bytes.len() > WINDOW as usize;
@@ -272,6 +280,9 @@ impl Inet {
     /// There is a network: what is open is told to its server.
     fn came_up(&mut self, interface: Interface) {
         self.interface = Some(interface);
+        // Of whatever another one was told this one knows nothing.
+        self.is_watched = (false, false);
+        self.tell_watch();
         self.tell_groups();
         let all: Vec<(Number, Kind, u16)> = self
             .table
@@ -298,9 +309,6 @@ impl Inet {
         // Nobody outside is this machine.
         if self.is_local(remote.ip()) || local.ip().is_loopback() {
             return;
-        }
-        if kind == Kind::Echo {
-            self.hear_outside(way, bytes, changes);
         }
         if kind == Kind::Datagram && is_for_many(local.ip(), self.interface.as_ref()) {
             self.deliver_to_all(way, bytes.to_vec(), None, changes);

@@ -1,5 +1,6 @@
 //! Datagrams, and echo requests: packets that are made here, and wait for the way there to be found.
 
+use crate::port::{Mark, IP_HEAD};
 use crate::Events;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -47,8 +48,7 @@ pub struct Outgoing {
     pub set: SocketSet<'static>,
     handle: SocketHandle,
     until: i64,
-    /// Type of service.
-    pub class: u8,
+    pub mark: Mark,
 }
 
 impl Outgoing {
@@ -124,13 +124,41 @@ impl Datagrams {
         }
         let ports = (local.port(), remote.port());
         let Some(packet) = make(protocol, (from, to), ports, hops, bytes) else { return };
-        let mut socket = raw(protocol, buffer(0, 0), buffer(1, packet.len()));
-        if socket.send_slice(&packet).is_err() {
+        self.queue(&packet, Mark::Class(class), now);
+    }
+
+    /// Sends a packet of IPv4 that somebody has made: lost as above. `mtu`: with more bytes than that it goes in parts, of which only the type of service
+    /// is as it says.
+    pub fn send_packet(&mut self, packet: &[u8], mtu: u16, now: i64) {
+        let Some((&head, rest)) = packet.split_first_chunk::<IP_HEAD>() else { return };
+        let is_right = head[0] >> 4 == 4 && usize::from(head[0] & 0xf) * 4 <= packet.len();
+        if !is_right || u16::try_from(packet.len()).is_err() || self.outgoing.len() >= OUTGOING {
+            return;
+        }
+        let is_whole = packet.len() <= mtu.into();
+        // Options of the head pass as bytes behind it.
+        let mut whole = vec![0; packet.len()];
+        let ip = Ipv4Repr {
+            src_addr: Ipv4Addr::from([head[12], head[13], head[14], head[15]]),
+            dst_addr: Ipv4Addr::from([head[16], head[17], head[18], head[19]]),
+            next_header: IpProtocol::from(head[9]),
+            payload_len: rest.len(),
+            hop_limit: head[8],
+        };
+        ip.emit(&mut Ipv4Packet::new_unchecked(&mut whole[..]), &ChecksumCapabilities::default());
+        whole[IP_HEAD..].copy_from_slice(rest);
+        self.queue(&whole, if is_whole { Mark::Head(head) } else { Mark::Class(head[1]) }, now);
+    }
+
+    fn queue(&mut self, packet: &[u8], mark: Mark, now: i64) {
+        let to = buffer(1, packet.len());
+        let mut socket = Socket::new(Some(IpVersion::Ipv4), None, buffer(0, 0), to);
+        if socket.send_slice(packet).is_err() {
             return;
         }
         let mut set = SocketSet::new(Vec::with_capacity(1));
         let handle = set.add(socket);
-        self.outgoing.push_back(Outgoing { set, handle, until: now + PATIENCE, class });
+        self.outgoing.push_back(Outgoing { set, handle, until: now + PATIENCE, mark });
     }
 
     /// Tells of those that have come and that `wanted` wants. `false`: there was no room for all.

@@ -4,7 +4,8 @@ use crate::conn::{Conn, Next, Origin};
 use crate::datagram::Datagrams;
 use crate::frame::{answer_of, group_of, look, told_by, Key, What};
 use crate::lease::{self, Lease, News};
-use crate::port::Port;
+use crate::port::{Mark, Port};
+use crate::watch::Watch;
 use crate::{Broken, Command, Event, Events, Home, Wire};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -114,6 +115,7 @@ pub struct Stack {
     /// What was not told yet: the place, and where it is from.
     has_moved: bool,
     news: Option<News>,
+    watch: Watch,
     nothing: SocketSet<'static>,
     /// Whoever asks is told when all is sent.
     is_finishing: bool,
@@ -152,7 +154,7 @@ impl Stack {
     pub fn new(home: Home, seed: u64, most: usize, now: i64, wire: &mut impl Wire) -> Stack {
         let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(home.mac)));
         config.random_seed = seed;
-        let mut port = Port { frame: None, wire, mtu: home.mtu, class: 0 };
+        let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE };
         let mut iface = Interface::new(config, &mut port, instant(now));
         settle(&mut iface, &home);
         Stack {
@@ -179,6 +181,7 @@ impl Stack {
             settled: home,
             has_moved: false,
             news: None,
+            watch: Watch::default(),
             nothing: SocketSet::new(Vec::new()),
             is_finishing: false,
         }
@@ -243,13 +246,14 @@ impl Stack {
 
     /// Is there no connection, and nothing to be sent?
     pub fn is_idle(&self) -> bool {
-        self.conns.is_empty() && self.datagrams.outgoing.is_empty()
+        self.conns.is_empty() && self.datagrams.outgoing.is_empty() && !self.watch.sends()
     }
 
     /// Has everything been sent, and acknowledged?
     fn is_quiet(&self) -> bool {
         let is_over = |conn: &Conn| matches!(conn.state(), State::TimeWait | State::FinWait2);
-        self.conns.values().all(is_over) && self.datagrams.outgoing.is_empty()
+        let is_sent = self.datagrams.outgoing.is_empty() && !self.watch.sends();
+        self.conns.values().all(is_over) && is_sent
     }
 
     /// Bytes of the buffers of a new connection of a user: `None`: there is no room for any.
@@ -342,6 +346,10 @@ impl Stack {
                 let _ = self.iface.leave_multicast_group(Ipv4Addr::from(group));
                 self.groups.changed(now);
             }
+            Command::Watch { frames, packets } => self.watch.set(frames, packets),
+            // It goes with the next turn.
+            Command::Frame { bytes } => self.watch.send(bytes, self.home.mtu),
+            Command::Packet { bytes } => self.datagrams.send_packet(bytes, self.home.mtu, now),
             Command::Finish => self.is_finishing = true,
         }
         Ok(())
@@ -398,6 +406,13 @@ impl Stack {
 
     /// A frame has come.
     pub fn frame(&mut self, frame: &[u8], now: i64, wire: &mut impl Wire) {
+        let mut watch = core::mem::take(&mut self.watch);
+        watch.came(frame, (&self.home, &self.iface), now);
+        self.frame_came(frame, now, &mut watch.over(wire));
+        self.watch = watch;
+    }
+
+    fn frame_came(&mut self, frame: &[u8], now: i64, wire: &mut impl Wire) {
         let what = look(frame);
         self.see_gateway(frame, now);
         if let What::Segment { key, to, begins: true, .. } = what {
@@ -410,7 +425,7 @@ impl Stack {
             _ => None,
         };
         let wants = |protocol, port| self.ports.contains(&(protocol, port));
-        let mut port = Port { frame: Some(frame), wire, mtu: self.home.mtu, class: 0 };
+        let mut port = Port { frame: Some(frame), wire, mtu: self.home.mtu, mark: Mark::NONE };
         // Sockets for packets are given them whoever they are for.
         let is_strange =
             group_of(frame).is_some_and(|group| !self.iface.has_multicast_group(group));
@@ -465,7 +480,7 @@ impl Stack {
         gateway.told = now;
         let answer =
             answer_of((gateway.mac, self.home.gateway), (self.home.mac, self.home.address));
-        let mut port = Port { frame: Some(&answer), wire, mtu: self.home.mtu, class: 0 };
+        let mut port = Port { frame: Some(&answer), wire, mtu: self.home.mtu, mark: Mark::NONE };
         let _ = self.iface.poll_ingress_single(instant(now), &mut port, &mut self.nothing);
     }
 
@@ -550,6 +565,19 @@ impl Stack {
 
     /// Sends and tells what there is to send and to tell. Answers when there is more to do, in microseconds: `None`: when something comes.
     pub fn run(&mut self, now: i64, wire: &mut impl Wire, events: &mut impl Events) -> Option<i64> {
+        let mut watch = core::mem::take(&mut self.watch);
+        let due = self.run_over(now, &mut watch.over(wire), events);
+        let waits = watch.run(wire, events);
+        self.watch = watch;
+        due.into_iter().chain(waits.then_some(now + SOON)).min()
+    }
+
+    fn run_over(
+        &mut self,
+        now: i64,
+        wire: &mut impl Wire,
+        events: &mut impl Events,
+    ) -> Option<i64> {
         while let Some(&(id, error)) = self.failed.front() {
             if !events.tell(&Event::Gone { id, error }) {
                 break;
@@ -591,7 +619,7 @@ impl Stack {
     }
 
     fn send_datagrams(&mut self, now: i64, wire: &mut impl Wire) {
-        let mut port = Port { frame: None, wire, mtu: self.home.mtu, class: 0 };
+        let mut port = Port { frame: None, wire, mtu: self.home.mtu, mark: Mark::NONE };
         if self.groups.due.is_some_and(|due| due <= now) {
             self.iface.poll_egress(instant(now), &mut port, &mut self.nothing);
             self.groups.due = (now < self.groups.until).then_some(now + LOOK);
@@ -601,7 +629,7 @@ impl Stack {
             self.iface.poll_egress(instant(now), &mut port, &mut self.nothing);
         }
         for packet in &mut self.datagrams.outgoing {
-            port.class = packet.class;
+            port.mark = packet.mark;
             if port.wire.has_room() && self.iface.poll_at(instant(now), &self.nothing).is_none() {
                 self.iface.poll_egress(instant(now), &mut port, &mut packet.set);
             }
@@ -616,7 +644,7 @@ impl Stack {
     fn look_at(&mut self, id: u32, now: i64, wire: &mut impl Wire, events: &mut impl Events) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let told = conn.tell(id, events);
-        let mut port = Port { frame: None, wire, mtu: self.home.mtu, class: conn.class };
+        let mut port = Port { frame: None, wire, mtu: self.home.mtu, mark: Mark::Class(conn.class) };
         let mut sent = 0;
         while sent < TURN
             && self.iface.poll_egress(instant(now), &mut port, &mut conn.set) != PollResult::None

@@ -49,6 +49,10 @@ struct Heard {
     places: Vec<(Ipv4Addr, u8, Ipv4Addr)>,
     /// What was said of where that is from.
     news: Vec<News>,
+    /// Frames that were seen, and whether they were sent; how many were not; packets.
+    frames: Vec<(bool, Vec<u8>)>,
+    lost: u32,
+    packets: Vec<Vec<u8>>,
     is_full: bool,
     is_idle: bool,
 }
@@ -69,6 +73,10 @@ impl Wire for Sent {
 }
 
 impl Events for Heard {
+    fn tell_spare(&mut self, event: &Event) -> bool {
+        self.tell(event)
+    }
+
     fn tell(&mut self, event: &Event) -> bool {
         if self.is_full {
             return false;
@@ -107,6 +115,11 @@ impl Events for Heard {
             }
             Event::NotGiven { is_over: true } => self.news.push(News::Over),
             Event::NotGiven { is_over: false } => self.news.push(News::Nobody),
+            Event::Frame { is_sent, lost, bytes } => {
+                self.frames.push((is_sent, bytes.to_vec()));
+                self.lost += lost;
+            }
+            Event::Packet { bytes } => self.packets.push(bytes.to_vec()),
             Event::Idle => self.is_idle = true,
         }
         true

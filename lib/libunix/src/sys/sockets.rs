@@ -19,6 +19,8 @@ use unixproto::sockets as numbers;
 use unixproto::sockets::*;
 
 const SOL_SOCKET: u32 = 1;
+/// `PACKET_STATISTICS`
+const PACKET_STATISTICS: u32 = of_level(SOL_PACKET, 6);
 /// More levels of options than there are.
 const LEVELS: u32 = 512;
 const SCM_RIGHTS: u32 = 1;
@@ -69,7 +71,7 @@ fn kind_of(domain: u32, kind: u32, protocol: u32) -> Result<(u32, u32)> {
     }
     match u16::try_from(domain) {
         Ok(AF_UNIX) if protocol > 1 => Err(Errno::EPROTONOSUPPORT),
-        Ok(AF_UNIX | AF_INET | AF_INET6 | AF_NETLINK) => Ok(()),
+        Ok(AF_UNIX | AF_INET | AF_INET6 | AF_NETLINK | AF_PACKET) => Ok(()),
         _ => Err(Errno::EAFNOSUPPORT),
     }?;
     Ok((kind & KINDS, flags))
@@ -684,11 +686,38 @@ fn level_and(level: u32, option: u32) -> Result<u32> {
     }
 }
 
-/// Is the value of an option one of the structures that are about groups?
+/// Is the value of an option a structure? They are about groups, types of ICMP, and interfaces.
 fn is_structure(level: u32, option: u32) -> bool {
     const SOL_IP: u32 = 0;
     const SOL_IPV6: u32 = 41;
-    matches!((level, option), (SOL_IP, 32 | 35..=48) | (SOL_IPV6, 20 | 21 | 42..=48))
+    const SOL_ICMPV6: u32 = 58;
+    const SOL_RAW: u32 = 255;
+    matches!(
+        (level, option),
+        (SOL_IP, 32 | 35..=48)
+            | (SOL_IPV6, 20 | 21 | 42..=48)
+            | (SOL_ICMPV6 | SOL_RAW, 1)
+            | (SOL_PACKET, 1 | 2)
+    )
+}
+
+/// The instructions of a filter (`struct sock_fprog`).
+fn filter_in(mm: &mut Mm, at: u64, len: u32) -> Result<Vec<u8>> {
+    const BYTES: u32 = 16;
+    const MOST: usize = 4096;
+    const EACH: usize = 8;
+    if len != BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let mut words = [0; 2];
+    user::words_in(mm, at, &mut words)?;
+    let count = words[0] as u16 as usize;
+    if count == 0 || count > MOST {
+        return Err(Errno::EINVAL);
+    }
+    let mut bytes = alloc::vec![0; EACH * count];
+    user::bytes_in(mm, words[1], &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Such a structure.
@@ -723,7 +752,8 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
             times.iter().flat_map(|word| word.to_le_bytes()).collect()
         }
         // Two words: of the second, flags, and a clock of a device, of which there is none.
-        SO_LINGER | SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => value.to_le_bytes().to_vec(),
+        // As many words: frames that were seen, and that were lost.
+        PACKET_STATISTICS | SO_LINGER | SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => value.to_le_bytes().to_vec(),
         // Short ones are told where there is no room for more.
         _ if !is_own && (1..4).contains(&room) => Vec::from([value as u8]),
         _ => (value as u32).to_le_bytes().to_vec(),
@@ -737,6 +767,11 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
 pub fn setsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u32) -> Result<u64> {
     let desc = find(io, fd)?;
     let is_own = level == SOL_SOCKET;
+    if is_own && option == SO_ATTACH_FILTER {
+        let code = filter_in(&mut io.mm, at, len)?;
+        server::call_a(op::SetSocketBytes { desc, option }, &code)?;
+        return Ok(0);
+    }
     if is_structure(level, option) {
         let bytes = structure_in(&mut io.mm, at, len)?;
         server::call_a(op::SetSocketBytes { desc, option: level_and(level, option)? }, &bytes)?;
