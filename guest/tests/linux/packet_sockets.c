@@ -28,7 +28,9 @@ static void heard(int fd, const char *who) {
     long count = recvfrom(fd, got, sizeof got, 0, (void *)&from, &len);
     printf("%s: %ld bytes, family %d, protocol %#x, interface %d, kind %d, for %d, address of %d:", who, count, from.sll_family, ntohs(from.sll_protocol),
            from.sll_ifindex, from.sll_hatype, from.sll_pkttype, from.sll_halen);
-    for (int i = 0; i < count && i < 16; i++) printf(" %02x", got[i]);
+    // Not the number of a packet of IPv4, nor its sum.
+    for (int i = 0; i < count && i < 16; i++)
+        if (i < 4 || from.sll_protocol != htons(ETH_P_IP)) printf(" %02x", got[i]);
     puts("");
 }
 
@@ -160,6 +162,7 @@ static void options(void) {
     struct packet_mreq want = { .mr_ifindex = 1, .mr_type = PACKET_MR_PROMISC };
     SHOW(setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &want, sizeof want));
     SHOW(setsockopt(fd, SOL_PACKET, PACKET_DROP_MEMBERSHIP, &want, sizeof want));
+    // What is not there any more is no error.
     SHOW(setsockopt(fd, SOL_PACKET, PACKET_DROP_MEMBERSHIP, &want, sizeof want));
     want.mr_ifindex = 4000; SHOW(setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &want, sizeof want));
     SHOW(setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &want, 15));

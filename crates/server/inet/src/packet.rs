@@ -336,7 +336,7 @@ impl Inet {
     /// of it but that it is known.
     ///
     /// # Errors
-    /// `EINVAL`: it is not as it is to be. `ENODEV`: there is no such interface. `EADDRNOTAVAIL`: it was not wanted. `ENOBUFS`: there are too many.
+    /// `EINVAL`: it is not as it is to be. `ENODEV`: there is no such interface.  `ENOBUFS`: there are too many.
     pub fn set_membership(
         &mut self,
         number: Number,
@@ -367,7 +367,8 @@ impl Inet {
                 all.remove(at);
                 Ok(())
             }
-            (false, None) => Err(Errno::EADDRNOTAVAIL),
+            // As Linux has it.
+            (false, None) => Ok(()),
         }
     }
 

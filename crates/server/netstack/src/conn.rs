@@ -23,6 +23,8 @@ const ACCEPT_S: u64 = 10;
 const ACKNOWLEDGE_S: u64 = 924;
 /// Seconds in which a connection that nobody has any more must be over.
 const ORPHAN_S: u64 = 60;
+/// Microseconds for which the last word of one that is over waits for its peer to be found.
+const LAST_WORD: i64 = 3_000_000;
 /// Seconds between signs of life that are not answered, and how many there are.
 const UNANSWERED_S: u64 = 9 * 75;
 
@@ -72,6 +74,8 @@ pub struct Conn {
     finish_told: bool,
     /// The type of service of what it sends.
     pub class: u8,
+    /// When it is over even if its last word cannot be sent.
+    over_at: Option<i64>,
 }
 
 impl Conn {
@@ -104,6 +108,7 @@ impl Conn {
             room: 0,
             finish_told: false,
             class: 0,
+            over_at: None,
         })
     }
 
@@ -172,6 +177,11 @@ impl Conn {
     pub fn abort(&mut self) {
         self.is_orphan = true;
         self.socket().abort();
+    }
+
+    /// It is closed and nobody has it: has it tried for long enough to say so to its peer, who may not be found any more?
+    pub fn is_late(&mut self, now: i64) -> bool {
+        now >= *self.over_at.get_or_insert(now + LAST_WORD)
     }
 
     /// The machine is elsewhere now.

@@ -119,7 +119,7 @@ impl Datagrams {
         now: i64,
     ) {
         let (IpAddr::V4(from), IpAddr::V4(to)) = (local.ip(), remote.ip()) else { return };
-        if self.outgoing.len() >= OUTGOING {
+        if self.outgoing.len() >= OUTGOING || to.is_unspecified() {
             return;
         }
         let ports = (local.port(), remote.port());
@@ -131,7 +131,10 @@ impl Datagrams {
     /// is as it says.
     pub fn send_packet(&mut self, packet: &[u8], mtu: u16, now: i64) {
         let Some((&head, rest)) = packet.split_first_chunk::<IP_HEAD>() else { return };
-        let is_right = head[0] >> 4 == 4 && usize::from(head[0] & 0xf) * 4 <= packet.len();
+        // `smoltcp` asserts that a packet is for somebody.
+        let is_right = head[0] >> 4 == 4
+            && usize::from(head[0] & 0xf) * 4 <= packet.len()
+            && head[16..] != [0; 4];
         if !is_right || u16::try_from(packet.len()).is_err() || self.outgoing.len() >= OUTGOING {
             return;
         }

@@ -446,6 +446,10 @@ impl Stack {
                 if let Some(conn) = self.conns.get_mut(&id).filter(|_| resets) {
                     conn.was_reset();
                 }
+                // What asked for it was wrong, or is taken back: it waits for nobody.
+                if self.conns.get(&id).is_some_and(|conn| conn.state() == State::Listen) {
+                    self.remove(id);
+                }
             }
             (What::Unreachable { key, code }, _) => self.unreachable(key, code),
             (What::Undelivered { protocol, port }, _) if self.ports.contains(&(protocol, port)) => {
@@ -662,7 +666,9 @@ impl Stack {
             Next::Stalled => {
                 self.stalled.insert(id);
             }
-            Next::Waits if state == State::Closed && conn.is_orphan && is_over => {
+            Next::Waits
+                if state == State::Closed && conn.is_orphan && (is_over || conn.is_late(now)) =>
+            {
                 return self.remove(id);
             }
             Next::Waits => {}

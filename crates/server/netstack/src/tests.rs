@@ -789,3 +789,104 @@ fn groups_are_told_when_they_are_joined_left_and_asked_for() {
     let left = told_of_groups(&side.sent.frames);
     assert!(matches!(left[..], [(_, LEFT, group)] if group == Ipv4Addr::from(GROUP)), "{left:?}");
 }
+
+/// What asks for a connection and is wrong, or is taken back, leaves nothing.
+#[test]
+fn who_asks_and_takes_it_back_leaves_nothing() {
+    let mut world = World::new(21, FAIR);
+    let local = end(1, 80);
+    world.command(1, Command::Listen { id: 1, user: ROOT, local, backlog: 4 });
+    world.steps(5);
+    let begins = |flags: u8, seq: u32, is_right: bool| {
+        use smoltcp::wire::{Ipv4Packet, TcpPacket};
+        let mut frame = vec![0; 14 + 40];
+        frame[..6].copy_from_slice(&home(1).mac);
+        frame[6..12].copy_from_slice(&home(0).mac);
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14..24].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6]);
+        frame[26..30].copy_from_slice(&HOMES[0].octets());
+        frame[30..34].copy_from_slice(&HOMES[1].octets());
+        Ipv4Packet::new_unchecked(&mut frame[14..]).fill_checksum();
+        frame[34..38].copy_from_slice(&[9, 9, 0, 80]);
+        frame[38..42].copy_from_slice(&seq.to_be_bytes());
+        (frame[46], frame[47], frame[48]) = (0x50, flags, 0x40);
+        let mut segment = TcpPacket::new_unchecked(&mut frame[34..]);
+        segment.fill_checksum(&HOMES[0].into(), &HOMES[1].into());
+        frame[50] ^= u8::from(!is_right);
+        frame
+    };
+    let (syn, reset) = (2, 4);
+    for frames in [
+        vec![begins(syn, 7, false)],
+        vec![begins(syn, 7, true), begins(reset, 8, true)],
+    ] {
+        for frame in frames {
+            let side = &mut world.sides[1];
+            side.stack.frame(&frame, world.now, &mut side.sent);
+        }
+        world.sides[1].sent.frames.clear();
+        assert_eq!(world.sides[1].stack.used(), 0);
+        assert!(world.sides[1].stack.is_idle());
+    }
+}
+
+/// Who watches sees all frames, both ways; packets come whole; what has no room is counted; when nobody does, nothing is kept.
+#[test]
+fn who_watches_sees_frames_and_whole_packets() {
+    let mut world = World::new(22, FAIR);
+    world.command(1, Command::Watch { frames: true, packets: true });
+    world.command(1, Command::Open { protocol: Protocol::Udp, port: 53 });
+    world.command(0, Command::Open { protocol: Protocol::Udp, port: 7000 });
+    let long: Vec<u8> = (0..4000).map(|number| number as u8).collect();
+    let (protocol, local, remote) = (Protocol::Udp, end(0, 7000), end(1, 53));
+    let bytes = &long;
+    world.command(0, Command::Datagram { protocol, local, remote, hops: 9, class: 3, bytes });
+    world.until(100, |world| !world.sides[1].heard.packets.is_empty());
+    let packet = world.sides[1].heard.packets.remove(0);
+    assert_eq!((packet.len(), packet[9], &packet[28..]), (20 + 8 + 4000, 17, &long[..]));
+    let frames = core::mem::take(&mut world.sides[1].heard.frames);
+    let parts = frames.iter().filter(|(is_sent, frame)| !is_sent && frame[23] == 17);
+    assert_eq!(parts.count(), 3);
+    // A packet whose head somebody has made, with options and all; and a frame.
+    let mut made = vec![0x46, 0x28, 0, 0, 0x12, 0x34, 0x40, 0, 7, 200, 0, 0];
+    made.extend_from_slice(&HOMES[0].octets());
+    made.extend_from_slice(&HOMES[1].octets());
+    made.extend_from_slice(b"\x01\x01\x01\x00packet");
+    let len = made.len() as u16;
+    made[2..4].copy_from_slice(&len.to_be_bytes());
+    world.command(0, Command::Packet { bytes: &made });
+    world.until(100, |world| !world.sides[1].heard.packets.is_empty());
+    let packet = world.sides[1].heard.packets.remove(0);
+    assert_eq!((&packet[..10], &packet[12..]), (&made[..10], &made[12..]));
+    let frame = [&home(1).mac[..], &home(0).mac, &[0x88, 0xb5], &[5; 46]].concat();
+    world.command(0, Command::Frame { bytes: &frame });
+    world.until(100, |world| world.sides[1].heard.frames.iter().any(|(_, seen)| *seen == frame));
+    // Nonsense goes nowhere.
+    for bytes in [&[][..], &[0x45], &[0x4f; 20], &[0x45; 19], &made[..4]] {
+        world.command(0, Command::Packet { bytes });
+        world.command(0, Command::Frame { bytes: &bytes[..bytes.len().min(13)] });
+    }
+    let nobody = [&made[..16], &[0; 4], &made[20..]].concat();
+    world.command(0, Command::Packet { bytes: &nobody });
+    world.steps(50);
+    // Nobody takes them: they are lost, and that is told when there is room.
+    world.sides[1].heard.is_full = true;
+    for _ in 0..400 {
+        let side = &mut world.sides[1];
+        let frame = [&frame[..], &[0; 1000]].concat();
+        side.stack.frame(&frame, world.now, &mut side.sent);
+    }
+    world.sides[1].heard.is_full = false;
+    world.steps(10);
+    let side = &mut world.sides[1];
+    side.stack.frame(&frame, world.now, &mut side.sent);
+    world.steps(10);
+    let lost = world.sides[1].heard.lost;
+    assert!((100..300).contains(&lost), "{lost}");
+    world.command(1, Command::Watch { frames: false, packets: false });
+    world.sides[1].heard.frames.clear();
+    let side = &mut world.sides[1];
+    side.stack.frame(&frame, world.now, &mut side.sent);
+    world.steps(10);
+    assert!(world.sides[1].heard.frames.is_empty());
+}

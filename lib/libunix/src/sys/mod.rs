@@ -31,6 +31,7 @@ pub mod scheduling;
 pub mod seccomp;
 pub mod segments;
 mod semaphores;
+pub mod packet_ring;
 mod sockets;
 
 mod table;

@@ -1,6 +1,7 @@
 //! Calls about sockets: local ones (`AF_UNIX`), and those of the internet (`AF_INET`, `AF_INET6`). Which one a descriptor is
 //! `unixd` knows, and so it looks at addresses.
 
+use super::packet_ring;
 use super::readwrite::vector;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
@@ -58,7 +59,7 @@ pub fn socketpair(io: &mut Io, domain: u32, kind: u32, protocol: u32, fds: u64) 
     }
     user::check_writable(&mut io.mm, fds, 8)?;
     let ends = server::call(op::SocketPair { kind, flags })?;
-    let end = |desc| File::new(Socket { desc }, O_RDWR | flags & O_NONBLOCK);
+    let end = |desc| File::new(Socket::new(desc), O_RDWR | flags & O_NONBLOCK);
     fd::install_two(io, (end(ends.read), end(ends.write)), flags & O_CLOEXEC != 0, fds)
 }
 
@@ -78,12 +79,12 @@ fn kind_of(domain: u32, kind: u32, protocol: u32) -> Result<(u32, u32)> {
 }
 
 fn installed(io: &mut Io, desc: u32, flags: u32) -> Result<u64> {
-    let file = File::new(Socket { desc }, O_RDWR | flags & O_NONBLOCK);
+    let file = File::new(Socket::new(desc), O_RDWR | flags & O_NONBLOCK);
     Ok(fd::install(io, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
 /// The description of a socket.
-fn find(io: &Io, fd: i32) -> Result<u32> {
+pub fn find(io: &Io, fd: i32) -> Result<u32> {
     let file = io.fds.get_open(fd)?;
     match &file.kind {
         fd::kinds::AnyFile::Socket(socket) => Ok(socket.desc),
@@ -405,7 +406,7 @@ fn read_control(io: &mut Io, message: &Message, along: &mut Along) -> Result<()>
 }
 
 /// Receives one message, or a part of a stream.
-fn receive_once(
+pub fn receive_once(
     io: &mut Io,
     desc: u32,
     to: &mut Cursor,
@@ -482,16 +483,16 @@ fn is_long(received: &Received) -> bool {
 
 /// What came behind the bytes.
 #[derive(Default)]
-struct Behind {
+pub struct Behind {
     rights: Vec<u32>,
     user: Option<Vec<u8>>,
-    name: Vec<u8>,
+    pub name: Vec<u8>,
     /// Control messages.
-    control: Vec<u8>,
+    pub control: Vec<u8>,
 }
 
 impl Behind {
-    fn take(received: &Received) -> Result<Behind> {
+    pub fn take(received: &Received) -> Result<Behind> {
         let (count, rights) = (received.count as usize, received.rights as usize);
         let told = numbers::Behind::unpack(received.told);
         let all = 4 * rights + told.user + told.name + told.control;
@@ -731,7 +732,7 @@ fn structure_in(mm: &mut Mm, at: u64, len: u32) -> Result<Vec<u8>> {
 }
 
 /// An option, and its bytes.
-fn option_of(desc: u32, option: u32) -> Result<(u64, Vec<u8>)> {
+pub fn option_of(desc: u32, option: u32) -> Result<(u64, Vec<u8>)> {
     let count = server::call(op::GetSocketOption { desc, option })?.count;
     let bytes = server::taken(count as usize)?;
     let value = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -743,6 +744,13 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
     let room: i32 = user::copy_in(&mut io.mm, len)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
     let is_own = level == SOL_SOCKET;
+    if level == SOL_PACKET {
+        if let Some(value) = packet_ring::get(io, fd, option, at)? {
+            user::copy_out(&mut io.mm, at, &value)?;
+            user::copy_out(&mut io.mm, len, &4u32)?;
+            return Ok(0);
+        }
+    }
     let option = level_and(level, option)?;
     let (value, bytes) = option_of(desc, option)?;
     let bytes = match option {
@@ -767,6 +775,9 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
 pub fn setsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u32) -> Result<u64> {
     let desc = find(io, fd)?;
     let is_own = level == SOL_SOCKET;
+    if level == SOL_PACKET && packet_ring::set(io, fd, option, at, len)?.is_some() {
+        return Ok(0);
+    }
     if is_own && option == SO_ATTACH_FILTER {
         let code = filter_in(&mut io.mm, at, len)?;
         server::call_a(op::SetSocketBytes { desc, option }, &code)?;
