@@ -187,6 +187,13 @@ static void kinds(void) {
     SHOW(poll(&one, 1, 2000));
     long count = recv(fd, got, sizeof got, 0);
     printf("%ld bytes, type %d, code %d, about protocol %d to port %d, %.6s\n", count, got[20], got[21], got[28 + 9], got[50] << 8 | got[51], got + 56);
+    // Who is connected to somebody else than whom it sends to is told nothing of that one.
+    SHOW(connect(udp, (void *)&to, sizeof to));
+    to.sin_port = htons(2);
+    SHOW(sendto(udp, "other", 5, 0, (void *)&to, sizeof to));
+    SHOW(sendto(udp, "other", 5, 0, (void *)&to, sizeof to));
+    SHOW(send(udp, "own", 3, 0));
+    SHOW(send(udp, "own", 3, 0));
     close(udp), close(fd), close(other);
 }
 
@@ -211,6 +218,16 @@ static void six(void) {
     long count = recvfrom(fd, got, sizeof got, 0, (void *)&from, &len);
     printf("%ld bytes, type %d, id %02x%02x, %s, from ::1 %d, port %d\n", count, got[0], got[4], got[5], got + 8, IN6_IS_ADDR_LOOPBACK(&from.sin6_addr), ntohs(from.sin6_port));
     SHOW(recv(fd, got, sizeof got, MSG_DONTWAIT));
+    // Hops, as old programs ask for them.
+    value = 1;
+    SHOW(setsockopt(fd, IPPROTO_IPV6, 8, &value, sizeof value));
+    SHOW(sendto(fd, request, sizeof request, 0, (void *)&lo6, sizeof lo6));
+    char control[64];
+    struct iovec iov = { got, sizeof got };
+    struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+    SHOW(recvmsg(fd, &m, 0));
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    if (c) printf("level %d, type %d, %d\n", c->cmsg_level, c->cmsg_type, *(int *)CMSG_DATA(c));
     close(fd);
     // Another protocol, with a checksum where it is wanted.
     int a = socket(AF_INET6, SOCK_RAW, 200), b = socket(AF_INET6, SOCK_RAW, 200);

@@ -496,6 +496,11 @@ impl Inet {
         changes: &mut Changes,
     ) {
         self.nobody_inside(way, &bytes, changes);
+        // Who is connected hears nothing of what went elsewhere.
+        let remote = self.get(number).ok().and_then(|socket| socket.remote);
+        if remote.is_some_and(|remote| plain(remote) != plain(way.to)) {
+            return;
+        }
         let report = Report::nobody_there((way.from, way.to), bytes);
         self.was_told(number, report, true, changes);
     }

@@ -598,9 +598,6 @@ fn write_control(
         all.resize(all.len().next_multiple_of(8).min(room), 0);
         len == CONTROL_HEAD + data.len()
     };
-    if let Some(user) = &behind.user {
-        cut |= !put(SOL_SOCKET, SCM_CREDENTIALS, user);
-    }
     let mut told = &behind.control[..];
     while let Some((head, _)) = told.split_first_chunk::<CONTROL_HEAD>() {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| head[at + n]));
@@ -608,6 +605,9 @@ fn write_control(
         let data = told.get(CONTROL_HEAD..len).ok_or(Errno::EIO)?;
         cut |= !put(word(8), word(12), data);
         told = &told[len.next_multiple_of(8).min(told.len())..];
+    }
+    if let Some(user) = &behind.user {
+        cut |= !put(SOL_SOCKET, SCM_CREDENTIALS, user);
     }
     let mut fds = Vec::new();
     for desc in behind.rights {

@@ -4,7 +4,7 @@ use super::{IPPROTO_ICMP, IPPROTO_ICMPV6, IPPROTO_TCP, IPPROTO_UDP};
 use crate::open::Opening;
 use crate::wait::{count, done, Call, Tried};
 use alloc::vec::Vec;
-use inet::{Changes, Family, Inet, Kind, Number, RECVERR, STAMPING, TIMES};
+use inet::{Changes, Family, Inet, Kind, Number, RECVERR, STAMPING};
 use unixproto::sockets::*;
 use unixproto::{op, Errno};
 
@@ -92,6 +92,7 @@ const KEPT: &[(u32, u32, u64)] = &[
     (NETLINK, 10, 0),
     (NETLINK, 11, 0),
     (NETLINK, 12, 0),
+    (IPV6, 8, 0),
     (IPV6, 18, 1),
     (IPV6, 19, 1),
     (IPV6, 23, 1),
@@ -134,7 +135,7 @@ fn is_number(option: u32) -> bool {
 fn is_switch(level: u32, name: u32) -> bool {
     match level {
         IP => matches!(name, IP_HDRINCL | 6..=8 | 11..=13 | 15 | 20 | 34),
-        IPV6 => matches!(name, 25 | 29 | IPV6_HDRINCL | 49 | 51 | 66 | 70),
+        IPV6 => matches!(name, 8 | 25 | 29 | IPV6_HDRINCL | 49 | 51 | 66 | 70),
         _ => false,
     }
 }
