@@ -375,7 +375,7 @@ impl Inet {
     /// Only what a filter keeps is heard from now on (`SO_ATTACH_FILTER`): instructions, one behind the other; `None`: everything.
     ///
     /// # Errors
-    /// `EINVAL`: it is no filter. `ENOENT`: there is none. `EPERM`: it is locked. `ENOPROTOOPT`: it is another kind of socket.
+    /// `EINVAL`: it is no filter. `ENOENT`: there is none. `EPERM`: it is locked. `ENOPROTOOPT`: it is another kind of socket. `ENOMEM`: its user has too many.
     pub fn set_filter(&mut self, number: Number, code: Option<&[u8]>) -> Result<(), Errno> {
         let socket = self.get_mut(number)?;
         if !matches!(socket.kind, Kind::Raw | Kind::Packet) {
@@ -384,7 +384,7 @@ impl Inet {
         if socket.options.is_set(unixproto::sockets::SO_LOCK_FILTER) {
             return Err(Errno::EPERM);
         }
-        socket.filter = match code {
+        let filter = match code {
             None if socket.filter.is_none() => return Err(Errno::ENOENT),
             None => None,
             Some(code) => {
@@ -396,6 +396,14 @@ impl Inet {
                 Some(Rc::new(Filter::check(&all).map_err(|_| Errno::EINVAL)?))
             }
         };
+        let cost = |filter: &Option<Rc<Filter>>| filter.as_ref().map_or(0, |one| one.cost());
+        let (uid, new, old) = (socket.uid, cost(&filter), cost(&socket.filter));
+        if new > old && !self.shares.has_room(uid, new - old) {
+            return Err(Errno::ENOMEM);
+        }
+        self.shares.give_back(uid, old);
+        self.shares.take(uid, new);
+        self.get_mut(number)?.filter = filter;
         Ok(())
     }
 

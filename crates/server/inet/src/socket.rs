@@ -370,6 +370,8 @@ impl Inet {
                 self.shares.give_back(packet.payer, packet.bytes.len() + OVERHEAD);
             }
             self.shares.give_back(socket.uid, cost_of(&socket.errors));
+            let filter = socket.filter.as_ref().map_or(0, |filter| filter.cost());
+            self.shares.give_back(socket.uid, filter);
             let parts = socket.parts.take().map_or(0, |parts| parts.bytes.len());
             let rest = socket.rest.take().map_or(0, |rest| rest.1.len());
             self.shares.give_back(socket.uid, parts + rest);

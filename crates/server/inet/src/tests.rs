@@ -543,6 +543,17 @@ fn who_watches_and_does_not_read_loses() {
     }
     let [seen, lost] = inet.take_statistics(all).unwrap();
     assert!(seen == 1000 && lost > 800 && inet.shares.taken() < DATAGRAM_BYTES + 2000, "{lost}");
+    // A filter is charged for, and given back; one that is none changes nothing.
+    let code = [[0x06, 0, 0, 0, 20, 0, 0, 0]; 64].concat();
+    let before = inet.shares.taken();
+    assert_eq!(inet.set_filter(all, None), Err(Errno::ENOENT));
+    inet.set_filter(all, Some(&code)).unwrap();
+    assert_eq!(inet.shares.taken(), before + 64 * 32);
+    for wrong in [&code[..7], &[], &[0xff; 8]] {
+        assert_eq!(inet.set_filter(all, Some(wrong)), Err(Errno::EINVAL));
+    }
+    inet.set_filter(all, Some(&code[..8])).unwrap();
+    assert_eq!(inet.shares.taken(), before + 32);
     // Without a reader outside nothing is told any more.
     inet.remove(all, &mut changes);
     let mut last = Vec::new();

@@ -122,6 +122,12 @@ impl Filter {
         Program::check_as(code, step).map(Filter)
     }
 
+    /// Bytes of memory that it takes, about.
+    pub fn cost(&self) -> usize {
+        const EACH: usize = 32;
+        EACH * self.0.code().len()
+    }
+
     /// How many bytes of a packet are kept.
     pub fn run(&self, packet: &Packet) -> usize {
         self.0.run_over(packet) as usize
