@@ -90,8 +90,9 @@ impl<'a> Command<'a> {
             Command::Connect { id, user, local, remote } => {
                 kind(0).word(id).word(user).address(local).address(remote)
             }
-            Command::Listen { id, user, local, backlog } => {
-                kind(1).word(id).word(user).address(local).word(backlog)
+            Command::Listen { id, user, local, backlog, v6_only } => {
+                let head = kind(1).word(id).word(user).address(local);
+                head.word(backlog).byte(v6_only.into())
             }
             Command::Deafen { id } => kind(2).word(id),
             Command::Send { id, bytes } => kind(3).word(id).all(bytes),
@@ -138,6 +139,7 @@ impl<'a> Command<'a> {
                 user: from.word()?,
                 local: from.address()?,
                 backlog: from.word()?,
+                v6_only: from.byte()? != 0,
             },
             2 => Command::Deafen { id: from.word()? },
             3 => Command::Send { id: from.word()?, bytes: from.rest() },
@@ -215,6 +217,9 @@ impl<'a> Event<'a> {
                 kind(12).byte(is_sent.into()).word(lost).all(bytes)
             }
             Event::Packet { bytes } => kind(13).all(bytes),
+            Event::Up6 { link, address, prefix, gateway } => {
+                kind(14).all(&link).all(&address).byte(prefix).all(&gateway)
+            }
         };
         bytes.0
     }
@@ -291,6 +296,12 @@ impl<'a> Event<'a> {
                 bytes: from.rest(),
             },
             13 => Event::Packet { bytes: from.rest() },
+            14 => Event::Up6 {
+                link: from.take()?,
+                address: from.take()?,
+                prefix: from.byte()?,
+                gateway: from.take()?,
+            },
             _ => return None,
         };
         from.end(event)

@@ -50,7 +50,14 @@ pub enum Command<'a> {
     /// Connect, for a user.
     Connect { id: u32, user: u32, local: SocketAddr, remote: SocketAddr },
     /// Accept connections: those that come have numbers of their own.
-    Listen { id: u32, user: u32, local: SocketAddr, backlog: u32 },
+    Listen {
+        id: u32,
+        user: u32,
+        /// Of no address in particular of IPv6: of IPv4, too, unless it says otherwise.
+        local: SocketAddr,
+        backlog: u32,
+        v6_only: bool,
+    },
     /// Accept no more, where this number listens.
     Deafen { id: u32 },
     /// Send bytes of a connection.
@@ -98,6 +105,9 @@ pub enum Command<'a> {
 pub enum Event<'a> {
     /// There is a network, and this is the machine's place there.
     Up { mac: [u8; 6], address: [u8; 4], prefix: u8, gateway: [u8; 4], mtu: u16 },
+    /// The machine's place in a network of IPv6: its address on the wire, and another one, with bits of it that are the network's, and who knows the way to
+    /// others; those that are unspecified it has not.
+    Up6 { link: [u8; 16], address: [u8; 16], prefix: u8, gateway: [u8; 16] },
     /// There is a connection now that was wanted, with room for so many bytes.
     Connected { id: u32, room: u32 },
     /// A connection has come.

@@ -3,7 +3,7 @@
 use crate::frame::Key;
 use crate::Events;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 use netproto::{Event, PIECE, WINDOW};
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
@@ -34,7 +34,7 @@ pub enum Origin {
     /// `unixd` wanted it.
     Wanted,
     /// Somebody wanted it of a listener.
-    Came { listener: u32, to: Ipv4Addr },
+    Came { listener: u32, to: IpAddr },
 }
 
 /// What is to become of it after an event that was told, or not.
@@ -232,8 +232,8 @@ impl Conn {
                 Origin::Came { listener, to } => Event::Incoming {
                     listener,
                     id,
-                    local: SocketAddr::new(to.into(), own),
-                    remote: SocketAddr::new(peer.into(), port),
+                    local: SocketAddr::new(to, own),
+                    remote: SocketAddr::new(peer, port),
                     room: room as u32,
                 },
             })?;

@@ -18,6 +18,7 @@ mod datagram;
 mod frame;
 mod lease;
 mod port;
+mod router;
 mod stack;
 mod watch;
 

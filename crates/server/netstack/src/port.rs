@@ -86,6 +86,14 @@ impl<W: Wire> TxToken for Goes<'_, W> {
 impl Mark {
     fn write(self, frame: &mut [u8]) {
         const IPV4: [u8; 2] = [8, 0];
+        const IPV6: [u8; 2] = [0x86, 0xdd];
+        if frame.get(12..14) == Some(&IPV6[..]) && frame.len() > HEAD + 1 {
+            if let Mark::Class(class) = self {
+                frame[HEAD] = frame[HEAD] & 0xf0 | class >> 4;
+                frame[HEAD + 1] = frame[HEAD + 1] & 0xf | class << 4;
+            }
+            return;
+        }
         if frame.get(12..14) != Some(&IPV4[..]) || frame.len() < HEAD + IP_HEAD {
             return;
         }

@@ -5,6 +5,7 @@ use crate::datagram::Datagrams;
 use crate::frame::{answer_of, group_of, look, told_by, Key, What};
 use crate::lease::{self, Lease, News};
 use crate::port::{Mark, Port};
+use crate::router::Router;
 use crate::watch::Watch;
 use crate::{Broken, Command, Event, Events, Home, Wire};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,7 +55,18 @@ struct Listener {
     id: u32,
     /// Whose connections come to it.
     user: u32,
-    address: Ipv4Addr,
+    address: IpAddr,
+    v6_only: bool,
+}
+
+impl Listener {
+    /// Do connections to an address come to it?
+    fn takes(&self, to: IpAddr) -> bool {
+        match (self.address, to) {
+            (IpAddr::V6(own), IpAddr::V4(_)) => own.is_unspecified() && !self.v6_only,
+            (own, to) => own == to || own.is_unspecified() && own.is_ipv4() == to.is_ipv4(),
+        }
+    }
 }
 
 /// The neighbour that all others are behind. Its address is not asked for again as long as it is heard of: questions are rare, and whoever looks for many
@@ -116,6 +128,7 @@ pub struct Stack {
     has_moved: bool,
     news: Option<News>,
     watch: Watch,
+    router: Router,
     nothing: SocketSet<'static>,
     /// Whoever asks is told when all is sent.
     is_finishing: bool,
@@ -123,14 +136,6 @@ pub struct Stack {
 
 fn instant(now: i64) -> Instant {
     Instant::from_micros(now)
-}
-
-fn v4(address: SocketAddr) -> Option<Ipv4Addr> {
-    match address.ip() {
-        IpAddr::V4(ip) => Some(ip),
-        IpAddr::V6(ip) if ip.is_unspecified() => Some(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => None,
-    }
 }
 
 /// The interface has the address, and knows the way to others.
@@ -157,6 +162,8 @@ impl Stack {
         let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE };
         let mut iface = Interface::new(config, &mut port, instant(now));
         settle(&mut iface, &home);
+        let router = Router::new(home.mac, now);
+        router.settle(&mut iface);
         Stack {
             iface,
             home,
@@ -182,6 +189,7 @@ impl Stack {
             has_moved: false,
             news: None,
             watch: Watch::default(),
+            router,
             nothing: SocketSet::new(Vec::new()),
             is_finishing: false,
         }
@@ -239,6 +247,22 @@ impl Stack {
         settle(&mut self.iface, &home);
     }
 
+    /// The machine has another place in a network of IPv6. Connections of an address that it has no more are reset by `smoltcp`.
+    fn move_within_v6(&mut self) {
+        self.router.settle(&mut self.iface);
+        self.dirty.extend(self.conns.keys());
+    }
+
+    /// Looks after the place in a network of IPv6.
+    fn run_router(&mut self, now: i64, wire: &mut impl Wire, events: &mut impl Events) {
+        if self.router.run(&self.home, now, wire) {
+            self.move_within_v6();
+        }
+        if self.router.news().is_some_and(|event| events.tell(&event)) {
+            self.router.told();
+        }
+    }
+
     /// Bytes of the buffers of all connections.
     pub fn used(&self) -> usize {
         self.shares.taken()
@@ -294,11 +318,9 @@ impl Stack {
             Command::Connect { id, user, local, remote } => {
                 self.connect((id, user), local, remote)?;
             }
-            Command::Listen { id, user, local, .. } => {
-                if let Some(address) = v4(local) {
-                    let all = self.listeners.entry(local.port()).or_default();
-                    all.push(Listener { id, user, address });
-                }
+            Command::Listen { id, user, local, v6_only, .. } => {
+                let all = self.listeners.entry(local.port()).or_default();
+                all.push(Listener { id, user, address: local.ip(), v6_only });
             }
             Command::Deafen { id } => self.listeners.retain(|_, all| {
                 all.retain(|listener| listener.id != id);
@@ -333,7 +355,8 @@ impl Stack {
                 }
             }
             Command::Datagram { protocol, local, remote, hops, class, bytes } => {
-                let local = SocketAddr::new(self.home.address.into(), local.port());
+                let Some(own) = self.source(remote.ip()) else { return Ok(()) };
+                let local = SocketAddr::new(own, local.port());
                 self.datagrams.send(protocol, (local, remote), (hops, class), bytes, now);
             }
             Command::Join { group } => {
@@ -373,7 +396,8 @@ impl Stack {
         if id & INCOMING != 0 || self.conns.contains_key(&id) {
             return Err(Broken);
         }
-        let (IpAddr::V4(to), true) = (remote.ip(), local.port() != 0) else {
+        let to = remote.ip();
+        let (Some(own), true) = (self.source(to), local.port() != 0) else {
             self.failed.push_back((id, ENETUNREACH));
             return Ok(());
         };
@@ -386,13 +410,29 @@ impl Stack {
             self.failed.push_back((id, ENOBUFS));
             return Ok(());
         };
-        let own = (self.home.address, local.port());
+        let own = (own, local.port());
         let made = conn.socket().connect(self.iface.context(), (to, remote.port()), own);
         match made {
             Ok(()) => self.insert(id, conn),
             Err(_) => self.failed.push_back((id, ENETUNREACH)),
         }
         Ok(())
+    }
+
+    /// The own address for packets to somebody.
+    fn source(&self, to: IpAddr) -> Option<IpAddr> {
+        match to {
+            IpAddr::V4(_) => Some(self.home.address.into()),
+            IpAddr::V6(to) => self.router.place.source(to).map(IpAddr::V6),
+        }
+    }
+
+    /// Is an address the machine's?
+    fn is_own(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(ip) => ip == self.home.address,
+            IpAddr::V6(ip) => self.router.place.has(ip),
+        }
     }
 
     /// Has the numbers a connection that is over?
@@ -453,13 +493,18 @@ impl Stack {
             }
             (What::Unreachable { key, code }, _) => self.unreachable(key, code),
             (What::Undelivered { protocol, port }, _) if self.ports.contains(&(protocol, port)) => {
-                self.datagrams.not_delivered(frame, self.home.address);
+                self.datagrams.not_delivered(frame, (self.home.address, self.router.place));
             }
             (What::Datagram { .. } | What::Echo { .. } | What::Part, _) => {
                 self.datagrams.has_come(frame);
             }
             (What::Address, _) => self.look_at_all_that_search(now),
             (What::Groups, _) => self.groups.changed(now),
+            (What::Router, _) => {
+                if self.router.came(frame, &self.home, now) {
+                    self.move_within_v6();
+                }
+            }
             _ => {}
         }
     }
@@ -508,14 +553,14 @@ impl Stack {
 
     /// Somebody wants a connection: if it is wanted here, there is one that waits for this frame. `false`: there is no room for that now, and
     /// whoever wants it is not answered, so asks again.
-    fn begin(&mut self, key: Key, to: Ipv4Addr, now: i64) -> bool {
+    fn begin(&mut self, key: Key, to: IpAddr, now: i64) -> bool {
         let (_, _, own) = key;
         self.forget_over(key);
-        if self.keys.contains_key(&key) || to != self.home.address {
+        if self.keys.contains_key(&key) || !self.is_own(to) {
             return true;
         }
         let Some(all) = self.listeners.get(&own) else { return true };
-        let fit = |one: &&Listener| one.address.is_unspecified() || one.address == to;
+        let fit = |one: &&Listener| one.takes(to);
         let count = all.iter().filter(fit).count().max(1);
         self.turn = self.turn.wrapping_add(1);
         let Some(listener) = all.iter().filter(fit).nth(self.turn % count) else { return true };
@@ -589,6 +634,7 @@ impl Stack {
             self.failed.pop_front();
         }
         self.run_lease(now, wire, events);
+        self.run_router(now, wire, events);
         let ports = &self.ports;
         self.datagrams.tell(|protocol, port| ports.contains(&(protocol, port)), events);
         self.tell_gateway(now, wire);
@@ -619,7 +665,7 @@ impl Stack {
         let outgoing = self.datagrams.outgoing.front().map(|_| now + SOON);
         let due = self.timers.first().map(|&(due, _)| due);
         let lease = self.lease.as_ref().map(Lease::due);
-        [outgoing, due, self.groups.due, lease].into_iter().flatten().min()
+        [outgoing, due, self.groups.due, lease, self.router.due()].into_iter().flatten().min()
     }
 
     fn send_datagrams(&mut self, now: i64, wire: &mut impl Wire) {

@@ -5,7 +5,7 @@ use crate::{Command, Event, Events, Home, Stack, Wire, FRAME};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use fastrand::Rng;
 use netproto::Protocol;
 
@@ -47,6 +47,8 @@ struct Heard {
     undelivered: Vec<Lost>,
     /// Places that the machine was told to have: address, bits of the network, gateway.
     places: Vec<(Ipv4Addr, u8, Ipv4Addr)>,
+    /// Of IPv6: address, gateway.
+    places_v6: Vec<(Ipv6Addr, Ipv6Addr)>,
     /// What was said of where that is from.
     news: Vec<News>,
     /// Frames that were seen, and whether they were sent; how many were not; packets.
@@ -120,6 +122,9 @@ impl Events for Heard {
                 self.lost += lost;
             }
             Event::Packet { bytes } => self.packets.push(bytes.to_vec()),
+            Event::Up6 { address, gateway, .. } => {
+                self.places_v6.push((address.into(), gateway.into()));
+            }
             Event::Idle => self.is_idle = true,
         }
         true
@@ -281,7 +286,7 @@ fn end(side: usize, port: u16) -> SocketAddr {
 }
 
 fn listen(world: &mut World, port: u16) {
-    world.command(1, Command::Listen { id: 9, user: ROOT, local: end(1, port), backlog: 10 });
+    world.command(1, Command::Listen { id: 9, user: ROOT, local: end(1, port), backlog: 10, v6_only: false });
 }
 
 /// Sends `bytes` as far as there is room, and reads what comes at the other end.
@@ -555,7 +560,7 @@ fn a_user_with_all_its_connections_leaves_room_for_others() {
     let mut world = World::new(8, FAIR);
     world.sides[1] = Side::new(1, 2 * MIB);
     for (id, user, port) in [(1, GREEDY, 80), (2, 1001, 81)] {
-        world.command(1, Command::Listen { id, user, local: end(1, port), backlog: 4096 });
+        world.command(1, Command::Listen { id, user, local: end(1, port), backlog: 4096, v6_only: false });
     }
     // Those outside want as many as there can be; nobody here reads.
     let ask = |world: &mut World, id: u32, port: u16| {
@@ -795,7 +800,7 @@ fn groups_are_told_when_they_are_joined_left_and_asked_for() {
 fn who_asks_and_takes_it_back_leaves_nothing() {
     let mut world = World::new(21, FAIR);
     let local = end(1, 80);
-    world.command(1, Command::Listen { id: 1, user: ROOT, local, backlog: 4 });
+    world.command(1, Command::Listen { id: 1, user: ROOT, local, backlog: 4, v6_only: false });
     world.steps(5);
     let begins = |flags: u8, seq: u32, is_right: bool| {
         use smoltcp::wire::{Ipv4Packet, TcpPacket};
@@ -889,4 +894,129 @@ fn who_watches_sees_frames_and_whole_packets() {
     side.stack.frame(&frame, world.now, &mut side.sent);
     world.steps(10);
     assert!(world.sides[1].heard.frames.is_empty());
+}
+
+/// What a router says: a network, for so many seconds, and that it knows the way for so many.
+fn advert(hops: u8, network: [u8; 8], valid: u32, router_s: u16) -> Vec<u8> {
+    use smoltcp::wire::Icmpv6Packet;
+    let from = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 99);
+    let to = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let mut frame = [&[0x33, 0x33, 0, 0, 0, 1][..], &[2, 0, 0, 0, 0, 99], &[0x86, 0xdd]].concat();
+    frame.extend_from_slice(&[0x60, 0, 0, 0, 0, 56, 58, hops]);
+    frame.extend_from_slice(&from.octets());
+    frame.extend_from_slice(&to.octets());
+    frame.extend_from_slice(&[134, 0, 0, 0, 64, 0]);
+    frame.extend_from_slice(&router_s.to_be_bytes());
+    frame.extend_from_slice(&[0; 8]);
+    // Where its card is, and the network, of which cards make addresses.
+    frame.extend_from_slice(&[1, 1, 2, 0, 0, 0, 0, 99]);
+    frame.extend_from_slice(&[3, 4, 64, 0xc0]);
+    frame.extend_from_slice(&valid.to_be_bytes());
+    frame.extend_from_slice(&valid.to_be_bytes());
+    frame.extend_from_slice(&[0; 4]);
+    frame.extend_from_slice(&network);
+    frame.extend_from_slice(&[0; 8]);
+    Icmpv6Packet::new_unchecked(&mut frame[54..]).fill_checksum(&from, &to);
+    frame
+}
+
+const NETWORK: [u8; 8] = [0xfe, 0xc0, 0, 0, 0, 0, 0, 0];
+
+/// The address of a side's card in that network.
+fn own_v6(side: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0xff, 0xfe00, side.into())
+}
+
+impl World {
+    fn hears(&mut self, side: usize, frame: &[u8]) {
+        let end = &mut self.sides[side];
+        end.stack.frame(frame, self.now, &mut end.sent);
+    }
+}
+
+/// An address is made of what a router says, and goes when its time is over; who is not near, or says nonsense, is not believed.
+#[test]
+fn a_router_says_which_network_it_is() {
+    let mut world = World::new(31, FAIR);
+    world.steps(3);
+    let told = |world: &World| world.sides[0].heard.places_v6.last().copied().unwrap();
+    let none = (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
+    assert_eq!(told(&world), none);
+    let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 99);
+    world.hears(0, &advert(64, NETWORK, 100, 100));
+    let mut wrong = advert(255, NETWORK, 100, 100);
+    wrong[90] ^= 1;
+    world.hears(0, &wrong);
+    for cut in 0..wrong.len() {
+        world.hears(0, &wrong[..cut]);
+    }
+    world.hears(0, &advert(255, [0xff; 8], 100, 0));
+    world.steps(3);
+    assert_eq!(told(&world), none);
+    world.hears(0, &advert(255, NETWORK, 100, 50));
+    world.steps(3);
+    assert_eq!(told(&world), (own_v6(0), router));
+    // Another network is not taken as well; the router stops to be one, later the address ends.
+    world.hears(0, &advert(255, [0xfd, 1, 0, 0, 0, 0, 0, 0], 100, 50));
+    world.now += 51_000_000;
+    world.steps(3);
+    assert_eq!(told(&world), (own_v6(0), Ipv6Addr::UNSPECIFIED));
+    world.now += 50_000_000;
+    world.steps(3);
+    assert_eq!(told(&world), none);
+}
+
+/// Connections, datagrams and echoes of IPv6, in both directions, also to a listener for both versions.
+#[test]
+fn both_versions_have_all_of_it() {
+    let mut world = World::new(32, FAIR);
+    for side in 0..2 {
+        world.hears(side, &advert(255, NETWORK, 10_000, 1000));
+    }
+    world.steps(3);
+    let ends = [SocketAddr::from((own_v6(0), 0x8001)), SocketAddr::from((own_v6(1), 80))];
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 80));
+    world.command(1, Command::Listen { id: 5, user: ROOT, local: any, backlog: 4, v6_only: false });
+    world.command(0, Command::Connect { id: 1, user: ROOT, local: ends[0], remote: ends[1] });
+    world.until(2000, |world| world.sides[0].told(1).contains(&Told::Connected));
+    let came = |world: &World| world.sides[1].heard.told.last().cloned();
+    world.until(2000, |world| came(world).is_some());
+    let (id, told) = came(&world).unwrap();
+    assert_eq!(told, Told::Incoming(5, ends[0]));
+    world.command(0, Command::Send { id: 1, bytes: b"hello" });
+    world.until(2000, |world| world.sides[1].heard.bytes.get(&id).is_some_and(|all| all == b"hello"));
+    // Of IPv4, to the same listener; not to one for IPv6 alone.
+    world.command(0, Command::Connect { id: 2, user: ROOT, local: end(0, 0x8002), remote: end(1, 80) });
+    world.until(2000, |world| world.sides[0].told(2).contains(&Told::Connected));
+    let only = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 81));
+    world.command(1, Command::Listen { id: 6, user: ROOT, local: only, backlog: 4, v6_only: true });
+    world.command(0, Command::Connect { id: 3, user: ROOT, local: end(0, 0x8003), remote: end(1, 81) });
+    world.until(2000, |world| !world.sides[0].told(3).is_empty());
+    assert_eq!(world.sides[0].told(3), [Told::Gone(111)]);
+    // Datagrams, and what becomes of one to nobody.
+    let (protocol, hops, class) = (Protocol::Udp, 9, 0x48);
+    world.command(1, Command::Open { protocol, port: 53 });
+    world.command(0, Command::Open { protocol, port: 0x8001 });
+    let remote = SocketAddr::from((own_v6(1), 53));
+    let bytes = b"datagram";
+    world.command(0, Command::Datagram { protocol, local: ends[0], remote, hops, class, bytes });
+    world.until(2000, |world| !world.sides[1].heard.datagrams.is_empty());
+    let heard = world.sides[1].heard.datagrams.remove(0);
+    assert_eq!(heard, (protocol, ends[0], bytes.to_vec()));
+    assert_eq!(world.sides[1].heard.ways.pop(), Some((9, 0x48)));
+    let remote = SocketAddr::from((own_v6(1), 54));
+    world.command(0, Command::Datagram { protocol, local: ends[0], remote, hops, class, bytes });
+    world.until(2000, |world| !world.sides[0].heard.undelivered.is_empty());
+    let (about, by, kind, quoted) = world.sides[0].heard.undelivered.remove(0);
+    assert_eq!((about, by.ip()), ((protocol, ends[0], remote), own_v6(1).into()));
+    assert_eq!((kind, &quoted[..]), ((1, 4), &bytes[..]));
+    // An echo.
+    let protocol = Protocol::Echo;
+    world.command(0, Command::Open { protocol, port: 77 });
+    let request = [128, 0, 0, 0, 0, 77, 0, 1, 1, 2, 3];
+    let (local, remote) = (SocketAddr::from((own_v6(0), 77)), SocketAddr::from((own_v6(1), 0)));
+    world.command(0, Command::Datagram { protocol, local, remote, hops, class, bytes: &request });
+    world.until(2000, |world| !world.sides[0].heard.datagrams.is_empty());
+    let (protocol, from, got) = world.sides[0].heard.datagrams.remove(0);
+    assert_eq!((protocol, from.ip(), got[0], &got[4..]), (Protocol::Echo, remote.ip(), 129, &request[4..]));
 }

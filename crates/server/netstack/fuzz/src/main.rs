@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use netproto::{Command, Event, Protocol, PIECE, WINDOW};
 use netstack::{Events, Home, Stack, Wire, FRAME};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -127,6 +127,9 @@ fn mend(frame: &mut [u8]) {
     }
     frame[..6].copy_from_slice(&MAC);
     let (head, packet) = frame.split_at_mut(HEAD);
+    if head[12..14] == [0x86, 0xdd] {
+        return mend_v6(packet);
+    }
     if head[12..14] != [8, 0] {
         return;
     }
@@ -158,6 +161,46 @@ fn mend(frame: &mut [u8]) {
     inner[at..at + 2].fill(0);
     let pseudo = [&ip[12..20], &[0, protocol], &(inner.len() as u16).to_be_bytes()].concat();
     let check = if protocol == ICMP { sum(&[inner]) } else { sum(&[&pseudo, inner]) };
+    inner[at..at + 2].copy_from_slice(&check.to_be_bytes());
+}
+
+/// The same of a packet of IPv6: to the address on the wire, or to that of a network, or to all.
+fn mend_v6(packet: &mut [u8]) {
+    if packet.len() < 40 {
+        return;
+    }
+    packet[0] = 0x60 | packet[0] & 0xf;
+    let len = (packet.len() - 40) as u16;
+    packet[4..6].copy_from_slice(&len.to_be_bytes());
+    // As the card has them (EUI-64).
+    const CARD: [u8; 8] = [0, 0, 0, 0xff, 0xfe, 0, 0, 1];
+    match packet[24] % 4 {
+        0 => packet[24..40].copy_from_slice(&[&[0xfe, 0x80, 0, 0, 0, 0, 0, 0][..], &CARD].concat()),
+        1 => packet[24..40].copy_from_slice(&[&[0xfe, 0xc0, 0, 0, 0, 0, 0, 0][..], &CARD].concat()),
+        2 => packet[24..40].copy_from_slice(&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+        _ => {}
+    }
+    if packet[8] & 1 == 0 {
+        packet[8..24].copy_from_slice(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    }
+    // What is said of neighbours comes from near.
+    let protocol = packet[6];
+    let (ip, inner) = packet.split_at_mut(40);
+    let at = match protocol {
+        58 if inner.len() >= 4 => 2,
+        UDP if inner.len() >= 8 => 6,
+        TCP if inner.len() >= 20 => 16,
+        _ => return,
+    };
+    if protocol == 58 && (133..=137).contains(&inner[0]) {
+        ip[7] = 255;
+    }
+    if protocol == UDP {
+        inner[4..6].copy_from_slice(&len.to_be_bytes());
+    }
+    inner[at..at + 2].fill(0);
+    let tail = [0, 0, (len >> 8) as u8, len as u8, 0, 0, 0, protocol];
+    let check = sum(&[&ip[8..40], &tail, inner]);
     inner[at..at + 2].copy_from_slice(&check.to_be_bytes());
 }
 
@@ -234,7 +277,8 @@ impl World {
         match input.byte()? % 18 {
             0 => self.frame(input.bytes(FRAME)?),
             1 | 2 => {
-                let mut frame = [&MAC[..], &PEER_MAC, &[8, 0]].concat();
+                let version = if input.byte()? & 1 == 0 { [8, 0] } else { [0x86, 0xdd] };
+                let mut frame = [&MAC[..], &PEER_MAC, &version].concat();
                 frame.extend_from_slice(input.bytes(FRAME - HEAD)?);
                 mend(&mut frame);
                 self.frame(&frame);
@@ -259,7 +303,13 @@ impl World {
                 mend(&mut frame);
                 self.frame(&frame);
             }
-            6 => self.command(Command::Listen { id: 1 << 20, user: 0, local: own(80), backlog: 4 }),
+            6 => self.command(Command::Listen {
+                id: 1 << 20,
+                user: 0,
+                local: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 80)),
+                backlog: 4,
+                v6_only: false,
+            }),
             7 => self.command(Command::Deafen { id: 1 << 20 }),
             8 => {
                 let id = self.next;
