@@ -75,10 +75,17 @@ impl Inet {
                 Some(interface) => interface.address.into(),
                 None => return Err(Errno::ENETUNREACH),
             },
-            (true, IpAddr::V6(_)) => return Err(Errno::ENETUNREACH),
+            (true, IpAddr::V6(to)) => match self.interface.and_then(|one| one.six.source(to)) {
+                Some(own) => own.into(),
+                None => return Err(Errno::ENETUNREACH),
+            },
         };
         if !self.is_local(ip) {
-            if self.interface.is_none() || ip.is_ipv6() {
+            let has_way = self.interface.is_some_and(|one| match ip {
+                IpAddr::V4(_) => true,
+                IpAddr::V6(to) => !to.is_multicast() && one.six.source(to).is_some(),
+            });
+            if !has_way {
                 return Err(Errno::ENETUNREACH);
             }
             // What has an address of this machine's alone cannot be answered.

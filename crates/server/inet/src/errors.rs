@@ -131,6 +131,23 @@ pub(crate) fn meaning(kind: u8, code: u8) -> Option<(Errno, bool)> {
     })
 }
 
+/// The same of version 6.
+pub(crate) fn meaning_v6(kind: u8, code: u8) -> Option<(Errno, bool)> {
+    const UNREACHABLE: u8 = 1;
+    const TOO_LONG: u8 = 2;
+    const LATE: u8 = 3;
+    const WRONG: u8 = 4;
+    Some(match (kind, code) {
+        (UNREACHABLE, 0) => (Errno::ENETUNREACH, false),
+        (UNREACHABLE, 1 | 5 | 6) => (Errno::EACCES, true),
+        (UNREACHABLE, 4) => (Errno::ECONNREFUSED, true),
+        (UNREACHABLE, _) | (LATE, _) => (Errno::EHOSTUNREACH, false),
+        (TOO_LONG, _) => (Errno::EMSGSIZE, false),
+        (WRONG, _) => (Errno::EPROTO, true),
+        _ => return None,
+    })
+}
+
 impl Inet {
     /// A socket hears that a datagram of its has not arrived.
     pub(crate) fn was_told(

@@ -44,7 +44,7 @@ pub use errors::RECVERR;
 pub use groups::{MEMBERSHIPS_MOST, SENDERS_MOST};
 pub use listing::Row;
 pub use options::{Options, TcpState, STAMPING};
-pub use socket::{Changes, Family, Inet, Interface, Kind, Number, Origin};
+pub use socket::{Changes, Family, Inet, Interface, Kind, Number, Origin, Six};
 pub use stream::Received;
 pub use zerocopy::Telling;
 

@@ -17,7 +17,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use callfilter::packets::Filter;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use netproto::{Command, Protocol};
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::{
@@ -76,6 +76,44 @@ pub struct Interface {
     pub gateway: Ipv4Addr,
     /// Most bytes of a packet.
     pub mtu: u16,
+    /// Of IPv6.
+    pub six: Six,
+}
+
+/// The machine's place in a network of IPv6; what is unspecified it has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Six {
+    /// Its address on the wire alone.
+    pub link: Ipv6Addr,
+    /// Another one.
+    pub address: Ipv6Addr,
+    /// Bits of either that are the network's.
+    pub prefix: u8,
+    /// Who knows the way to others.
+    pub gateway: Ipv6Addr,
+}
+
+impl Six {
+    /// There is none.
+    pub const NONE: Six = Six {
+        link: Ipv6Addr::UNSPECIFIED,
+        address: Ipv6Addr::UNSPECIFIED,
+        prefix: 64,
+        gateway: Ipv6Addr::UNSPECIFIED,
+    };
+
+    /// The addresses that there are.
+    pub fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> {
+        [self.address, self.link].into_iter().filter(|ip| !ip.is_unspecified())
+    }
+
+    /// The own address for packets to somebody, if there is a way there.
+    pub(crate) fn source(&self, to: Ipv6Addr) -> Option<Ipv6Addr> {
+        let own = if to.is_unicast_link_local() { self.link } else { self.address };
+        let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix.min(128))).unwrap_or(0);
+        let is_near = (u128::from(own) ^ u128::from(to)) & mask == 0;
+        (!own.is_unspecified() && (is_near || !self.gateway.is_unspecified())).then_some(own)
+    }
 }
 
 /// Where the address is from.
@@ -617,8 +655,11 @@ impl Inet {
 
     /// Is an address this machine's?
     pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
-        let own = self.interface.map(|interface| IpAddr::V4(interface.address));
-        ip.is_loopback() || own == Some(ip)
+        let is_own = |interface: Interface| match ip {
+            IpAddr::V4(ip) => ip == interface.address,
+            IpAddr::V6(ip) => interface.six.addresses().any(|own| own == ip),
+        };
+        ip.is_loopback() || self.interface.is_some_and(is_own)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use alloc::collections::VecDeque;
 use alloc::vec;
+use alloc::format;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use netproto::{Command, Event, INCOMING, WINDOW};
@@ -922,4 +923,63 @@ proptest! {
         inet.remove(number, &mut changes);
         prop_assert_eq!(inet.shares.taken(), 0);
     }
+}
+
+const NETWORK_V6: [u8; 16] = [0xfe, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 15];
+const ON_WIRE: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 15];
+const ROUTER: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+
+/// With a place in a network of IPv6 what goes there has its address; without one there is no way; and what others say of it changes nothing of this machine's own.
+#[test]
+fn ways_of_ipv6_are_those_that_were_told() {
+    let (mut inet, mut changes) = (with_network(), Changes::new());
+    let afar = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 80));
+    let near = SocketAddr::from(([0xfec0, 0, 0, 0, 0, 0, 0, 2], 53));
+    let udp = inet.make(Family::V6, Kind::Datagram, 1000).unwrap();
+    let send = |inet: &mut Inet, to: SocketAddr| {
+        let all = (Some(to), Sending::default());
+        inet.send_datagram(udp, 1, all, vec![1; 9], &mut Changes::new())
+    };
+    assert_eq!(send(&mut inet, near), Err(Errno::ENETUNREACH));
+    let up = |address, gateway| Event::Up6 { link: ON_WIRE, address, prefix: 64, gateway };
+    // A network without a router: who is in it is reached.
+    assert!(inet.happened(up(NETWORK_V6, [0; 16]), &mut changes));
+    assert_eq!(send(&mut inet, near), Ok(9));
+    assert_eq!(send(&mut inet, afar), Err(Errno::ENETUNREACH));
+    assert!(inet.happened(up(NETWORK_V6, ROUTER), &mut changes));
+    assert_eq!(send(&mut inet, afar), Ok(9));
+    let own = SocketAddr::from((NETWORK_V6, 0));
+    let mut sent = Vec::new();
+    while let Some(command) = inet.next_command().map(|parts| parts.concat()) {
+        if let Some(Command::Datagram { local, remote, .. }) = Command::decode(&command) {
+            sent.push((local.ip(), remote));
+        }
+        inet.command_sent();
+    }
+    assert_eq!(sent, [(own.ip(), near), (own.ip(), afar)]);
+    // What comes is heard; from this machine's own addresses nobody speaks outside.
+    let port = inet.name(udp, false).unwrap().port();
+    let local = SocketAddr::from((NETWORK_V6, port));
+    let (protocol, bytes) = (netproto::Protocol::Udp, b"x");
+    for (remote, is_heard) in [(near, true), (SocketAddr::from((ON_WIRE, 5)), false)] {
+        let event = Event::Datagram { protocol, local, remote, hops: 1, class: 0, bytes };
+        assert!(inet.happened(event, &mut changes));
+        let got = inet.receive_datagram(udp, 9, (false, None), &mut changes);
+        assert_eq!(got.map(|got| got.from).ok().flatten(), is_heard.then_some(remote));
+    }
+    // Bound to it; not to that of another one.
+    let tcp = inet.make(Family::V6, Kind::Stream, 1000).unwrap();
+    assert_eq!(inet.bind(tcp, near, true), Err(Errno::EADDRNOTAVAIL));
+    inet.bind(tcp, SocketAddr::from((NETWORK_V6, 8080)), true).unwrap();
+    inet.listen(tcp, 1, &mut changes).unwrap();
+    let told = inet.next_command().and_then(|parts| {
+        Some(format!("{:?}", Command::decode(&parts.concat())?))
+    });
+    assert!(told.is_some_and(|told| told.starts_with("Listen")));
+    // It is over.
+    assert!(inet.happened(up([0; 16], [0; 16]), &mut changes));
+    assert_eq!(send(&mut inet, near), Err(Errno::ENETUNREACH));
+    // Of no network at all that cannot be said.
+    inet.wire_lost(&mut changes);
+    assert!(!inet.happened(up(NETWORK_V6, ROUTER), &mut changes));
 }

@@ -6,7 +6,7 @@ use super::{feed, this_tool, Case, Context};
 use anyhow::{bail, ensure, Context as _, Result};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 type Body = fn(&Context, &Path) -> Result<()>;
 
-const CASES: [(&str, Body); 10] = [
+const CASES: [(&str, Body); 11] = [
     ("outward", outward),
     ("given", given),
+    ("six", six),
     ("datagrams", datagrams),
     ("groups", groups),
     ("published", published),
@@ -387,6 +388,34 @@ fn refused(context: &Context, folder: &Path) -> Result<()> {
             bail!("{options:?}: {}: {errors}", output.status);
         }
     }
+    Ok(())
+}
+
+/// IPv6: a program has an address there, and reaches this machine and is answered. (The emulator's own network leads nothing of IPv6 inward.)
+fn six(context: &Context, folder: &Path) -> Result<()> {
+    compile(&context.project.path("guest/tests/net/six.c"), &folder.join("six"), "gcc")?;
+    let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0))?;
+    let socket = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0))?;
+    let ports = [listener.local_addr()?.port(), socket.local_addr()?.port()].map(|it| it.to_string());
+    thread::spawn(move || -> Result<()> {
+        let (mut stream, _) = listener.accept()?;
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all)?;
+        Ok(stream.write_all(&all)?)
+    });
+    thread::spawn(move || -> Result<()> {
+        let mut bytes = [0; 100];
+        loop {
+            let (count, from) = socket.recv_from(&mut bytes)?;
+            socket.send_to(&bytes[..count], from)?;
+        }
+    });
+    let program = ["./six", &ports[0], &ports[1]];
+    let output = feed(&mut x_run(context, folder, &["--net=user"], &program)?, b"")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let expected = "address 1\nconnect 0\nfrom fec0::\nback 100000, same 1\ndatagram 8 from 1\n\
+        echo 16, type 129, echo\nto many 101\n";
+    ensure!(printed == expected, "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 
