@@ -500,10 +500,8 @@ impl Stack {
             }
             (What::Address, _) => self.look_at_all_that_search(now),
             (What::Groups, _) => self.groups.changed(now),
-            (What::Router, _) => {
-                if self.router.came(frame, &self.home, now) {
-                    self.move_within_v6();
-                }
+            (What::Router, _) if self.router.came(frame, &self.home, now) => {
+                self.move_within_v6();
             }
             _ => {}
         }
