@@ -39,7 +39,11 @@ fn addresses_v6(interface: Option<&Interface>) -> String {
     const HERE: u32 = 0x10;
     let mut text = String::new();
     let mut line = |ip: Ipv6Addr, (index, prefix, scope): (u32, u8, u32), name: &str| {
-        put_line!(text, "{:032x} {index:02x} {prefix:02x} {scope:02x} 80 {name:>8}", u128::from(ip));
+        put_line!(
+            text,
+            "{:032x} {index:02x} {prefix:02x} {scope:02x} 80 {name:>8}",
+            u128::from(ip)
+        );
     };
     line(Ipv6Addr::LOCALHOST, (1, 128, HERE), "lo");
     if let Some(interface) = interface {

@@ -112,9 +112,7 @@ impl<'a> Command<'a> {
             Command::Finish => kind(12),
             Command::Join { group } => kind(13).all(&group),
             Command::Leave { group } => kind(14).all(&group),
-            Command::Watch { frames, packets } => {
-                kind(15).byte(frames.into()).byte(packets.into())
-            }
+            Command::Watch { frames, packets } => kind(15).byte(frames.into()).byte(packets.into()),
             Command::Frame { bytes } => kind(16).all(bytes),
             Command::Packet { bytes } => kind(17).all(bytes),
         };
@@ -290,11 +288,9 @@ impl<'a> Event<'a> {
                 Event::Given { by: from.take()?, names: [from.take()?, from.take()?, from.take()?] }
             }
             11 => Event::NotGiven { is_over: from.byte()? != 0 },
-            12 => Event::Frame {
-                is_sent: from.byte()? != 0,
-                lost: from.word()?,
-                bytes: from.rest(),
-            },
+            12 => {
+                Event::Frame { is_sent: from.byte()? != 0, lost: from.word()?, bytes: from.rest() }
+            }
             13 => Event::Packet { bytes: from.rest() },
             14 => Event::Up6 {
                 link: from.take()?,

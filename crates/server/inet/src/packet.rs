@@ -412,9 +412,10 @@ impl Inet {
         let frames = self.watchers.iter().any(|&number| {
             self.watching(number).is_ok_and(|one| one.device != LO && one.protocol != 0)
         });
-        let packets = self.raws.iter().any(|&number| {
-            self.get(number).is_ok_and(|socket| socket.family == Family::V4)
-        });
+        let packets = self
+            .raws
+            .iter()
+            .any(|&number| self.get(number).is_ok_and(|socket| socket.family == Family::V4));
         let wanted = (frames, packets);
         if self.interface.is_some() && self.is_watched != wanted {
             self.is_watched = wanted;

@@ -70,12 +70,14 @@ impl<'a> Parts<'a> {
                     if head < HEAD || all < head || is_part {
                         return None;
                     }
-                    let ip = |at: usize| Some(Ipv4Addr::from(*packet.get(at..)?.first_chunk::<4>()?));
+                    let ip =
+                        |at: usize| Some(Ipv4Addr::from(*packet.get(at..)?.first_chunk::<4>()?));
                     let payload = packet.get(head..all)?;
                     (ip(12)?.into(), ip(16)?.into(), packet[8], packet[1], packet[9], payload)
                 }
                 6 => {
-                    let ip = |at: usize| Some(Ipv6Addr::from(*packet.get(at..)?.first_chunk::<16>()?));
+                    let ip =
+                        |at: usize| Some(Ipv6Addr::from(*packet.get(at..)?.first_chunk::<16>()?));
                     let all = usize::from(u16::from_be_bytes(*packet.get(4..)?.first_chunk()?));
                     let class = packet[0] << 4 | packet[1] >> 4;
                     let payload = packet.get(HEAD_V6..HEAD_V6 + all)?;
@@ -415,7 +417,8 @@ impl Inet {
             (false, false) => (UNREACHABLE[0], PROTOCOL, 0),
             (false, true) => (WRONG_V6.0, WRONG_V6.1, NEXT_HEAD_AT),
         };
-        let quoted = packet.len().min(QUOTED[which] + if is_v6 { HEAD_V6 } else { HEAD } + UDP_HEAD);
+        let quoted =
+            packet.len().min(QUOTED[which] + if is_v6 { HEAD_V6 } else { HEAD } + UDP_HEAD);
         let mut message = Vec::from([kind, code, 0, 0]);
         message.extend_from_slice(&info.to_be_bytes());
         message.extend_from_slice(&packet[..quoted]);

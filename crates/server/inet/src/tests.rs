@@ -2,8 +2,8 @@
 
 use super::*;
 use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use netproto::{Command, Event, INCOMING, WINDOW};
@@ -972,9 +972,9 @@ fn ways_of_ipv6_are_those_that_were_told() {
     assert_eq!(inet.bind(tcp, near, true), Err(Errno::EADDRNOTAVAIL));
     inet.bind(tcp, SocketAddr::from((NETWORK_V6, 8080)), true).unwrap();
     inet.listen(tcp, 1, &mut changes).unwrap();
-    let told = inet.next_command().and_then(|parts| {
-        Some(format!("{:?}", Command::decode(&parts.concat())?))
-    });
+    let told = inet
+        .next_command()
+        .and_then(|parts| Some(format!("{:?}", Command::decode(&parts.concat())?)));
     assert!(told.is_some_and(|told| told.starts_with("Listen")));
     // It is over.
     assert!(inet.happened(up([0; 16], [0; 16]), &mut changes));

@@ -6,10 +6,11 @@ use crate::{Event, Home, Wire};
 use alloc::vec;
 use core::net::Ipv6Addr;
 use smoltcp::iface::Interface;
-use smoltcp::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv6Packet, IpCidr, IpProtocol, Ipv6Cidr, Ipv6Packet, Ipv6Repr, NdiscPrefixInfoFlags, NdiscRepr, Icmpv6Repr,
-};
 use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv6Packet, Icmpv6Repr, IpCidr, IpProtocol,
+    Ipv6Cidr, Ipv6Packet, Ipv6Repr, NdiscPrefixInfoFlags, NdiscRepr,
+};
 
 /// How often it is asked for, and microseconds between two times.
 const QUESTIONS: u8 = 3;
@@ -68,7 +69,14 @@ impl Router {
         let link = made(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), mac);
         let (address, gateway) = (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
         let place = Place { link, address, gateway };
-        Router { asked: 0, due: now, place, address_until: i64::MAX, gateway_until: i64::MAX, has_changed: true }
+        Router {
+            asked: 0,
+            due: now,
+            place,
+            address_until: i64::MAX,
+            gateway_until: i64::MAX,
+            has_changed: true,
+        }
     }
 
     /// What there is to tell.
@@ -149,7 +157,10 @@ impl Router {
         let ip = Ipv6Packet::new_checked(frame.get(14..)?).ok()?;
         let from = ip.src_addr();
         // From somebody on the wire alone.
-        if ip.hop_limit() != NEAR || !from.is_unicast_link_local() || ip.next_header() != IpProtocol::Icmpv6 {
+        if ip.hop_limit() != NEAR
+            || !from.is_unicast_link_local()
+            || ip.next_header() != IpProtocol::Icmpv6
+        {
             return None;
         }
         let message = Icmpv6Packet::new_checked(ip.payload()).ok()?;

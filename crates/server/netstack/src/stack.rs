@@ -692,7 +692,8 @@ impl Stack {
     fn look_at(&mut self, id: u32, now: i64, wire: &mut impl Wire, events: &mut impl Events) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let told = conn.tell(id, events);
-        let mut port = Port { frame: None, wire, mtu: self.home.mtu, mark: Mark::Class(conn.class) };
+        let mut port =
+            Port { frame: None, wire, mtu: self.home.mtu, mark: Mark::Class(conn.class) };
         let mut sent = 0;
         while sent < TURN
             && self.iface.poll_egress(instant(now), &mut port, &mut conn.set) != PollResult::None

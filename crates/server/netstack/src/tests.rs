@@ -286,7 +286,10 @@ fn end(side: usize, port: u16) -> SocketAddr {
 }
 
 fn listen(world: &mut World, port: u16) {
-    world.command(1, Command::Listen { id: 9, user: ROOT, local: end(1, port), backlog: 10, v6_only: false });
+    world.command(
+        1,
+        Command::Listen { id: 9, user: ROOT, local: end(1, port), backlog: 10, v6_only: false },
+    );
 }
 
 /// Sends `bytes` as far as there is room, and reads what comes at the other end.
@@ -560,7 +563,10 @@ fn a_user_with_all_its_connections_leaves_room_for_others() {
     let mut world = World::new(8, FAIR);
     world.sides[1] = Side::new(1, 2 * MIB);
     for (id, user, port) in [(1, GREEDY, 80), (2, 1001, 81)] {
-        world.command(1, Command::Listen { id, user, local: end(1, port), backlog: 4096, v6_only: false });
+        world.command(
+            1,
+            Command::Listen { id, user, local: end(1, port), backlog: 4096, v6_only: false },
+        );
     }
     // Those outside want as many as there can be; nobody here reads.
     let ask = |world: &mut World, id: u32, port: u16| {
@@ -821,10 +827,8 @@ fn who_asks_and_takes_it_back_leaves_nothing() {
         frame
     };
     let (syn, reset) = (2, 4);
-    for frames in [
-        vec![begins(syn, 7, false)],
-        vec![begins(syn, 7, true), begins(reset, 8, true)],
-    ] {
+    for frames in [vec![begins(syn, 7, false)], vec![begins(syn, 7, true), begins(reset, 8, true)]]
+    {
         for frame in frames {
             let side = &mut world.sides[1];
             side.stack.frame(&frame, world.now, &mut side.sent);
@@ -984,13 +988,21 @@ fn both_versions_have_all_of_it() {
     let (id, told) = came(&world).unwrap();
     assert_eq!(told, Told::Incoming(5, ends[0]));
     world.command(0, Command::Send { id: 1, bytes: b"hello" });
-    world.until(2000, |world| world.sides[1].heard.bytes.get(&id).is_some_and(|all| all == b"hello"));
+    world.until(2000, |world| {
+        world.sides[1].heard.bytes.get(&id).is_some_and(|all| all == b"hello")
+    });
     // Of IPv4, to the same listener; not to one for IPv6 alone.
-    world.command(0, Command::Connect { id: 2, user: ROOT, local: end(0, 0x8002), remote: end(1, 80) });
+    world.command(
+        0,
+        Command::Connect { id: 2, user: ROOT, local: end(0, 0x8002), remote: end(1, 80) },
+    );
     world.until(2000, |world| world.sides[0].told(2).contains(&Told::Connected));
     let only = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 81));
     world.command(1, Command::Listen { id: 6, user: ROOT, local: only, backlog: 4, v6_only: true });
-    world.command(0, Command::Connect { id: 3, user: ROOT, local: end(0, 0x8003), remote: end(1, 81) });
+    world.command(
+        0,
+        Command::Connect { id: 3, user: ROOT, local: end(0, 0x8003), remote: end(1, 81) },
+    );
     world.until(2000, |world| !world.sides[0].told(3).is_empty());
     assert_eq!(world.sides[0].told(3), [Told::Gone(111)]);
     // Datagrams, and what becomes of one to nobody.
@@ -1018,5 +1030,8 @@ fn both_versions_have_all_of_it() {
     world.command(0, Command::Datagram { protocol, local, remote, hops, class, bytes: &request });
     world.until(2000, |world| !world.sides[0].heard.datagrams.is_empty());
     let (protocol, from, got) = world.sides[0].heard.datagrams.remove(0);
-    assert_eq!((protocol, from.ip(), got[0], &got[4..]), (Protocol::Echo, remote.ip(), 129, &request[4..]));
+    assert_eq!(
+        (protocol, from.ip(), got[0], &got[4..]),
+        (Protocol::Echo, remote.ip(), 129, &request[4..])
+    );
 }

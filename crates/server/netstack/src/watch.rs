@@ -205,7 +205,9 @@ fn packet_for<'a>(frame: &'a [u8], home: &Home, iface: &Interface) -> Option<&'a
     }
     let ip = Ipv4Packet::new_checked(packet).ok()?;
     let to = ip.dst_addr();
-    let all = Ipv4Addr::from(u32::from(home.address) | u32::MAX.checked_shr(home.prefix.into()).unwrap_or(0));
+    let all = Ipv4Addr::from(
+        u32::from(home.address) | u32::MAX.checked_shr(home.prefix.into()).unwrap_or(0),
+    );
     let is_for = to == home.address
         || to.is_broadcast()
         || to == all

@@ -207,7 +207,11 @@ enum Step {
     ToX,
     ToA,
     /// Of packets alone: so many bytes from a place on, or from one behind X; the length; four times the lower half of a byte, to X.
-    LoadBytes { bytes: u8, at: u32, behind_x: bool },
+    LoadBytes {
+        bytes: u8,
+        at: u32,
+        behind_x: bool,
+    },
     Length,
     LengthToX,
     HeadToX(u32),

@@ -17,6 +17,7 @@ mod mounts;
 mod moves;
 mod names;
 pub mod numa;
+pub mod packet_ring;
 pub mod pageout;
 pub mod passing;
 pub mod paths;
@@ -31,7 +32,6 @@ pub mod scheduling;
 pub mod seccomp;
 pub mod segments;
 mod semaphores;
-pub mod packet_ring;
 mod sockets;
 
 mod table;

@@ -761,7 +761,9 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
         }
         // Two words: of the second, flags, and a clock of a device, of which there is none.
         // As many words: frames that were seen, and that were lost.
-        PACKET_STATISTICS | SO_LINGER | SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => value.to_le_bytes().to_vec(),
+        PACKET_STATISTICS | SO_LINGER | SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => {
+            value.to_le_bytes().to_vec()
+        }
         // Short ones are told where there is no room for more.
         _ if !is_own && (1..4).contains(&room) => Vec::from([value as u8]),
         _ => (value as u32).to_le_bytes().to_vec(),

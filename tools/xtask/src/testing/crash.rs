@@ -150,7 +150,8 @@ fn crashes(context: &Context, load: &'static Load, setting: Setting) -> Result<(
     let program = folder.join(format!("load-{name}"));
     compile(&context.project.path("guest/tests/crash/load.c"), &program, "musl")?;
     let place = Place { context, folder, load, setting, name };
-    let (crashes, seed) = (number("TESSERA_CRASHES")?.unwrap_or(CRASHES), number("TESSERA_SEED")?.unwrap_or(SEED));
+    let (crashes, seed) =
+        (number("TESSERA_CRASHES")?.unwrap_or(CRASHES), number("TESSERA_SEED")?.unwrap_or(SEED));
     let mut random = fastrand::Rng::with_seed(seed);
     let repeat = || format!("TESSERA_SEED={seed:#x}");
     let kills = (crashes / BOOTED).clamp(2, crashes.max(2));
@@ -297,7 +298,7 @@ impl Running {
     }
 
     /// Waits for its end; what it complained about.
-    fn ended(&mut self) -> Result<(ExitStatus, String)> {
+    pub fn ended(&mut self) -> Result<(ExitStatus, String)> {
         let mut complaints = String::new();
         if let Some(mut pipe) = self.0.stderr.take() {
             pipe.read_to_string(&mut complaints)?;

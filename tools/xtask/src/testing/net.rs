@@ -396,7 +396,8 @@ fn six(context: &Context, folder: &Path) -> Result<()> {
     compile(&context.project.path("guest/tests/net/six.c"), &folder.join("six"), "gcc")?;
     let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0))?;
     let socket = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0))?;
-    let ports = [listener.local_addr()?.port(), socket.local_addr()?.port()].map(|it| it.to_string());
+    let ports =
+        [listener.local_addr()?.port(), socket.local_addr()?.port()].map(|it| it.to_string());
     thread::spawn(move || -> Result<()> {
         let (mut stream, _) = listener.accept()?;
         let mut all = Vec::new();

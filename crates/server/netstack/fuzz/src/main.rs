@@ -273,7 +273,8 @@ impl World {
     }
 
     fn step(&mut self, input: &mut Input) -> Option<()> {
-        let (own, peer) = (|port| SocketAddr::from((OWN, port)), |port| SocketAddr::from((PEER, port)));
+        let (own, peer) =
+            (|port| SocketAddr::from((OWN, port)), |port| SocketAddr::from((PEER, port)));
         match input.byte()? % 18 {
             0 => self.frame(input.bytes(FRAME)?),
             1 | 2 => {
@@ -286,9 +287,8 @@ impl World {
             3 | 4 => {
                 let (flags, off) = (input.byte()?, input.byte()? as i8);
                 let bytes = input.bytes(1400)?;
-                let last = self.sent.frames.iter().rev().find_map(|last| {
-                    answer(last, flags, off, bytes)
-                });
+                let last =
+                    self.sent.frames.iter().rev().find_map(|last| answer(last, flags, off, bytes));
                 self.frame(&last?);
             }
             // Somebody wants a connection.
@@ -337,7 +337,13 @@ impl World {
                     0 => self.command(Command::Shut { id }),
                     1 => {
                         let (no_delay, alive_s) = (how & 4 != 0, (how >> 3).into());
-                        self.command(Command::Tune { id, no_delay, alive_s, hops: how, class: how });
+                        self.command(Command::Tune {
+                            id,
+                            no_delay,
+                            alive_s,
+                            hops: how,
+                            class: how,
+                        });
                     }
                     // Nobody wants to hear of it any more.
                     _ => {
@@ -364,7 +370,14 @@ impl World {
                 let protocol = if which & 1 == 0 { Protocol::Udp } else { Protocol::Echo };
                 let (local, remote) = (own(port), peer(53));
                 let bytes = input.bytes(4000)?;
-                self.command(Command::Datagram { protocol, local, remote, hops, class: which, bytes });
+                self.command(Command::Datagram {
+                    protocol,
+                    local,
+                    remote,
+                    hops,
+                    class: which,
+                    bytes,
+                });
             }
             14 => {
                 let which = input.byte()?;
@@ -377,7 +390,10 @@ impl World {
             15 => {
                 let which = input.byte()?;
                 match which % 3 {
-                    0 => self.command(Command::Watch { frames: which & 4 != 0, packets: which & 8 != 0 }),
+                    0 => self.command(Command::Watch {
+                        frames: which & 4 != 0,
+                        packets: which & 8 != 0,
+                    }),
                     1 => self.command(Command::Frame { bytes: input.bytes(2000)? }),
                     _ => self.command(Command::Packet { bytes: input.bytes(4000)? }),
                 }
