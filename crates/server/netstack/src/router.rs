@@ -17,6 +17,8 @@ const QUESTIONS: u8 = 3;
 const BETWEEN: i64 = 4_000_000;
 /// Bits of an address that are the network's, if a card is to make the rest of it.
 const PREFIX: u8 = 64;
+/// Microseconds that an address lasts at least, once there is one, whatever is said (RFC 4862, 5.5.3).
+const LEAST: i64 = 7_200_000_000;
 /// Hops of a message that has not passed any router.
 const NEAR: u8 = 255;
 /// All routers on the wire, and their card's address.
@@ -192,8 +194,16 @@ impl Router {
             && !info.prefix.is_loopback();
         let address = made(info.prefix, home.mac);
         // The first network that is there is the machine's, as long as it is.
-        if is_ours && (self.place.address.is_unspecified() || self.place.address == address) {
-            (self.place.address, self.address_until) = (address, until(info.valid_lifetime));
+        let ends = until(info.valid_lifetime);
+        if !is_ours || ends == now {
+            return None;
+        }
+        if self.place.address.is_unspecified() {
+            (self.place.address, self.address_until) = (address, ends);
+        } else if self.place.address == address {
+            // Whoever says it may not be the router: nobody shortens it to less than this.
+            let least = now.saturating_add(LEAST).min(self.address_until);
+            self.address_until = ends.max(least);
         }
         Some(())
     }

@@ -249,8 +249,12 @@ impl Stack {
 
     /// The machine has another place in a network of IPv6. Connections of an address that it has no more are reset by `smoltcp`.
     fn move_within_v6(&mut self) {
+        let before = self.iface.ip_addrs().len();
         self.router.settle(&mut self.iface);
-        self.dirty.extend(self.conns.keys());
+        // Whoever says often that it is a router, and that it is none, is in nobody's way.
+        if self.iface.ip_addrs().len() < before {
+            self.dirty.extend(self.conns.keys());
+        }
     }
 
     /// Looks after the place in a network of IPv6.

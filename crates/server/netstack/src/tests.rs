@@ -960,6 +960,12 @@ fn a_router_says_which_network_it_is() {
     world.hears(0, &advert(255, NETWORK, 100, 50));
     world.steps(3);
     assert_eq!(told(&world), (own_v6(0), router));
+    // Nobody takes it away before its time.
+    world.hears(0, &advert(255, NETWORK, 0, 50));
+    world.hears(0, &advert(255, NETWORK, 1, 50));
+    world.now += 10_000_000;
+    world.steps(3);
+    assert_eq!(told(&world), (own_v6(0), router));
     // Another network is not taken as well; the router stops to be one, later the address ends.
     world.hears(0, &advert(255, [0xfd, 1, 0, 0, 0, 0, 0, 0], 100, 50));
     world.now += 51_000_000;
