@@ -55,7 +55,8 @@ int main(int argc, char **argv) {
         if (poll(&one, 1, 2000) == 1) break;
     }
     len = sizeof own;
-    printf("datagram %d from %d\n", (int)recvfrom(udp, got, sizeof got, MSG_DONTWAIT, (void *)&own, &len), ntohs(own.sin6_port) == atoi(argv[2]));
+    count = recvfrom(udp, got, sizeof got, MSG_DONTWAIT, (void *)&own, &len);
+    printf("datagram %d from %d\n", count, ntohs(own.sin6_port) == atoi(argv[2]));
     close(udp);
     int echo = socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
     to = host(0);
