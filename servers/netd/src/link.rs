@@ -58,6 +58,11 @@ impl Events {
 }
 
 impl netstack::Events for Events {
+    fn tell_spare(&mut self, event: &Event) -> bool {
+        let (head, bytes) = event.parts();
+        self.ring.has_calm(head.len() + bytes.len()) && self.tell(event)
+    }
+
     fn tell(&mut self, event: &Event) -> bool {
         let (head, bytes) = event.parts();
         match self.ring.put_parts([&head, bytes]) {

@@ -23,6 +23,8 @@ use unixproto::{op, Any, Errno};
 const IPPROTO_ICMP: u32 = 1;
 const IPPROTO_TCP: u32 = 6;
 const IPPROTO_UDP: u32 = 17;
+/// One more than the last number of a protocol that packets can have.
+const PROTOCOLS: u32 = 256;
 const IPPROTO_ICMPV6: u32 = 58;
 const NETLINK_ROUTE: u32 = 0;
 
@@ -90,6 +92,7 @@ pub fn told_of(call: &Call) -> Option<Telling> {
 fn encode(address: core::net::SocketAddr, (family, kind): (Family, Kind)) -> Vec<u8> {
     match kind {
         Kind::Route => inet::route::encode(address),
+        Kind::Packet => inet::packet::encode(address),
         _ => inet::encode(address, family),
     }
 }
@@ -140,6 +143,9 @@ impl Opening<'_> {
         if op.domain == AF_NETLINK.into() {
             return self.make_route(op);
         }
+        if op.domain == AF_PACKET.into() {
+            return self.make_packet(op);
+        }
         let family = match u16::try_from(op.domain) {
             Ok(AF_INET) => Family::V4,
             Ok(AF_INET6) => Family::V6,
@@ -151,14 +157,37 @@ impl Opening<'_> {
             (SOCK_DGRAM, IPPROTO_ICMP, Family::V4) => Kind::Echo,
             (SOCK_DGRAM, IPPROTO_ICMPV6, Family::V6) => Kind::Echo,
             (SOCK_RAW, 1.., _) if !self.has(Capability::NetRaw) => return Err(Errno::EPERM),
-            (SOCK_RAW, IPPROTO_ICMP, Family::V4) => Kind::Raw,
-            (SOCK_RAW, IPPROTO_ICMPV6, Family::V6) => Kind::Raw,
+            (SOCK_RAW, 1..PROTOCOLS, _) => Kind::Raw,
+            (SOCK_RAW, PROTOCOLS.., _) => return Err(Errno::EINVAL),
             (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW, ..) => return Err(Errno::EPROTONOSUPPORT),
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
         self.room(1)?;
         let uid = self.cred().uid;
-        let number = self.inet().make(family, kind, uid)?;
+        let number = match kind {
+            Kind::Raw => self.inet().make_raw(family, op.protocol as u8, uid)?,
+            _ => self.inet().make(family, kind, uid)?,
+        };
+        self.inet_told(Changes::new());
+        self.opened(Object::Inet(number), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
+    }
+
+    /// `socket`, of packets.
+    fn make_packet(&mut self, op: op::Socket) -> Tried {
+        if !self.has(Capability::NetRaw) {
+            return Err(Errno::EPERM);
+        }
+        let is_cooked = match op.kind {
+            SOCK_RAW => false,
+            SOCK_DGRAM => true,
+            _ => return Err(Errno::ESOCKTNOSUPPORT),
+        };
+        self.room(1)?;
+        let uid = self.cred().uid;
+        // As it is in a frame.
+        let protocol = u16::from_be(op.protocol as u16);
+        let number = self.inet().make_packet(is_cooked, protocol, uid)?;
+        self.inet_told(Changes::new());
         self.opened(Object::Inet(number), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
     }
 
@@ -187,6 +216,11 @@ impl Opening<'_> {
         if kind == Kind::Route {
             let pid = self.caller.pid;
             self.inet().bind_route(number, &address, pid)?;
+            return done(());
+        }
+        if kind == Kind::Packet {
+            self.inet().bind_packet(number, &address)?;
+            self.inet_told(Changes::new());
             return done(());
         }
         let may_low = self.has(Capability::NetBindService);
@@ -218,6 +252,9 @@ impl Opening<'_> {
             let pid = self.caller.pid;
             self.inet().connect_route(number, &address, pid)?;
             return done(());
+        }
+        if kind == Kind::Packet {
+            return Err(Errno::EOPNOTSUPP);
         }
         let to = inet::decode(&address, family)?;
         let mut changes = Changes::new();
@@ -322,6 +359,16 @@ impl Opening<'_> {
             Kind::Route => {
                 let bytes = take(left);
                 self.ask_route(call, op, number, &bytes, &mut changes)
+            }
+            Kind::Packet if op.flags & MSG_MORE == 0 => {
+                let bytes = take(left);
+                let all = match call.lengths.1 {
+                    0 => Vec::new(),
+                    _ => self.procs.b(self.caller, call)?,
+                };
+                let to = if all.is_empty() { None } else { Some(along(&all, op)?.1) };
+                let to = to.filter(|to| !to.is_empty());
+                self.inet().send_packet((number, tid), to, bytes, &mut changes)
             }
             _ => {
                 let bytes = take(left);
@@ -441,7 +488,7 @@ impl Opening<'_> {
                 }
                 count.map(|count| (count, count))
             }
-            Kind::Echo | Kind::Raw | Kind::Route if op.flags & MSG_OOB != 0 => {
+            Kind::Echo | Kind::Raw | Kind::Packet | Kind::Route if op.flags & MSG_OOB != 0 => {
                 return Err(Errno::EOPNOTSUPP)
             }
             _ => {

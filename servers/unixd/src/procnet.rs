@@ -5,7 +5,7 @@ use crate::proctext::Texts;
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Write;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use inet::{Family, Inet, Interface, Kind, Row};
 
 /// Names of its files.
@@ -22,7 +22,7 @@ impl Texts<'_> {
         let all = &self.sockets.all;
         match name {
             "dev" => devices(all.interface()),
-            "if_inet6" => String::from("00000000000000000000000000000001 01 80 10 80       lo\n"),
+            "if_inet6" => addresses_v6(all.interface()),
             "route" => routes(all.interface()),
             "tcp" => sockets(all, Kind::Stream, Family::V4),
             "tcp6" => sockets(all, Kind::Stream, Family::V6),
@@ -30,6 +30,29 @@ impl Texts<'_> {
             _ => sockets(all, Kind::Datagram, Family::V6),
         }
     }
+}
+
+/// Addresses of IPv6: number of the interface, bits of the network, scope, flags (lasting), name.
+fn addresses_v6(interface: Option<&Interface>) -> String {
+    const ON_THE_WIRE: u32 = 0x20;
+    const EVERYWHERE: u32 = 0;
+    const HERE: u32 = 0x10;
+    let mut text = String::new();
+    let mut line = |ip: Ipv6Addr, (index, prefix, scope): (u32, u8, u32), name: &str| {
+        put_line!(
+            text,
+            "{:032x} {index:02x} {prefix:02x} {scope:02x} 80 {name:>8}",
+            u128::from(ip)
+        );
+    };
+    line(Ipv6Addr::LOCALHOST, (1, 128, HERE), "lo");
+    if let Some(interface) = interface {
+        for ip in interface.six.addresses() {
+            let scope = if ip.is_unicast_link_local() { ON_THE_WIRE } else { EVERYWHERE };
+            line(ip, (2, interface.six.prefix, scope), NAME);
+        }
+    }
+    text
 }
 
 fn devices(interface: Option<&Interface>) -> String {

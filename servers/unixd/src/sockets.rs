@@ -373,6 +373,8 @@ impl Opening<'_> {
         let along = if call.done == 0 { &rights[..] } else { &[] };
         let mut changes = Changes::new();
         let piece = (&bytes[call.done.min(bytes.len())..], along);
+        let wall = self.handles.clock.wall();
+        self.handles.sockets.all.set_time(wall);
         let sent = self.handles.sockets.all.send(number, target, piece, user, &mut changes);
         match sent {
             Ok(bytes) => {
@@ -439,6 +441,8 @@ impl Opening<'_> {
         let most = (op.bytes as usize).min(DATA_BYTES - BEHIND);
         let looks = op.flags & MSG_PEEK != 0;
         let mut changes = Changes::new();
+        let wall = self.handles.clock.wall();
+        self.handles.sockets.all.set_time(wall);
         let received = match self.handles.sockets.all.receive(number, most, looks, &mut changes) {
             Err(Errno::EAGAIN) => {
                 let ns = self.handles.sockets.all.options(number)?.receive_ns;
@@ -453,7 +457,7 @@ impl Opening<'_> {
 
     /// Gives the caller what was received.
     fn hand_over(&mut self, received: Received, (most, looks): (usize, bool)) -> Tried {
-        let Received { mut bytes, full, rights, user, from } = received;
+        let Received { mut bytes, full, rights, user, from, sent } = received;
         let (pid, uid) = (self.caller.pid, self.cred().uid);
         let (count, all) = (bytes.len() as u64, rights.len());
         let mut given = 0;
@@ -479,12 +483,23 @@ impl Opening<'_> {
             bytes.extend_from_slice(&AF_UNIX.to_ne_bytes());
             bytes.extend_from_slice(&name.text);
         }
+        let name = bytes.len() - before - users;
+        if let Some((option, ns)) = sent {
+            // `struct cmsghdr`, and the time.
+            const SOL_SOCKET: u32 = 1;
+            let time = time_told(option, ns);
+            bytes.extend_from_slice(&(16 + time.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(&SOL_SOCKET.to_le_bytes());
+            bytes.extend_from_slice(&option.to_le_bytes());
+            bytes.extend_from_slice(&time);
+        }
+        let control = bytes.len() - before - users - name;
         self.procs.put(self.caller, &bytes)?;
         done(unixproto::ops::Received {
             count,
             full: full as u64,
             rights: given as u32,
-            told: Behind { user: users, name: bytes.len() - before - users, control: 0 }.pack(),
+            told: Behind { user: users, name, control }.pack(),
             is_cut: given < all,
         })
     }
@@ -545,6 +560,9 @@ impl Opening<'_> {
             SO_RCVTIMEO => options.receive_ns,
             SO_RCVLOWAT | SO_SNDLOWAT => 1,
             SO_ZEROCOPY => 0,
+            // As Linux has it, the one in nanoseconds counts as both new ones.
+            SO_TIMESTAMP_NEW if options.times == Some(SO_TIMESTAMPNS_NEW) => 1,
+            option if TIMES.contains(&option) => (options.times == Some(option)).into(),
             option if is_flag(option) => options.flags >> option & 1,
             option => return Err(unknown(option)),
         };
@@ -567,6 +585,9 @@ impl Opening<'_> {
             SO_RCVTIMEO => Options { receive_ns: op.value, ..before },
             SO_RCVLOWAT => before,
             SO_ZEROCOPY => return Err(Errno::EOPNOTSUPP),
+            option if TIMES.contains(&option) => {
+                Options { times: (op.value != 0).then_some(option), ..before }
+            }
             option if is_flag(option) => {
                 let bit = 1 << option;
                 let flags = if op.value != 0 { before.flags | bit } else { before.flags & !bit };
@@ -609,6 +630,7 @@ fn is_flag(option: u32) -> bool {
             | SO_PRIORITY
             | SO_LINGER
             | SO_REUSEPORT
+            | SO_PASSSEC
     )
 }
 

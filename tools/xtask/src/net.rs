@@ -181,7 +181,7 @@ impl Network {
                     Kind::Elsewhere { place: [a, b, c] } => format!(",net={a}.{b}.{c}.0/24"),
                     _ => String::new(),
                 };
-                format!("user,id=net,ipv6=off{place}{ports}")
+                format!("user,id=net{place}{ports}")
             }
             Some(Kind::Tap { interface, .. }) => {
                 format!("tap,id=net,ifname={interface},script=no,downscript=no")

@@ -90,8 +90,9 @@ impl<'a> Command<'a> {
             Command::Connect { id, user, local, remote } => {
                 kind(0).word(id).word(user).address(local).address(remote)
             }
-            Command::Listen { id, user, local, backlog } => {
-                kind(1).word(id).word(user).address(local).word(backlog)
+            Command::Listen { id, user, local, backlog, v6_only } => {
+                let head = kind(1).word(id).word(user).address(local);
+                head.word(backlog).byte(v6_only.into())
             }
             Command::Deafen { id } => kind(2).word(id),
             Command::Send { id, bytes } => kind(3).word(id).all(bytes),
@@ -111,6 +112,9 @@ impl<'a> Command<'a> {
             Command::Finish => kind(12),
             Command::Join { group } => kind(13).all(&group),
             Command::Leave { group } => kind(14).all(&group),
+            Command::Watch { frames, packets } => kind(15).byte(frames.into()).byte(packets.into()),
+            Command::Frame { bytes } => kind(16).all(bytes),
+            Command::Packet { bytes } => kind(17).all(bytes),
         };
         bytes.0
     }
@@ -133,6 +137,7 @@ impl<'a> Command<'a> {
                 user: from.word()?,
                 local: from.address()?,
                 backlog: from.word()?,
+                v6_only: from.byte()? != 0,
             },
             2 => Command::Deafen { id: from.word()? },
             3 => Command::Send { id: from.word()?, bytes: from.rest() },
@@ -160,6 +165,9 @@ impl<'a> Command<'a> {
             12 => Command::Finish,
             13 => Command::Join { group: from.take()? },
             14 => Command::Leave { group: from.take()? },
+            15 => Command::Watch { frames: from.byte()? != 0, packets: from.byte()? != 0 },
+            16 => Command::Frame { bytes: from.rest() },
+            17 => Command::Packet { bytes: from.rest() },
             _ => return None,
         };
         from.end(command)
@@ -203,6 +211,13 @@ impl<'a> Event<'a> {
             }
             Event::Given { by, names } => kind(10).all(&by).all(names.as_flattened()),
             Event::NotGiven { is_over } => kind(11).byte(is_over.into()),
+            Event::Frame { is_sent, lost, bytes } => {
+                kind(12).byte(is_sent.into()).word(lost).all(bytes)
+            }
+            Event::Packet { bytes } => kind(13).all(bytes),
+            Event::Up6 { link, address, prefix, gateway } => {
+                kind(14).all(&link).all(&address).byte(prefix).all(&gateway)
+            }
         };
         bytes.0
     }
@@ -215,6 +230,10 @@ impl<'a> Event<'a> {
                 let head = Event::Datagram { protocol, local, remote, hops, class, bytes: &[] };
                 (head.encode(), bytes)
             }
+            Event::Frame { is_sent, lost, bytes } => {
+                (Event::Frame { is_sent, lost, bytes: &[] }.encode(), bytes)
+            }
+            Event::Packet { bytes } => (Event::Packet { bytes: &[] }.encode(), bytes),
             _ => (self.encode(), &[]),
         }
     }
@@ -269,6 +288,16 @@ impl<'a> Event<'a> {
                 Event::Given { by: from.take()?, names: [from.take()?, from.take()?, from.take()?] }
             }
             11 => Event::NotGiven { is_over: from.byte()? != 0 },
+            12 => {
+                Event::Frame { is_sent: from.byte()? != 0, lost: from.word()?, bytes: from.rest() }
+            }
+            13 => Event::Packet { bytes: from.rest() },
+            14 => Event::Up6 {
+                link: from.take()?,
+                address: from.take()?,
+                prefix: from.byte()?,
+                gateway: from.take()?,
+            },
             _ => return None,
         };
         from.end(event)

@@ -50,7 +50,14 @@ pub enum Command<'a> {
     /// Connect, for a user.
     Connect { id: u32, user: u32, local: SocketAddr, remote: SocketAddr },
     /// Accept connections: those that come have numbers of their own.
-    Listen { id: u32, user: u32, local: SocketAddr, backlog: u32 },
+    Listen {
+        id: u32,
+        user: u32,
+        /// Of no address in particular of IPv6: of IPv4, too, unless it says otherwise.
+        local: SocketAddr,
+        backlog: u32,
+        v6_only: bool,
+    },
     /// Accept no more, where this number listens.
     Deafen { id: u32 },
     /// Send bytes of a connection.
@@ -83,6 +90,12 @@ pub enum Command<'a> {
     Join { group: [u8; 4] },
     /// They are not any more.
     Leave { group: [u8; 4] },
+    /// Tell of all frames that come and go, and of all packets that come for this machine, from now on.
+    Watch { frames: bool, packets: bool },
+    /// Send a frame as it is.
+    Frame { bytes: &'a [u8] },
+    /// Send a packet of IPv4, whose head stays as it is.
+    Packet { bytes: &'a [u8] },
     /// Say [`Event::Idle`] when everything was sent, and forget all connections.
     Finish,
 }
@@ -92,6 +105,9 @@ pub enum Command<'a> {
 pub enum Event<'a> {
     /// There is a network, and this is the machine's place there.
     Up { mac: [u8; 6], address: [u8; 4], prefix: u8, gateway: [u8; 4], mtu: u16 },
+    /// The machine's place in a network of IPv6: its address on the wire, and another one, with bits of it that are the network's, and who knows the way to
+    /// others; those that are unspecified it has not.
+    Up6 { link: [u8; 16], address: [u8; 16], prefix: u8, gateway: [u8; 16] },
     /// There is a connection now that was wanted, with room for so many bytes.
     Connected { id: u32, room: u32 },
     /// A connection has come.
@@ -135,6 +151,10 @@ pub enum Event<'a> {
     Given { by: [u8; 4], names: [[u8; 4]; 3] },
     /// Nobody gives one: there was none, or its time is over.
     NotGiven { is_over: bool },
+    /// A frame has come, or was sent; so many before it were not told for want of room.
+    Frame { is_sent: bool, lost: u32, bytes: &'a [u8] },
+    /// A packet has come for this machine, whole, of whatever protocol: besides all that is told of it otherwise.
+    Packet { bytes: &'a [u8] },
     /// After [`Command::Finish`]: there is no connection, and nothing to be sent.
     Idle,
 }

@@ -82,6 +82,12 @@ impl Ring {
         self.copy(at, get, len);
     }
 
+    /// Would a message of so many bytes leave half of the ring to others?
+    pub fn has_calm(&self, len: usize) -> bool {
+        let filled = self.own.wrapping_sub(self.counter(1).load(Ordering::Acquire));
+        filled as usize + len + LENGTH <= self.bytes as usize / 2
+    }
+
     /// Puts a message in. `false`: there is no room now.
     pub fn put(&mut self, message: &[u8]) -> Result<bool, Broken> {
         self.put_parts([message, &[]])

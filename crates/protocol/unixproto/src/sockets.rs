@@ -9,6 +9,18 @@ pub const CONTINUES: u32 = 1 << 30;
 /// Of [`Send`](crate::op::Send): others of the same call came before. Without any bytes: no more follow.
 pub const CONTINUED: u32 = 1 << 31;
 
+/// With which of these the times of messages are told, and in which unit: one at most of them is on.
+pub const TIMES: [u32; 4] = [SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW];
+
+/// What such an option tells: the two words of a time, in nanoseconds of the clock on the wall.
+pub fn time_told(option: u32, ns: i64) -> [u8; 16] {
+    let unit = if matches!(option, SO_TIMESTAMP | SO_TIMESTAMP_NEW) { 1000 } else { 1 };
+    let words = [ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000) / unit];
+    let mut told = [0; 16];
+    told.copy_from_slice(words.map(i64::to_le_bytes).as_flattened());
+    told
+}
+
 /// Most bytes of control messages that go along with a message in either direction, besides descriptors and users.
 pub const CONTROL_BYTES: usize = 512;
 
@@ -49,6 +61,10 @@ pub const AF_INET: u16 = 2;
 pub const AF_INET6: u16 = 10;
 /// `AF_NETLINK`
 pub const AF_NETLINK: u16 = 16;
+/// `AF_PACKET`
+pub const AF_PACKET: u16 = 17;
+/// `SOL_PACKET`: the level of its options.
+pub const SOL_PACKET: u32 = 263;
 /// `SOL_NETLINK`: the level of its options.
 pub const SOL_NETLINK: u32 = 270;
 /// Bytes of a family.
@@ -94,6 +110,8 @@ pub const fn device_shape(command: u32) -> Option<Shape> {
 }
 
 use crate::tty::Shape;
+/// Settings of a device: there are none.
+pub const SIOCETHTOOL: u32 = 0x8946;
 /// Is the urgent byte of a stream the next one?
 pub const SIOCATMARK: u32 = 0x8905;
 /// Bytes that were sent and not taken by the other end, and those of them that were not sent over a wire either. The first is `TIOCOUTQ`, too.
@@ -123,4 +141,5 @@ numbers! {
     SO_NO_CHECK SO_PRIORITY SO_LINGER SO_REUSEPORT SO_PASSCRED SO_PEERCRED SO_RCVLOWAT SO_SNDLOWAT SO_ACCEPTCONN
     SO_PROTOCOL SO_DOMAIN SO_SNDBUFFORCE SO_RCVBUFFORCE SO_RCVTIMEO SO_SNDTIMEO SO_RXQ_OVFL SO_TIMESTAMP SO_TIMESTAMPNS
     SO_TIMESTAMPING SO_TIMESTAMPING_NEW SO_TIMESTAMP_NEW SO_TIMESTAMPNS_NEW SO_SELECT_ERR_QUEUE SO_ZEROCOPY
+    SO_PASSSEC SO_ATTACH_FILTER SO_DETACH_FILTER SO_LOCK_FILTER
 }

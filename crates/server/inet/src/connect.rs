@@ -75,10 +75,17 @@ impl Inet {
                 Some(interface) => interface.address.into(),
                 None => return Err(Errno::ENETUNREACH),
             },
-            (true, IpAddr::V6(_)) => return Err(Errno::ENETUNREACH),
+            (true, IpAddr::V6(to)) => match self.interface.and_then(|one| one.six.source(to)) {
+                Some(own) => own.into(),
+                None => return Err(Errno::ENETUNREACH),
+            },
         };
         if !self.is_local(ip) {
-            if self.interface.is_none() || ip.is_ipv6() {
+            let has_way = self.interface.is_some_and(|one| match ip {
+                IpAddr::V4(_) => true,
+                IpAddr::V6(to) => !to.is_multicast() && one.six.source(to).is_some(),
+            });
+            if !has_way {
                 return Err(Errno::ENETUNREACH);
             }
             // What has an address of this machine's alone cannot be answered.
@@ -114,6 +121,7 @@ impl Inet {
     ) -> Result<(), Errno> {
         let kind = self.get(number)?.kind;
         match (kind, to) {
+            (Kind::Packet, _) => Err(Errno::EOPNOTSUPP),
             (Kind::Stream, None) => self.disconnect(number, changes),
             (Kind::Stream, Some(to)) => self.connect_stream(number, to, now, changes),
             (_, None) => self.unfollow(number, changes),
@@ -412,6 +420,9 @@ impl Inet {
         changes: &mut Changes,
     ) -> Result<(), Errno> {
         let socket = self.get_mut(number)?;
+        if socket.kind == Kind::Packet {
+            return Err(Errno::EOPNOTSUPP);
+        }
         changes.push((number, read));
         if socket.kind != Kind::Stream {
             socket.is_deaf |= read;

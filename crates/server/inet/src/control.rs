@@ -12,8 +12,7 @@ use crate::zerocopy::Calls;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use unixproto::sockets::{
-    of_level, SO_RXQ_OVFL, SO_TIMESTAMP, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS,
-    SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW,
+    of_level, time_told, SO_RXQ_OVFL, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS, TIMES,
 };
 use unixproto::Errno;
 
@@ -27,6 +26,8 @@ const IP_RECVERR: u32 = 11;
 const IP_RECVTTL: u32 = 12;
 const IP_RECVTOS: u32 = 13;
 const IP_ORIGDSTADDR: u32 = 20;
+/// `IPV6_2292HOPLIMIT`: what `IPV6_RECVHOPLIMIT` was before.
+const OLD_HOPLIMIT: u32 = 8;
 const IPV6_RECVERR: u32 = 25;
 const IPV6_RECVPKTINFO: u32 = 49;
 const IPV6_PKTINFO: u32 = 50;
@@ -226,25 +227,15 @@ impl Messages {
         if ns == 0 {
             return;
         }
-        let (seconds, rest) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
-        let kinds = [
-            (SO_TIMESTAMP, 1000),
-            (SO_TIMESTAMP_NEW, 1000),
-            (SO_TIMESTAMPNS, 1),
-            (SO_TIMESTAMPNS_NEW, 1),
-        ];
-        for (kind, unit) in kinds {
-            if options.is_set(kind) {
-                let words = [seconds, rest / unit].map(i64::to_le_bytes);
-                self.put(SOL_SOCKET, kind, words.as_flattened());
-            }
+        for kind in TIMES.into_iter().filter(|&kind| options.is_set(kind)) {
+            self.put(SOL_SOCKET, kind, &time_told(kind, ns));
         }
         if options.stamping() & SOFTWARE != 0 {
             let is_new = options.is_set(SO_TIMESTAMPING_NEW);
             let kind = if is_new { SO_TIMESTAMPING_NEW } else { SO_TIMESTAMPING };
             // By software; the other two are of devices, of which none tells the time.
-            let words = [seconds, rest, 0, 0, 0, 0].map(i64::to_le_bytes);
-            self.put(SOL_SOCKET, kind, words.as_flattened());
+            let times = [time_told(SO_TIMESTAMPNS, ns), [0; 16], [0; 16]];
+            self.put(SOL_SOCKET, kind, times.as_flattened());
         }
     }
 
@@ -278,6 +269,9 @@ impl Messages {
             IpAddr::V6(_) => {
                 if options.is_set(of_level(SOL_IPV6, IPV6_RECVHOPLIMIT)) {
                     self.put(SOL_IPV6, IPV6_HOPLIMIT, &u32::from(way.hops).to_le_bytes());
+                }
+                if options.is_set(of_level(SOL_IPV6, OLD_HOPLIMIT)) {
+                    self.put(SOL_IPV6, OLD_HOPLIMIT, &u32::from(way.hops).to_le_bytes());
                 }
                 if options.is_set(of_level(SOL_IPV6, IPV6_RECVTCLASS)) {
                     self.put(SOL_IPV6, IPV6_TCLASS, &u32::from(way.class).to_le_bytes());

@@ -2,9 +2,8 @@
 
 use crate::address::{any, plain};
 use crate::control::{of_packet, Passage, Sending};
-use crate::errors::Report;
 use crate::ports::is_for_many;
-use crate::raw::answer_to;
+use crate::raw::{answer_to, sum_message, ICMP, ICMP6};
 use crate::socket::{protocol, Changes, Inet, Kind, Number, Packet, Parts};
 use crate::stream::Received;
 use crate::{DATAGRAM_MOST, OVERHEAD};
@@ -113,6 +112,27 @@ impl Inet {
         Ok(bytes.len())
     }
 
+    /// What a thread sends, behind the parts of it that came before; and of how many calls those are to be told.
+    ///
+    /// # Errors
+    /// `ENOBUFS`
+    pub(crate) fn with_parts(
+        &mut self,
+        number: Number,
+        tid: u32,
+        mut bytes: Vec<u8>,
+    ) -> Result<(Vec<u8>, u32), Errno> {
+        let socket = self.get_mut(number)?;
+        let (uid, parts) = (socket.uid, socket.parts.take());
+        self.shares.give_back(uid, parts.as_ref().map_or(0, |parts| parts.bytes.len()));
+        let Some(mut parts) = parts.filter(|parts| parts.tid == tid) else {
+            return Ok((bytes, 0));
+        };
+        parts.bytes.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOBUFS)?;
+        parts.bytes.append(&mut bytes);
+        Ok((parts.bytes, parts.calls))
+    }
+
     /// Sends a datagram, behind the parts that the thread has sent. Answers how many bytes of it.
     ///
     /// # Errors
@@ -126,10 +146,9 @@ impl Inet {
         changes: &mut Changes,
     ) -> Result<usize, Errno> {
         let count = bytes.len();
-        let socket = self.get_mut(number)?;
+        let (all, before) = self.with_parts(number, tid, bytes)?;
+        let socket = self.get(number)?;
         let (kind, uid, remote) = (socket.kind, socket.uid, socket.remote);
-        let parts = socket.parts.take();
-        self.shares.give_back(uid, parts.as_ref().map_or(0, |parts| parts.bytes.len()));
         let telling = self.telling(number, sending.is_zerocopy, sending.stamps)?;
         self.may_tell(number, telling)?;
         let socket = self.get_mut(number)?;
@@ -142,19 +161,12 @@ impl Inet {
         let may_all = socket.options.broadcast;
         // Whoever sends has a port, even if nothing comes of it.
         self.have_port(number)?;
-        let parts = parts.filter(|parts| parts.tid == tid);
-        let before = parts.as_ref().map_or(0, |parts| parts.bytes.len());
-        if before + count > DATAGRAM_MOST {
+        let most = if kind == Kind::Raw { self.raw_most(number)? } else { DATAGRAM_MOST };
+        if all.len() > most {
             return Err(Errno::EMSGSIZE);
         }
-        let mut calls = telling.is_zerocopy.into();
-        let mut all = bytes;
-        if let Some(mut parts) = parts {
-            parts.bytes.try_reserve_exact(count).map_err(|_| Errno::ENOBUFS)?;
-            parts.bytes.append(&mut all);
-            all = parts.bytes;
-            calls += parts.calls;
-        }
+        let calls = before + u32::from(telling.is_zerocopy);
+        let mut all = all;
         let to = to.or(remote).ok_or(Errno::EDESTADDRREQ)?;
         if to.port() == 0 && kind == Kind::Datagram {
             return Err(Errno::EINVAL);
@@ -190,12 +202,12 @@ impl Inet {
             (true, _) if kind == Kind::Echo => self.echo(number, all, way, changes),
             (true, _) => {
                 let receiver = self.receiver(kind, to, local);
+                self.udp_went_inside(&way, &all, changes);
                 match receiver {
-                    Some(receiver) => self.deliver(receiver, all, (way, uid), changes),
-                    None => {
-                        let report = Report::nobody_there((local, to), all);
-                        self.was_told(number, report, true, changes);
+                    Some(receiver) => {
+                        self.deliver(receiver, all, (way, uid), changes);
                     }
+                    None => self.was_refused(number, &way, all, changes),
                 }
             }
             (false, Some(protocol)) => {
@@ -251,36 +263,46 @@ impl Inet {
 
     /// This machine answers an echo request.
     fn echo(&mut self, number: Number, bytes: Vec<u8>, asked: Passage, changes: &mut Changes) {
-        let bytes = answer_to(bytes, asked.to.is_ipv6());
-        let uid = self.get(number).map_or(0, |socket| socket.uid);
+        let protocol = if asked.to.is_ipv6() { ICMP6 } else { ICMP };
         let way = Passage::inside(SocketAddr::new(asked.to.ip(), 0), asked.from);
-        self.deliver(number, bytes, (Passage { class: asked.class, ..way }, uid), changes);
+        let way = Passage { class: asked.class, ..way };
+        let mut answer = answer_to(bytes.clone(), asked.to.is_ipv6());
+        if self.is_heard() {
+            let mut request = bytes;
+            sum_message(&asked, protocol, &mut request);
+            sum_message(&way, protocol, &mut answer);
+            self.pass_inside(&asked, protocol, &request, changes);
+            self.pass_inside(&way, protocol, &answer, changes);
+        }
+        let uid = self.get(number).map_or(0, |socket| socket.uid);
+        self.deliver(number, answer, (way, uid), changes);
     }
 
-    /// Puts a datagram where it is read, if there is room.
+    /// Puts a datagram where it is read, if there is room. Answers whether there was.
     pub(crate) fn deliver(
         &mut self,
         number: Number,
         bytes: Vec<u8>,
         (way, payer): (Passage, u32),
         changes: &mut Changes,
-    ) {
+    ) -> bool {
         let now = self.now;
-        let Ok(socket) = self.get(number) else { return };
+        let Ok(socket) = self.get(number) else { return false };
         let cost = bytes.len() + OVERHEAD;
         let is_full = socket.packet_bytes >= socket.capacity();
         if is_full || !self.shares.has_room(payer, cost) {
-            let Ok(socket) = self.get_mut(number) else { return };
+            let Ok(socket) = self.get_mut(number) else { return false };
             socket.lost = socket.lost.wrapping_add(1);
-            return;
+            return false;
         }
         self.shares.take(payer, cost);
-        let Ok(socket) = self.get_mut(number) else { return };
+        let Ok(socket) = self.get_mut(number) else { return false };
         socket.packet_bytes += cost;
         let way = Passage { from: plain(way.from), to: plain(way.to), ..way };
         let lost = socket.lost;
         socket.packets.push_back(Packet { bytes, way, payer, came: now, lost });
         changes.push((number, true));
+        true
     }
 
     /// Receives a datagram, up to so many bytes; what there is no room for waits for the same thread if it `goes_on`.

@@ -76,7 +76,12 @@ impl Device {
             mac: interface.mac,
             all_macs: [0xff; 6],
             queue: QUEUE,
-            addresses: Vec::from([(interface.address.into(), interface.prefix)]),
+            addresses: {
+                let six = interface.six;
+                let own = (IpAddr::from(interface.address), interface.prefix);
+                let others = six.addresses().map(|ip| (IpAddr::from(ip), six.prefix));
+                core::iter::once(own).chain(others).collect()
+            },
         }
     }
 

@@ -17,9 +17,9 @@ use unixproto::Errno;
 /// `IP_RECVERR`, `IPV6_RECVERR`.
 pub const RECVERR: [u32; 2] = [of_level(0, 11), of_level(41, 25)];
 /// Bytes of a datagram that are in a message about it, of IPv4 and IPv6: those messages have a length that arrives everywhere.
-const QUOTED: [usize; 2] = [576 - 20 - 8 - 20 - 8, 1280 - 40 - 8 - 40 - 8];
+pub(crate) const QUOTED: [usize; 2] = [576 - 20 - 8 - 20 - 8, 1280 - 40 - 8 - 40 - 8];
 /// The type of service of such messages of IPv4: that of control.
-const CONTROL: u8 = 0xc0;
+pub(crate) const CONTROL: u8 = 0xc0;
 
 /// A message of ICMP about a datagram.
 #[derive(Clone, Debug)]
@@ -126,6 +126,23 @@ pub(crate) fn meaning(kind: u8, code: u8) -> Option<(Errno, bool)> {
         (UNREACHABLE, 10 | 13..=15) => (Errno::EHOSTUNREACH, true),
         (UNREACHABLE, 11) => (Errno::ENETUNREACH, false),
         (UNREACHABLE, 12) | (LATE, _) => (Errno::EHOSTUNREACH, false),
+        (WRONG, _) => (Errno::EPROTO, true),
+        _ => return None,
+    })
+}
+
+/// The same of version 6.
+pub(crate) fn meaning_v6(kind: u8, code: u8) -> Option<(Errno, bool)> {
+    const UNREACHABLE: u8 = 1;
+    const TOO_LONG: u8 = 2;
+    const LATE: u8 = 3;
+    const WRONG: u8 = 4;
+    Some(match (kind, code) {
+        (UNREACHABLE, 0) => (Errno::ENETUNREACH, false),
+        (UNREACHABLE, 1 | 5 | 6) => (Errno::EACCES, true),
+        (UNREACHABLE, 4) => (Errno::ECONNREFUSED, true),
+        (UNREACHABLE, _) | (LATE, _) => (Errno::EHOSTUNREACH, false),
+        (TOO_LONG, _) => (Errno::EMSGSIZE, false),
         (WRONG, _) => (Errno::EPROTO, true),
         _ => return None,
     })

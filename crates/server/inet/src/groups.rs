@@ -563,6 +563,7 @@ impl Inet {
         let loops = socket.options.others.get(&MULTICAST_LOOP).is_none_or(|&loops| loops != 0);
         let Passage { from: local, to: remote, hops, class, .. } = way;
         if device == LO {
+            self.udp_went_inside(&way, &bytes, changes);
             self.deliver_to_all(way, bytes, Some(uid), changes);
             return Ok(());
         }

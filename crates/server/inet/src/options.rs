@@ -1,13 +1,8 @@
 //! Options of sockets, and what is told of a connection.
 
 use alloc::collections::BTreeMap;
-use unixproto::sockets::{
-    of_level, SO_TIMESTAMP, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS,
-    SO_TIMESTAMPNS_NEW, SO_TIMESTAMP_NEW,
-};
+use unixproto::sockets::{of_level, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, TIMES};
 
-/// With which of these the times of messages are told, and in which unit: one at most of them is on.
-pub const TIMES: [u32; 4] = [SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW];
 /// Which of these has the flags of `SO_TIMESTAMPING`: one at most of them is there.
 pub const STAMPING: [u32; 2] = [SO_TIMESTAMPING, SO_TIMESTAMPING_NEW];
 

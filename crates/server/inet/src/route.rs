@@ -202,8 +202,11 @@ impl Request<'_> {
     }
 
     fn address(&self, device: &Device, (ip, prefix): (IpAddr, u8)) -> Vec<u8> {
+        let is_near = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         let scope = if device.is_inside() {
             nl::rt_scope_t::RT_SCOPE_HOST
+        } else if is_near {
+            nl::rt_scope_t::RT_SCOPE_LINK
         } else {
             nl::rt_scope_t::RT_SCOPE_UNIVERSE
         };

@@ -5,14 +5,19 @@ use crate::control::Passage;
 use crate::errors::{cost_of, Entry};
 use crate::groups::Membership;
 use crate::options::{Options, TcpState};
+use crate::packet::Watching;
 use crate::pieces::Pieces;
 use crate::ports::Ports;
+use crate::raw::Raw;
 use crate::timestamps::Timing;
 use crate::urgent::Urgent;
 use crate::{DATAGRAM_BYTES, OVERHEAD, STREAM_BYTES};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use callfilter::packets::Filter;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use netproto::{Command, Protocol};
 use piecewise::{Limits, Shares, Table};
 use unixproto::files::{
@@ -50,8 +55,10 @@ pub enum Kind {
     Datagram,
     /// Echo requests of ICMP and their answers.
     Echo,
-    /// All messages of ICMP, with the heads of their packets.
+    /// All packets of a protocol, with their heads.
     Raw,
+    /// All frames of an interface.
+    Packet,
     /// Netlink: questions about interfaces.
     Route,
 }
@@ -69,6 +76,44 @@ pub struct Interface {
     pub gateway: Ipv4Addr,
     /// Most bytes of a packet.
     pub mtu: u16,
+    /// Of IPv6.
+    pub six: Six,
+}
+
+/// The machine's place in a network of IPv6; what is unspecified it has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Six {
+    /// Its address on the wire alone.
+    pub link: Ipv6Addr,
+    /// Another one.
+    pub address: Ipv6Addr,
+    /// Bits of either that are the network's.
+    pub prefix: u8,
+    /// Who knows the way to others.
+    pub gateway: Ipv6Addr,
+}
+
+impl Six {
+    /// There is none.
+    pub const NONE: Six = Six {
+        link: Ipv6Addr::UNSPECIFIED,
+        address: Ipv6Addr::UNSPECIFIED,
+        prefix: 64,
+        gateway: Ipv6Addr::UNSPECIFIED,
+    };
+
+    /// The addresses that there are.
+    pub fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> {
+        [self.address, self.link].into_iter().filter(|ip| !ip.is_unspecified())
+    }
+
+    /// The own address for packets to somebody, if there is a way there.
+    pub(crate) fn source(&self, to: Ipv6Addr) -> Option<Ipv6Addr> {
+        let own = if to.is_unicast_link_local() { self.link } else { self.address };
+        let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix.min(128))).unwrap_or(0);
+        let is_near = (u128::from(own) ^ u128::from(to)) & mask == 0;
+        (!own.is_unspecified() && (is_near || !self.gateway.is_unspecified())).then_some(own)
+    }
 }
 
 /// Where the address is from.
@@ -181,8 +226,12 @@ pub(crate) struct Socket {
     pub untold: u32,
     /// Bytes that the network server was given and the other end has not acknowledged, as far as was told.
     pub unacknowledged: u32,
-    /// A raw one: the identifier of echo requests whose answers it waits for.
-    pub expects: Option<u16>,
+    /// Of raw ones.
+    pub raw: Raw,
+    /// Of packet sockets.
+    pub watching: Option<Box<Watching>>,
+    /// Which packets it hears, of those two.
+    pub filter: Option<Rc<Filter>>,
     /// Groups that it is in.
     pub groups: Vec<Membership>,
     pub options: Options,
@@ -231,8 +280,11 @@ pub struct Inet {
     pub(crate) turn: u32,
     /// Sockets of netlink by their numbers.
     pub(crate) routes: BTreeMap<u32, Number>,
-    /// Sockets that hear all messages of ICMP.
+    /// Raw sockets, and packet sockets.
     pub(crate) raws: Vec<Number>,
+    pub(crate) watchers: Vec<Number>,
+    /// Whether the network server was told to tell of frames, and of packets.
+    pub(crate) is_watched: (bool, bool),
     /// Who is in which group, over which interface.
     pub(crate) members: BTreeSet<(IpAddr, u32, Number)>,
     /// Memberships over the wire, by user.
@@ -259,6 +311,8 @@ impl Default for Inet {
             turn: 0,
             routes: BTreeMap::new(),
             raws: Vec::new(),
+            watchers: Vec::new(),
+            is_watched: (false, false),
             members: BTreeSet::new(),
             away: Shares::new(crate::groups::OUTSIDE),
             urged: Vec::new(),
@@ -316,7 +370,9 @@ impl Inet {
             rest: None,
             untold: 0,
             unacknowledged: 0,
-            expects: None,
+            raw: Raw::default(),
+            watching: None,
+            filter: None,
             groups: Vec::new(),
             options: Options::default(),
         };
@@ -340,7 +396,7 @@ impl Inet {
         while let Some((number, was_waiting)) = all.pop() {
             self.release_port(number);
             self.forget_route(number);
-            self.forget_raw(number);
+            self.forget_tap(number);
             self.forget_groups(number);
             let Some(mut socket) = self.table.remove(number as usize) else { continue };
             self.users.give_back(socket.uid, 1);
@@ -352,6 +408,8 @@ impl Inet {
                 self.shares.give_back(packet.payer, packet.bytes.len() + OVERHEAD);
             }
             self.shares.give_back(socket.uid, cost_of(&socket.errors));
+            let filter = socket.filter.as_ref().map_or(0, |filter| filter.cost());
+            self.shares.give_back(socket.uid, filter);
             let parts = socket.parts.take().map_or(0, |parts| parts.bytes.len());
             let rest = socket.rest.take().map_or(0, |rest| rest.1.len());
             self.shares.give_back(socket.uid, parts + rest);
@@ -514,10 +572,16 @@ impl Inet {
     pub fn name(&self, number: Number, of_peer: bool) -> Result<SocketAddr, Errno> {
         let socket = self.get(number)?;
         let is_connected = match socket.kind {
+            Kind::Packet if of_peer => return Err(Errno::EOPNOTSUPP),
+            Kind::Packet => return self.packet_name(number),
             Kind::Stream => socket.state == State::Connected,
             _ => true,
         };
         match of_peer {
+            // The number of its protocol is where others have a port.
+            false if socket.kind == Kind::Raw => {
+                Ok(SocketAddr::new(socket.local.ip(), socket.raw.protocol.into()))
+            }
             false => Ok(socket.local),
             true => socket.remote.filter(|_| is_connected).ok_or(Errno::ENOTCONN),
         }
@@ -579,7 +643,7 @@ impl Inet {
         match (&socket.state, socket.kind) {
             (State::Listening { .. }, _) => Err(Errno::EINVAL),
             (_, Kind::Stream) => Ok(socket.unacknowledged as usize),
-            (_, Kind::Datagram | Kind::Raw) if !is_left => Ok(0),
+            (_, Kind::Datagram | Kind::Raw | Kind::Packet) if !is_left => Ok(0),
             _ => Err(Errno::ENOTTY),
         }
     }
@@ -591,8 +655,11 @@ impl Inet {
 
     /// Is an address this machine's?
     pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
-        let own = self.interface.map(|interface| IpAddr::V4(interface.address));
-        ip.is_loopback() || own == Some(ip)
+        let is_own = |interface: Interface| match ip {
+            IpAddr::V4(ip) => ip == interface.address,
+            IpAddr::V6(ip) => interface.six.addresses().any(|own| own == ip),
+        };
+        ip.is_loopback() || self.interface.is_some_and(is_own)
     }
 }
 
@@ -604,7 +671,7 @@ pub(crate) fn has_much_room(socket: &Socket) -> bool {
 /// What ports of a kind of sockets are for the network server, if it must know of each.
 pub(crate) fn protocol(kind: Kind) -> Option<Protocol> {
     match kind {
-        Kind::Stream | Kind::Raw | Kind::Route => None,
+        Kind::Stream | Kind::Raw | Kind::Packet | Kind::Route => None,
         Kind::Datagram => Some(Protocol::Udp),
         Kind::Echo => Some(Protocol::Echo),
     }

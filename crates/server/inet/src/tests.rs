@@ -2,6 +2,7 @@
 
 use super::*;
 use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -479,12 +480,12 @@ fn who_does_not_read_answers_holds_a_queue_of_them_and_no_more() {
 }
 
 #[test]
-fn a_raw_socket_waits_for_the_answers_that_it_asked_for() {
+fn a_raw_socket_sends_whole_packets_and_hears_them() {
     let mut inet = Inet::default();
     let mut changes = Changes::new();
     let (address, gateway) = ([10, 0, 2, 15], [10, 0, 2, 2]);
     inet.happened(Event::Up { mac: [2; 6], address, prefix: 24, gateway, mtu: 1500 }, &mut changes);
-    let raw = inet.make(Family::V4, Kind::Raw, ROOT).unwrap();
+    let raw = inet.make_raw(Family::V4, 1, ROOT).unwrap();
     let commands = |inet: &mut Inet| {
         let mut all = Vec::new();
         while let Some(command) = inet.next_command().map(|parts| parts.concat()) {
@@ -493,37 +494,76 @@ fn a_raw_socket_waits_for_the_answers_that_it_asked_for() {
         }
         all
     };
-    for id in [1, 1, 2] {
-        let ask = [8, 0, 0, 0, 0, id, 0, 1];
-        inet.send_datagram(raw, 1, (Some(afar()), Sending::default()), ask.to_vec(), &mut changes)
-            .unwrap();
+    // The network server is told to tell of packets, and gets whole ones.
+    assert_eq!(commands(&mut inet), ["Watch { frames: false, packets: true }"]);
+    let ask = [13, 0, 0, 0, 0, 2, 0, 1];
+    inet.send_datagram(raw, 1, (Some(afar()), Sending::default()), ask.to_vec(), &mut changes)
+        .unwrap();
+    let [head, packet] = inet.next_command().map(|parts| parts.map(<[u8]>::to_vec)).unwrap();
+    assert_eq!((head.len(), packet[0], packet[9], &packet[20..]), (1, 0x45, 1, &ask[..]));
+    assert_eq!((&packet[12..16], &packet[16..20]), (&address[..], &gateway[..]));
+    inet.command_sent();
+    // What comes is heard by who wants it: not what is no packet, a part of one, or cut.
+    let mut came = packet.clone();
+    came[12..16].copy_from_slice(&gateway);
+    came[16..20].copy_from_slice(&address);
+    for bytes in [&came[..], &came[..27], &came[..19], &[], &[0x45], &[0x60; 39]] {
+        assert!(inet.happened(Event::Packet { bytes }, &mut changes));
     }
-    let told = commands(&mut inet);
-    let heads: Vec<&str> = told.iter().filter_map(|one| one.split(' ').next()).collect();
-    assert_eq!(heads, ["Open", "Datagram", "Datagram", "Shun", "Open", "Datagram"], "{told:?}");
-    let (local, remote) = (SocketAddr::from((address, 2)), SocketAddr::from((gateway, 0)));
-    let bytes = &[0, 0, 0, 0, 0, 2, 0, 1];
-    let protocol = netproto::Protocol::Echo;
-    assert!(inet.happened(
-        Event::Datagram { protocol, local, remote, hops: 61, class: 0, bytes },
-        &mut changes
-    ));
+    came[6] = 0x20;
+    assert!(inet.happened(Event::Packet { bytes: &came }, &mut changes));
     let got = inet.receive_datagram(raw, 100, (false, None), &mut changes).unwrap();
-    assert_eq!(
-        (got.bytes[0], &got.bytes[12..16], &got.bytes[20..]),
-        (0x45, &gateway[..], &bytes[..])
-    );
-    // Anything but a request goes nowhere else.
-    let other = inet.send_datagram(
-        raw,
-        1,
-        (Some(afar()), Sending::default()),
-        vec![13, 0, 0, 0, 0, 2, 0, 1],
-        &mut changes,
-    );
-    assert_eq!(other, Err(Errno::EOPNOTSUPP));
+    assert_eq!((&got.bytes[12..16], &got.bytes[20..]), (&gateway[..], &ask[..]));
+    let more = inet.receive_datagram(raw, 100, (false, None), &mut changes);
+    assert_eq!(more, Err(Errno::EAGAIN));
     inet.remove(raw, &mut changes);
-    assert!(commands(&mut inet)[0].starts_with("Shun") && inet.raws.is_empty());
+    assert_eq!(commands(&mut inet), ["Watch { frames: false, packets: false }"]);
+    assert!(inet.raws.is_empty());
+    assert_eq!(inet.shares.taken(), 0);
+}
+
+/// Whoever watches an interface pays for what it sees, and loses what it does not read; nobody hears of frames that are none.
+#[test]
+fn who_watches_and_does_not_read_loses() {
+    let (mut inet, mut changes) = (with_network(), Changes::new());
+    let all = inet.make_packet(false, 3, 1000).unwrap();
+    let inside = inet.make_packet(true, 3, 1000).unwrap();
+    let mut at = vec![0; 20];
+    at[..2].copy_from_slice(&17u16.to_ne_bytes());
+    at[4] = 1;
+    inet.bind_packet(inside, &at).unwrap();
+    let frame = [[1; 12].to_vec(), vec![8, 0], vec![7; 1400]].concat();
+    for (lost, bytes) in [(0, &frame[..]), (5, &frame), (0, &frame[..13]), (0, &[])] {
+        assert!(inet.happened(Event::Frame { is_sent: false, lost, bytes }, &mut changes));
+    }
+    assert_eq!(inet.take_statistics(all), Ok([7, 5]));
+    assert_eq!(inet.take_statistics(inside), Ok([0, 0]));
+    for _ in 0..1000 {
+        let event = Event::Frame { is_sent: true, lost: 0, bytes: &frame };
+        assert!(inet.happened(event, &mut changes));
+    }
+    let [seen, lost] = inet.take_statistics(all).unwrap();
+    assert!(seen == 1000 && lost > 800 && inet.shares.taken() < DATAGRAM_BYTES + 2000, "{lost}");
+    // A filter is charged for, and given back; one that is none changes nothing.
+    let code = [[0x06, 0, 0, 0, 20, 0, 0, 0]; 64].concat();
+    let before = inet.shares.taken();
+    assert_eq!(inet.set_filter(all, None), Err(Errno::ENOENT));
+    inet.set_filter(all, Some(&code)).unwrap();
+    assert_eq!(inet.shares.taken(), before + 64 * 32);
+    for wrong in [&code[..7], &[], &[0xff; 8]] {
+        assert_eq!(inet.set_filter(all, Some(wrong)), Err(Errno::EINVAL));
+    }
+    inet.set_filter(all, Some(&code[..8])).unwrap();
+    assert_eq!(inet.shares.taken(), before + 32);
+    // Without a reader outside nothing is told any more.
+    inet.remove(all, &mut changes);
+    let mut last = Vec::new();
+    while let Some(command) = inet.next_command() {
+        last = command.concat();
+        inet.command_sent();
+    }
+    assert_eq!(Command::decode(&last), Some(Command::Watch { frames: false, packets: false }));
+    inet.remove(inside, &mut changes);
     assert_eq!(inet.shares.taken(), 0);
 }
 
@@ -883,4 +923,63 @@ proptest! {
         inet.remove(number, &mut changes);
         prop_assert_eq!(inet.shares.taken(), 0);
     }
+}
+
+const NETWORK_V6: [u8; 16] = [0xfe, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 15];
+const ON_WIRE: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 15];
+const ROUTER: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+
+/// With a place in a network of IPv6 what goes there has its address; without one there is no way; and what others say of it changes nothing of this machine's own.
+#[test]
+fn ways_of_ipv6_are_those_that_were_told() {
+    let (mut inet, mut changes) = (with_network(), Changes::new());
+    let afar = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 80));
+    let near = SocketAddr::from(([0xfec0, 0, 0, 0, 0, 0, 0, 2], 53));
+    let udp = inet.make(Family::V6, Kind::Datagram, 1000).unwrap();
+    let send = |inet: &mut Inet, to: SocketAddr| {
+        let all = (Some(to), Sending::default());
+        inet.send_datagram(udp, 1, all, vec![1; 9], &mut Changes::new())
+    };
+    assert_eq!(send(&mut inet, near), Err(Errno::ENETUNREACH));
+    let up = |address, gateway| Event::Up6 { link: ON_WIRE, address, prefix: 64, gateway };
+    // A network without a router: who is in it is reached.
+    assert!(inet.happened(up(NETWORK_V6, [0; 16]), &mut changes));
+    assert_eq!(send(&mut inet, near), Ok(9));
+    assert_eq!(send(&mut inet, afar), Err(Errno::ENETUNREACH));
+    assert!(inet.happened(up(NETWORK_V6, ROUTER), &mut changes));
+    assert_eq!(send(&mut inet, afar), Ok(9));
+    let own = SocketAddr::from((NETWORK_V6, 0));
+    let mut sent = Vec::new();
+    while let Some(command) = inet.next_command().map(|parts| parts.concat()) {
+        if let Some(Command::Datagram { local, remote, .. }) = Command::decode(&command) {
+            sent.push((local.ip(), remote));
+        }
+        inet.command_sent();
+    }
+    assert_eq!(sent, [(own.ip(), near), (own.ip(), afar)]);
+    // What comes is heard; from this machine's own addresses nobody speaks outside.
+    let port = inet.name(udp, false).unwrap().port();
+    let local = SocketAddr::from((NETWORK_V6, port));
+    let (protocol, bytes) = (netproto::Protocol::Udp, b"x");
+    for (remote, is_heard) in [(near, true), (SocketAddr::from((ON_WIRE, 5)), false)] {
+        let event = Event::Datagram { protocol, local, remote, hops: 1, class: 0, bytes };
+        assert!(inet.happened(event, &mut changes));
+        let got = inet.receive_datagram(udp, 9, (false, None), &mut changes);
+        assert_eq!(got.map(|got| got.from).ok().flatten(), is_heard.then_some(remote));
+    }
+    // Bound to it; not to that of another one.
+    let tcp = inet.make(Family::V6, Kind::Stream, 1000).unwrap();
+    assert_eq!(inet.bind(tcp, near, true), Err(Errno::EADDRNOTAVAIL));
+    inet.bind(tcp, SocketAddr::from((NETWORK_V6, 8080)), true).unwrap();
+    inet.listen(tcp, 1, &mut changes).unwrap();
+    let told = inet
+        .next_command()
+        .and_then(|parts| Some(format!("{:?}", Command::decode(&parts.concat())?)));
+    assert!(told.is_some_and(|told| told.starts_with("Listen")));
+    // It is over.
+    assert!(inet.happened(up([0; 16], [0; 16]), &mut changes));
+    assert_eq!(send(&mut inet, near), Err(Errno::ENETUNREACH));
+    // Of no network at all that cannot be said.
+    inet.wire_lost(&mut changes);
+    assert!(!inet.happened(up(NETWORK_V6, ROUTER), &mut changes));
 }

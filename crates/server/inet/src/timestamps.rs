@@ -5,13 +5,13 @@
 //! all stages at once, and a stream has no segments there, so that its entries never have bytes of a packet, as if `OPT_TSONLY` were on.
 
 use crate::control::Passage;
-use crate::datagram::checksum;
 use crate::errors::Entry;
 use crate::options::{Options, STAMPING};
+use crate::packet::kind_of;
+use crate::raw::{packet_of, udp_of, ICMP, ICMP6, UDP};
 use crate::socket::{Changes, Inet, Kind, Number, State};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use unixproto::Errno;
 
 /// Flags of `SO_TIMESTAMPING` (`linux/net_tstamp.h`).
@@ -223,54 +223,11 @@ impl Inet {
 
 /// The frame of Ethernet that a datagram is in: to whom a network's devices bring it is known to the network server alone, and is 0 here.
 fn frame(kind: Kind, way: &Passage, mac: [u8; 6], bytes: &[u8]) -> Vec<u8> {
-    const UDP: u8 = 17;
-    const ICMP: [u8; 2] = [1, 58];
-    let (from, to) = (way.from.ip().to_canonical(), way.to.ip().to_canonical());
-    let protocol = match kind {
-        Kind::Datagram => UDP,
-        _ => ICMP[usize::from(to.is_ipv6())],
+    let packet = match kind {
+        Kind::Datagram => packet_of(way, UDP, &udp_of(way, bytes)),
+        _ if way.to.is_ipv6() => packet_of(way, ICMP6, bytes),
+        _ => packet_of(way, ICMP, bytes),
     };
-    let mut payload = Vec::new();
-    if protocol == UDP {
-        let len = (bytes.len() + 8) as u16;
-        let words = [way.from.port(), way.to.port(), len, 0].map(u16::to_be_bytes);
-        payload.extend_from_slice(words.as_flattened());
-    }
-    payload.extend_from_slice(bytes);
-    let len = payload.len() as u16;
-    let mut head = Vec::new();
-    let (kind, addresses) = match (from, to) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let addresses = [from.octets(), to.octets()].concat();
-            head.extend_from_slice(&[0x45, way.class]);
-            // Its length; no number, and not to be cut.
-            head.extend_from_slice(&(len + 20).to_be_bytes());
-            head.extend_from_slice(&[0, 0, 0x40, 0, way.hops, protocol, 0, 0]);
-            head.extend_from_slice(&addresses);
-            let sum = checksum(&head);
-            head[10..12].copy_from_slice(&sum.to_be_bytes());
-            (0x0800u16, addresses)
-        }
-        (from, to) => {
-            let [from, to] = [from, to].map(|ip| match ip {
-                IpAddr::V6(ip) => ip.octets(),
-                IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
-            });
-            let addresses = [from, to].concat();
-            head.extend_from_slice(&(6 << 28 | u32::from(way.class) << 20).to_be_bytes());
-            head.extend_from_slice(&len.to_be_bytes());
-            head.extend_from_slice(&[protocol, way.hops]);
-            head.extend_from_slice(&addresses);
-            (0x86dd, addresses)
-        }
-    };
-    if protocol == UDP {
-        let pseudo = [&addresses[..], &[0, protocol], &len.to_be_bytes(), &payload].concat();
-        let sum = match checksum(&pseudo) {
-            0 => !0,
-            sum => sum,
-        };
-        payload[6..8].copy_from_slice(&sum.to_be_bytes());
-    }
-    [&[0; 6][..], &mac, &kind.to_be_bytes(), &head, &payload].concat()
+    let packet = packet.unwrap_or_default();
+    [&[0; 6][..], &mac, &kind_of(&packet).to_be_bytes(), &packet].concat()
 }

@@ -5,11 +5,11 @@
 //! connections that it has; one about which it says what cannot be is reset.
 
 use crate::control::Passage;
-use crate::errors::{meaning, Report};
+use crate::errors::{meaning, meaning_v6, Report};
 use crate::ports::is_for_many;
-use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, Origin, State};
+use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, Origin, Six, State};
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use netproto::{Command, Event, Protocol, INCOMING, WINDOW};
 use unixproto::Errno;
 
@@ -97,8 +97,8 @@ impl Inet {
         let Ok(socket) = self.get_mut(number) else { return };
         let (user, local) = (socket.uid, crate::address::plain(socket.local));
         let State::Listening { backlog, .. } = socket.state else { return };
-        let is_outside = !local.ip().is_loopback()
-            && (local.is_ipv4() || local.ip().is_unspecified() && !socket.options.v6_only);
+        let is_outside = !local.ip().is_loopback();
+        let v6_only = socket.options.v6_only;
         if !is_outside || socket.link != Link::None || self.interface.is_none() {
             return;
         }
@@ -107,7 +107,7 @@ impl Inet {
             socket.link = Link::Wire { id, room: 0 };
         }
         self.wires.insert(id, number);
-        self.command(Command::Listen { id, user, local, backlog });
+        self.command(Command::Listen { id, user, local, backlog, v6_only });
     }
 
     /// The network server is told how a connection is to be treated.
@@ -121,7 +121,8 @@ impl Inet {
         let idle = options.others.get(&TCP_KEEPIDLE).map_or(ALIVE_S, |&idle| idle as u32);
         let alive_s = if options.keep_alive { idle.max(1) } else { 0 };
         let no_delay = options.no_delay;
-        let (Ok(hops), Ok(class)) = (self.hops(number), self.class(number, false)) else { return };
+        let is_v6 = socket.remote.is_some_and(|remote| remote.ip().to_canonical().is_ipv6());
+        let (Ok(hops), Ok(class)) = (self.hops(number), self.class(number, is_v6)) else { return };
         self.command(Command::Tune { id, no_delay, alive_s, hops, class });
     }
 
@@ -130,7 +131,16 @@ impl Inet {
         match event {
             Event::Up { mac, address, prefix, gateway, mtu } => {
                 let (address, gateway) = (Ipv4Addr::from(address), Ipv4Addr::from(gateway));
-                self.came_up(Interface { mac, address, prefix: prefix.min(32), gateway, mtu });
+                let six = self.interface.map_or(Six::NONE, |interface| interface.six);
+                let prefix = prefix.min(32);
+                self.came_up(Interface { mac, address, prefix, gateway, mtu, six });
+                true
+            }
+            Event::Up6 { link, address, prefix, gateway } => {
+                let [link, address, gateway] = [link, address, gateway].map(Ipv6Addr::from);
+                // Of a network that there is.
+                let Some(interface) = &mut self.interface else { return false };
+                interface.six = Six { link, address, prefix: prefix.min(128), gateway };
                 true
             }
             Event::Given { by, names } => {
@@ -180,6 +190,14 @@ impl Inet {
                 changes.push((number, false));
                 Ok(())
             }),
+            Event::Frame { is_sent, lost, bytes } => {
+                self.frame_went((is_sent, lost), bytes, changes);
+                true
+            }
+            Event::Packet { bytes } => {
+                self.packet_came(bytes, changes);
+                true
+            }
             Event::Data { id, bytes } => self.of_wire(id, |inet, number| {
                 let socket = inet.get_mut(number)?;
                 let is_too_much = socket.bytes.len() + bytes.len() > WINDOW as usize;
@@ -272,6 +290,9 @@ impl Inet {
     /// There is a network: what is open is told to its server.
     fn came_up(&mut self, interface: Interface) {
         self.interface = Some(interface);
+        // Of whatever another one was told this one knows nothing.
+        self.is_watched = (false, false);
+        self.tell_watch();
         self.tell_groups();
         let all: Vec<(Number, Kind, u16)> = self
             .table
@@ -299,9 +320,6 @@ impl Inet {
         if self.is_local(remote.ip()) || local.ip().is_loopback() {
             return;
         }
-        if kind == Kind::Echo {
-            self.hear_outside(way, bytes, changes);
-        }
         if kind == Kind::Datagram && is_for_many(local.ip(), self.interface.as_ref()) {
             self.deliver_to_all(way, bytes.to_vec(), None, changes);
             return;
@@ -324,7 +342,11 @@ impl Inet {
         bytes: &[u8],
         changes: &mut Changes,
     ) {
-        let Some((error, is_for_good)) = meaning(kind, code) else { return };
+        let meaning = match about.ip() {
+            IpAddr::V4(_) => meaning(kind, code),
+            IpAddr::V6(_) => meaning_v6(kind, code),
+        };
+        let Some((error, is_for_good)) = meaning else { return };
         let sockets = kind_of(protocol);
         if self.is_local(about.ip()) || way.to.ip().is_loopback() {
             return;

@@ -3,7 +3,7 @@
 use crate::frame::Key;
 use crate::Events;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 use netproto::{Event, PIECE, WINDOW};
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
@@ -23,6 +23,8 @@ const ACCEPT_S: u64 = 10;
 const ACKNOWLEDGE_S: u64 = 924;
 /// Seconds in which a connection that nobody has any more must be over.
 const ORPHAN_S: u64 = 60;
+/// Microseconds for which the last word of one that is over waits for its peer to be found.
+const LAST_WORD: i64 = 3_000_000;
 /// Seconds between signs of life that are not answered, and how many there are.
 const UNANSWERED_S: u64 = 9 * 75;
 
@@ -32,7 +34,7 @@ pub enum Origin {
     /// `unixd` wanted it.
     Wanted,
     /// Somebody wanted it of a listener.
-    Came { listener: u32, to: Ipv4Addr },
+    Came { listener: u32, to: IpAddr },
 }
 
 /// What is to become of it after an event that was told, or not.
@@ -72,6 +74,8 @@ pub struct Conn {
     finish_told: bool,
     /// The type of service of what it sends.
     pub class: u8,
+    /// When it is over even if its last word cannot be sent.
+    over_at: Option<i64>,
 }
 
 impl Conn {
@@ -104,6 +108,7 @@ impl Conn {
             room: 0,
             finish_told: false,
             class: 0,
+            over_at: None,
         })
     }
 
@@ -174,6 +179,11 @@ impl Conn {
         self.socket().abort();
     }
 
+    /// It is closed and nobody has it: has it tried for long enough to say so to its peer, who may not be found any more?
+    pub fn is_late(&mut self, now: i64) -> bool {
+        now >= *self.over_at.get_or_insert(now + LAST_WORD)
+    }
+
     /// The machine is elsewhere now.
     pub fn lose(&mut self) {
         self.error.get_or_insert(ENETDOWN);
@@ -222,8 +232,8 @@ impl Conn {
                 Origin::Came { listener, to } => Event::Incoming {
                     listener,
                     id,
-                    local: SocketAddr::new(to.into(), own),
-                    remote: SocketAddr::new(peer.into(), port),
+                    local: SocketAddr::new(to, own),
+                    remote: SocketAddr::new(peer, port),
                     room: room as u32,
                 },
             })?;

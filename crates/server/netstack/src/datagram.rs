@@ -1,16 +1,19 @@
 //! Datagrams, and echo requests: packets that are made here, and wait for the way there to be found.
 
+use crate::port::{Mark, IP_HEAD};
+use crate::router::Place;
 use crate::Events;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use netproto::{Event, Protocol};
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::socket::raw::{PacketBuffer, PacketMetadata, Socket};
 use smoltcp::wire::{
-    Icmpv4Packet, IpProtocol, IpVersion, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
+    Icmpv4Packet, Icmpv6Packet, IpProtocol, IpVersion, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr,
+    UdpPacket, UdpRepr,
 };
 
 /// Packets that wait to be told, and their bytes.
@@ -23,19 +26,20 @@ const PATIENCE: i64 = 3_000_000;
 /// Bytes of the head of a datagram.
 const HEAD: usize = 8;
 
-fn number_of(protocol: Protocol) -> IpProtocol {
-    match protocol {
-        Protocol::Udp => IpProtocol::Udp,
-        Protocol::Echo => IpProtocol::Icmp,
-    }
-}
+/// What is waited for.
+const KINDS: [(Protocol, IpVersion); 4] = [
+    (Protocol::Udp, IpVersion::Ipv4),
+    (Protocol::Echo, IpVersion::Ipv4),
+    (Protocol::Udp, IpVersion::Ipv6),
+    (Protocol::Echo, IpVersion::Ipv6),
+];
 
-fn raw(
-    protocol: Protocol,
-    from: PacketBuffer<'static>,
-    to: PacketBuffer<'static>,
-) -> Socket<'static> {
-    Socket::new(Some(IpVersion::Ipv4), Some(number_of(protocol)), from, to)
+fn number_of(protocol: Protocol, version: IpVersion) -> IpProtocol {
+    match (protocol, version) {
+        (Protocol::Udp, _) => IpProtocol::Udp,
+        (Protocol::Echo, IpVersion::Ipv4) => IpProtocol::Icmp,
+        (Protocol::Echo, IpVersion::Ipv6) => IpProtocol::Icmpv6,
+    }
 }
 
 fn buffer(packets: usize, bytes: usize) -> PacketBuffer<'static> {
@@ -47,8 +51,7 @@ pub struct Outgoing {
     pub set: SocketSet<'static>,
     handle: SocketHandle,
     until: i64,
-    /// Type of service.
-    pub class: u8,
+    pub mark: Mark,
 }
 
 impl Outgoing {
@@ -70,11 +73,11 @@ pub struct Datagrams {
 /// Where datagrams come to: only as long as anybody wants some.
 struct Came {
     set: SocketSet<'static>,
-    handles: [(Protocol, SocketHandle); 2],
+    handles: [(Protocol, SocketHandle); KINDS.len()],
     /// The type of service of each packet that waits: `smoltcp` does not keep it.
-    classes: [VecDeque<u8>; 2],
+    classes: [VecDeque<u8>; KINDS.len()],
     /// Bytes that waited when that was last looked at.
-    waited: [usize; 2],
+    waited: [usize; KINDS.len()],
 }
 
 /// A message about a datagram that did not arrive.
@@ -94,12 +97,13 @@ impl Datagrams {
     /// Where those that come are put.
     pub fn came(&mut self) -> &mut SocketSet<'static> {
         let came = self.came.get_or_insert_with(|| {
-            let mut set = SocketSet::new(Vec::with_capacity(2));
-            let handles = [Protocol::Udp, Protocol::Echo].map(|protocol| {
-                let from = buffer(WAITING, WAITING_BYTES);
-                (protocol, set.add(raw(protocol, from, buffer(0, 0))))
+            let mut set = SocketSet::new(Vec::with_capacity(KINDS.len()));
+            let handles = KINDS.map(|(protocol, version)| {
+                let (from, to) = (buffer(WAITING, WAITING_BYTES), buffer(0, 0));
+                let number = number_of(protocol, version);
+                (protocol, set.add(Socket::new(Some(version), Some(number), from, to)))
             });
-            Came { set, handles, classes: Default::default(), waited: [0; 2] }
+            Came { set, handles, classes: Default::default(), waited: [0; KINDS.len()] }
         });
         &mut came.set
     }
@@ -118,19 +122,57 @@ impl Datagrams {
         bytes: &[u8],
         now: i64,
     ) {
-        let (IpAddr::V4(from), IpAddr::V4(to)) = (local.ip(), remote.ip()) else { return };
-        if self.outgoing.len() >= OUTGOING {
+        if self.outgoing.len() >= OUTGOING || remote.ip().is_unspecified() {
             return;
         }
-        let ports = (local.port(), remote.port());
-        let Some(packet) = make(protocol, (from, to), ports, hops, bytes) else { return };
-        let mut socket = raw(protocol, buffer(0, 0), buffer(1, packet.len()));
-        if socket.send_slice(&packet).is_err() {
+        let made = match (local.ip(), remote.ip()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                make(protocol, (from, to), (local.port(), remote.port()), hops, bytes)
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                make_v6(protocol, (from, to), (local.port(), remote.port()), hops, bytes)
+            }
+            _ => None,
+        };
+        let Some(packet) = made else { return };
+        self.queue(&packet, Mark::Class(class), now);
+    }
+
+    /// Sends a packet of IPv4 that somebody has made: lost as above. `mtu`: with more bytes than that it goes in parts, of which only the type of service
+    /// is as it says.
+    pub fn send_packet(&mut self, packet: &[u8], mtu: u16, now: i64) {
+        let Some((&head, rest)) = packet.split_first_chunk::<IP_HEAD>() else { return };
+        // `smoltcp` asserts that a packet is for somebody.
+        let is_right = head[0] >> 4 == 4
+            && usize::from(head[0] & 0xf) * 4 <= packet.len()
+            && head[16..] != [0; 4];
+        if !is_right || u16::try_from(packet.len()).is_err() || self.outgoing.len() >= OUTGOING {
+            return;
+        }
+        let is_whole = packet.len() <= mtu.into();
+        // Options of the head pass as bytes behind it.
+        let mut whole = vec![0; packet.len()];
+        let ip = Ipv4Repr {
+            src_addr: Ipv4Addr::from([head[12], head[13], head[14], head[15]]),
+            dst_addr: Ipv4Addr::from([head[16], head[17], head[18], head[19]]),
+            next_header: IpProtocol::from(head[9]),
+            payload_len: rest.len(),
+            hop_limit: head[8],
+        };
+        ip.emit(&mut Ipv4Packet::new_unchecked(&mut whole[..]), &ChecksumCapabilities::default());
+        whole[IP_HEAD..].copy_from_slice(rest);
+        self.queue(&whole, if is_whole { Mark::Head(head) } else { Mark::Class(head[1]) }, now);
+    }
+
+    fn queue(&mut self, packet: &[u8], mark: Mark, now: i64) {
+        let to = buffer(1, packet.len());
+        let mut socket = Socket::new(None, None, buffer(0, 0), to);
+        if socket.send_slice(packet).is_err() {
             return;
         }
         let mut set = SocketSet::new(Vec::with_capacity(1));
         let handle = set.add(socket);
-        self.outgoing.push_back(Outgoing { set, handle, until: now + PATIENCE, class });
+        self.outgoing.push_back(Outgoing { set, handle, until: now + PATIENCE, mark });
     }
 
     /// Tells of those that have come and that `wanted` wants. `false`: there was no room for all.
@@ -172,7 +214,11 @@ impl Datagrams {
     /// A frame with a packet, or the last part of one, was given to those that wait: its type of service is kept if it is among them.
     pub fn has_come(&mut self, frame: &[u8]) {
         let Some(came) = &mut self.came else { return };
-        let class = frame.get(15).copied().unwrap_or(0);
+        let byte = |at: usize| frame.get(at).copied().unwrap_or(0);
+        let class = match byte(14) >> 4 {
+            6 => byte(14) << 4 | byte(15) >> 4,
+            _ => byte(15),
+        };
         for (which, (_, handle)) in came.handles.into_iter().enumerate() {
             let waits = came.set.get::<Socket>(handle).recv_queue();
             if waits > came.waited[which] {
@@ -183,9 +229,13 @@ impl Datagrams {
     }
 
     /// A frame says of a datagram from this machine that it has not arrived.
-    pub fn not_delivered(&mut self, frame: &[u8], home: Ipv4Addr) {
+    pub fn not_delivered(&mut self, frame: &[u8], (home, place): (Ipv4Addr, Place)) {
         if self.undelivered.len() < WAITING {
-            self.undelivered.extend(frame.get(14..).and_then(|packet| undelivered(packet, home)));
+            let said = frame.get(14..).and_then(|packet| match packet.first()? >> 4 {
+                6 => undelivered_v6(packet, place),
+                _ => undelivered(packet, home),
+            });
+            self.undelivered.extend(said);
         }
     }
 }
@@ -203,7 +253,7 @@ fn make(
     let ip = Ipv4Repr {
         src_addr: from,
         dst_addr: to,
-        next_header: number_of(protocol),
+        next_header: number_of(protocol, IpVersion::Ipv4),
         payload_len: head + bytes.len(),
         hop_limit: hops.max(1),
     };
@@ -229,6 +279,87 @@ fn make(
         }
     }
     Some(packet)
+}
+
+/// The same of IPv6. It goes as a whole or not at all: nothing puts parts together here.
+fn make_v6(
+    protocol: Protocol,
+    (from, to): (Ipv6Addr, Ipv6Addr),
+    (source, target): (u16, u16),
+    hops: u8,
+    bytes: &[u8],
+) -> Option<Vec<u8>> {
+    /// Bytes of a packet that an Ethernet carries.
+    const MOST: usize = 1500;
+    let head = if protocol == Protocol::Udp { HEAD } else { 0 };
+    let ip = Ipv6Repr {
+        src_addr: from,
+        dst_addr: to,
+        next_header: number_of(protocol, IpVersion::Ipv6),
+        payload_len: head + bytes.len(),
+        hop_limit: hops.max(1),
+    };
+    let all = ip.buffer_len() + ip.payload_len;
+    let mut packet = vec![0; Some(all).filter(|&all| all <= MOST)?];
+    ip.emit(&mut Ipv6Packet::new_unchecked(&mut packet[..]));
+    let inner = &mut packet[ip.buffer_len()..];
+    match protocol {
+        Protocol::Udp => {
+            let udp = UdpRepr { src_port: source, dst_port: target };
+            udp.emit(
+                &mut UdpPacket::new_unchecked(inner),
+                &from.into(),
+                &to.into(),
+                bytes.len(),
+                |payload| payload.copy_from_slice(bytes),
+                &ChecksumCapabilities::default(),
+            );
+        }
+        Protocol::Echo => {
+            inner.copy_from_slice(bytes);
+            Icmpv6Packet::new_checked(inner).ok()?.fill_checksum(&from, &to);
+        }
+    }
+    Some(packet)
+}
+
+/// What a packet of IPv6 says of a datagram that has not arrived; `None`: nothing that could be true.
+fn undelivered_v6(packet: &[u8], place: Place) -> Option<Undelivered> {
+    const TOO_LONG: u8 = 2;
+    const WRONG: u8 = 4;
+    const ICMP_HEAD: usize = 8;
+    const IP_HEAD: usize = 40;
+    let ip = Ipv6Packet::new_checked(packet).ok()?;
+    let (by, message) = (ip.src_addr(), ip.payload());
+    let is_right = Icmpv6Packet::new_checked(message).ok()?.verify_checksum(&by, &ip.dst_addr());
+    let about = message.get(ICMP_HEAD..)?;
+    let inner = about.get(IP_HEAD..).filter(|_| about[0] >> 4 == 6)?;
+    let from = Ipv6Addr::from(*about.get(8..)?.first_chunk::<16>()?);
+    let to = Ipv6Addr::from(*about.get(24..)?.first_chunk::<16>()?);
+    if !is_right || !place.has(ip.dst_addr()) || !place.has(from) {
+        return None;
+    }
+    let short = |at: usize| Some(u16::from_be_bytes(*inner.get(at..)?.first_chunk()?));
+    let (protocol, ports, bytes) = match about[6] {
+        17 => (Protocol::Udp, (short(0)?, short(2)?), inner.get(HEAD..)?),
+        58 => (Protocol::Echo, (short(4)?, 0), inner),
+        _ => return None,
+    };
+    let info = match message[0] {
+        TOO_LONG | WRONG => u32::from_be_bytes(*message.get(4..)?.first_chunk()?),
+        _ => 0,
+    };
+    Some(Undelivered {
+        protocol,
+        local: SocketAddr::new(from.into(), ports.0),
+        remote: SocketAddr::new(to.into(), ports.1),
+        by: SocketAddr::new(by.into(), 0),
+        hops: ip.hop_limit(),
+        kind: message[0],
+        code: message[1],
+        info,
+        bytes: bytes.to_vec(),
+    })
 }
 
 /// What a packet says of a datagram that has not arrived; `None`: nothing that could be true.
@@ -280,9 +411,16 @@ fn undelivered(packet: &[u8], home: Ipv4Addr) -> Option<Undelivered> {
 
 /// What is told of a packet.
 fn event(protocol: Protocol, class: u8, packet: &[u8]) -> Option<Event<'_>> {
-    let ip = Ipv4Packet::new_checked(packet).ok()?;
-    let (from, to) = (ip.src_addr(), ip.dst_addr());
-    let inner = ip.payload();
+    let (from, to, hops, inner): (IpAddr, IpAddr, u8, &[u8]) = match packet.first()? >> 4 {
+        6 => {
+            let ip = Ipv6Packet::new_checked(packet).ok()?;
+            (ip.src_addr().into(), ip.dst_addr().into(), ip.hop_limit(), ip.payload())
+        }
+        _ => {
+            let ip = Ipv4Packet::new_checked(packet).ok()?;
+            (ip.src_addr().into(), ip.dst_addr().into(), ip.hop_limit(), ip.payload())
+        }
+    };
     let (ports, bytes) = match protocol {
         Protocol::Udp => {
             let udp = UdpPacket::new_checked(inner).ok()?;
@@ -292,19 +430,29 @@ fn event(protocol: Protocol, class: u8, packet: &[u8]) -> Option<Event<'_>> {
             let bytes = inner.get(HEAD..udp.len().into())?;
             ((udp.dst_port(), udp.src_port()), bytes)
         }
-        Protocol::Echo => {
-            let echo = Icmpv4Packet::new_checked(inner).ok()?;
-            if !echo.verify_checksum() {
-                return None;
+        Protocol::Echo => match (from, to) {
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                const ANSWER: u8 = 129;
+                let echo = Icmpv6Packet::new_checked(inner).ok()?;
+                if !echo.verify_checksum(&from, &to) || inner[0] != ANSWER {
+                    return None;
+                }
+                ((echo.echo_ident(), 0), inner)
             }
-            ((echo.echo_ident(), 0), inner)
-        }
+            _ => {
+                let echo = Icmpv4Packet::new_checked(inner).ok()?;
+                if !echo.verify_checksum() {
+                    return None;
+                }
+                ((echo.echo_ident(), 0), inner)
+            }
+        },
     };
     Some(Event::Datagram {
         protocol,
-        local: SocketAddr::new(to.into(), ports.0),
-        remote: SocketAddr::new(from.into(), ports.1),
-        hops: ip.hop_limit(),
+        local: SocketAddr::new(to, ports.0),
+        remote: SocketAddr::new(from, ports.1),
+        hops,
         class,
         bytes,
     })

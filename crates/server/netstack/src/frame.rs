@@ -2,18 +2,22 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use netproto::Protocol;
 
 /// The numbers of a connection: the peer's address and port, and the own port.
-pub type Key = (Ipv4Addr, u16, u16);
+pub type Key = (IpAddr, u16, u16);
 
 const IPV4: [u8; 2] = [8, 0];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+/// Bytes of the head of a packet of IPv6.
+const HEAD_V6: usize = 40;
 const ARP: [u8; 2] = [8, 6];
 const ICMP: u8 = 1;
 const IGMP: u8 = 2;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const ICMP6: u8 = 58;
 /// Types of ICMP messages.
 const ECHO_ANSWER: u8 = 0;
 const UNREACHABLE: u8 = 3;
@@ -25,7 +29,7 @@ const ECHO_REQUEST: u8 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A segment of a connection.
-    Segment { key: Key, to: Ipv4Addr, begins: bool, resets: bool },
+    Segment { key: Key, to: IpAddr, begins: bool, resets: bool },
     /// A datagram to a port.
     Datagram { port: u16 },
     /// The answer to an echo request.
@@ -36,6 +40,8 @@ pub enum What {
     Undelivered { protocol: Protocol, port: u16 },
     /// Where somebody is, or who wants to know that.
     Address,
+    /// Somebody says that it knows the way to others (IPv6).
+    Router,
     /// Somebody wants to know which groups there are, or says it.
     Groups,
     /// A part of a packet.
@@ -73,6 +79,7 @@ fn what(frame: &[u8]) -> Option<What> {
     match *frame.get(12..14)?.first_chunk::<2>()? {
         ARP => return Some(What::Address),
         IPV4 => {}
+        IPV6 => return what_v6(&frame[14..]),
         _ => return None,
     }
     let packet = &frame[14..];
@@ -85,8 +92,8 @@ fn what(frame: &[u8]) -> Option<What> {
         TCP => {
             let flags = *inner.get(13)?;
             What::Segment {
-                key: (from, short(inner, 0)?, short(inner, 2)?),
-                to,
+                key: (from.into(), short(inner, 0)?, short(inner, 2)?),
+                to: to.into(),
                 begins: flags & 0x12 == 2,
                 resets: flags & 4 != 0,
             }
@@ -99,7 +106,7 @@ fn what(frame: &[u8]) -> Option<What> {
             let segment = payload(about)?;
             match about[9] {
                 TCP if inner[0] == UNREACHABLE => {
-                    let key = (address(about, 16)?, short(segment, 2)?, short(segment, 0)?);
+                    let key = (address(about, 16)?.into(), short(segment, 2)?, short(segment, 0)?);
                     What::Unreachable { key, code: *inner.get(1)? }
                 }
                 UDP => What::Undelivered { protocol: Protocol::Udp, port: short(segment, 0)? },
@@ -109,6 +116,58 @@ fn what(frame: &[u8]) -> Option<What> {
                 _ => return None,
             }
         }
+        _ => return None,
+    })
+}
+
+fn address_v6(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
+    bytes.get(at..)?.first_chunk::<16>().map(|&ip| ip.into())
+}
+
+/// The same of a packet of IPv6. What has other heads before that of its protocol is something else.
+fn what_v6(packet: &[u8]) -> Option<What> {
+    /// Types of ICMP messages: those about a packet, the answer to an echo request, who knows the way, and those about neighbours.
+    const ABOUT: core::ops::RangeInclusive<u8> = 1..=4;
+    const UNREACHABLE: u8 = 1;
+    const ECHO_ANSWER: u8 = 129;
+    const ECHO_REQUEST: u8 = 128;
+    const ROUTER: u8 = 134;
+    const NEIGHBOURS: core::ops::RangeInclusive<u8> = 135..=136;
+    let (from, to) = (address_v6(packet, 8)?, address_v6(packet, 24)?);
+    let inner = packet.get(HEAD_V6..)?;
+    Some(match packet[6] {
+        TCP => {
+            let flags = *inner.get(13)?;
+            What::Segment {
+                key: (from.into(), short(inner, 0)?, short(inner, 2)?),
+                to: to.into(),
+                begins: flags & 0x12 == 2,
+                resets: flags & 4 != 0,
+            }
+        }
+        UDP => What::Datagram { port: short(inner, 2)? },
+        ICMP6 => match *inner.first()? {
+            ECHO_ANSWER => What::Echo { ident: short(inner, 4)? },
+            ROUTER => What::Router,
+            kind if NEIGHBOURS.contains(&kind) => What::Address,
+            kind if ABOUT.contains(&kind) => {
+                let about = inner.get(8..)?;
+                let segment = about.get(HEAD_V6..)?;
+                match about[6] {
+                    TCP if kind == UNREACHABLE => {
+                        let to = address_v6(about, 24)?;
+                        let key = (to.into(), short(segment, 2)?, short(segment, 0)?);
+                        What::Unreachable { key, code: *inner.get(1)? }
+                    }
+                    UDP => What::Undelivered { protocol: Protocol::Udp, port: short(segment, 0)? },
+                    ICMP6 if segment.first()? == &ECHO_REQUEST => {
+                        What::Undelivered { protocol: Protocol::Echo, port: short(segment, 4)? }
+                    }
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        },
         _ => return None,
     })
 }

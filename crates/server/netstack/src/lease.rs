@@ -1,6 +1,6 @@
 //! An address that somebody gives for a time (DHCP). Nobody waits for it: until there is one, and when it is over, the address is that of [`Home`].
 
-use crate::port::Port;
+use crate::port::{Mark, Port};
 use crate::{Home, Wire};
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -69,7 +69,7 @@ impl Lease {
         if self.due > now || !wire.has_room() {
             return None;
         }
-        let mut port = Port { frame: None, wire, mtu: home.mtu, class: 0 };
+        let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE };
         let time = Instant::from_micros(now);
         iface.poll_egress(time, &mut port, &mut self.set);
         let news = match self.set.get_mut::<Socket>(self.handle).poll() {

@@ -18,7 +18,9 @@ mod datagram;
 mod frame;
 mod lease;
 mod port;
+mod router;
 mod stack;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +45,8 @@ pub trait Wire {
 pub trait Events {
     /// Tells of one. `false`: there is no room, it was not told.
     fn tell(&mut self, event: &Event) -> bool;
+    /// The same, of one that may be lost, so that others have room.
+    fn tell_spare(&mut self, event: &Event) -> bool;
 }
 
 /// The machine's place in a network.

@@ -12,12 +12,29 @@ pub struct Port<'a, W> {
     pub frame: Option<&'a [u8]>,
     pub wire: &'a mut W,
     pub mtu: u16,
-    /// The type of service of what goes.
-    pub class: u8,
+    /// What becomes of packets that go: `smoltcp` makes their heads.
+    pub mark: Mark,
 }
 
+/// What is written into the head of a packet of IPv4.
+#[derive(Clone, Copy, Debug)]
+pub enum Mark {
+    /// The type of service.
+    Class(u8),
+    /// All of it: there is one frame.
+    Head([u8; IP_HEAD]),
+}
+
+impl Mark {
+    /// Nothing.
+    pub const NONE: Mark = Mark::Class(0);
+}
+
+/// Bytes of the head of a packet of IPv4, without options.
+pub const IP_HEAD: usize = 20;
+
 pub struct Came<'a>(&'a [u8]);
-pub struct Goes<'a, W>(&'a mut W, u8);
+pub struct Goes<'a, W>(&'a mut W, Mark);
 
 impl<W: Wire> Device for Port<'_, W> {
     type RxToken<'a>
@@ -30,12 +47,12 @@ impl<W: Wire> Device for Port<'_, W> {
         Self: 'a;
 
     fn receive(&mut self, _: Instant) -> Option<(Came<'_>, Goes<'_, W>)> {
-        Some((Came(self.frame.take()?), Goes(self.wire, self.class)))
+        Some((Came(self.frame.take()?), Goes(self.wire, self.mark)))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Goes<'_, W>> {
         if self.wire.has_room() {
-            Some(Goes(self.wire, self.class))
+            Some(Goes(self.wire, self.mark))
         } else {
             None
         }
@@ -57,25 +74,38 @@ impl RxToken for Came<'_> {
 
 impl<W: Wire> TxToken for Goes<'_, W> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
-        let class = self.1;
+        let mark = self.1;
         self.0.send(bytes, |frame| {
             let result = fill(frame);
-            if class != 0 {
-                set_class(frame, class);
-            }
+            mark.write(frame);
             result
         })
     }
 }
 
-/// Writes the type of service into a packet of IPv4: `smoltcp` leaves it 0.
-fn set_class(frame: &mut [u8], class: u8) {
-    const IPV4: [u8; 2] = [8, 0];
-    const IP_HEAD: usize = 20;
-    if frame.get(12..14) != Some(&IPV4[..]) || frame.len() < HEAD + IP_HEAD {
-        return;
+impl Mark {
+    fn write(self, frame: &mut [u8]) {
+        const IPV4: [u8; 2] = [8, 0];
+        const IPV6: [u8; 2] = [0x86, 0xdd];
+        if frame.get(12..14) == Some(&IPV6[..]) && frame.len() > HEAD + 1 {
+            if let Mark::Class(class) = self {
+                frame[HEAD] = frame[HEAD] & 0xf0 | class >> 4;
+                frame[HEAD + 1] = frame[HEAD + 1] & 0xf | class << 4;
+            }
+            return;
+        }
+        if frame.get(12..14) != Some(&IPV4[..]) || frame.len() < HEAD + IP_HEAD {
+            return;
+        }
+        let packet = &mut frame[HEAD..];
+        match self {
+            Mark::Class(0) => return,
+            Mark::Class(class) => packet[1] = class,
+            Mark::Head(head) => packet[..IP_HEAD].copy_from_slice(&head),
+        }
+        // What says that it has words that it has not is not this machine's to send.
+        if usize::from(packet[0] & 0xf) * 4 <= packet.len() {
+            Ipv4Packet::new_unchecked(packet).fill_checksum();
+        }
     }
-    let packet = &mut frame[HEAD..];
-    packet[1] = class;
-    Ipv4Packet::new_unchecked(packet).fill_checksum();
 }

@@ -4,7 +4,9 @@ use crate::conn::{Conn, Next, Origin};
 use crate::datagram::Datagrams;
 use crate::frame::{answer_of, group_of, look, told_by, Key, What};
 use crate::lease::{self, Lease, News};
-use crate::port::Port;
+use crate::port::{Mark, Port};
+use crate::router::Router;
+use crate::watch::Watch;
 use crate::{Broken, Command, Event, Events, Home, Wire};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -53,7 +55,18 @@ struct Listener {
     id: u32,
     /// Whose connections come to it.
     user: u32,
-    address: Ipv4Addr,
+    address: IpAddr,
+    v6_only: bool,
+}
+
+impl Listener {
+    /// Do connections to an address come to it?
+    fn takes(&self, to: IpAddr) -> bool {
+        match (self.address, to) {
+            (IpAddr::V6(own), IpAddr::V4(_)) => own.is_unspecified() && !self.v6_only,
+            (own, to) => own == to || own.is_unspecified() && own.is_ipv4() == to.is_ipv4(),
+        }
+    }
 }
 
 /// The neighbour that all others are behind. Its address is not asked for again as long as it is heard of: questions are rare, and whoever looks for many
@@ -114,6 +127,8 @@ pub struct Stack {
     /// What was not told yet: the place, and where it is from.
     has_moved: bool,
     news: Option<News>,
+    watch: Watch,
+    router: Router,
     nothing: SocketSet<'static>,
     /// Whoever asks is told when all is sent.
     is_finishing: bool,
@@ -121,14 +136,6 @@ pub struct Stack {
 
 fn instant(now: i64) -> Instant {
     Instant::from_micros(now)
-}
-
-fn v4(address: SocketAddr) -> Option<Ipv4Addr> {
-    match address.ip() {
-        IpAddr::V4(ip) => Some(ip),
-        IpAddr::V6(ip) if ip.is_unspecified() => Some(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => None,
-    }
 }
 
 /// The interface has the address, and knows the way to others.
@@ -152,9 +159,11 @@ impl Stack {
     pub fn new(home: Home, seed: u64, most: usize, now: i64, wire: &mut impl Wire) -> Stack {
         let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(home.mac)));
         config.random_seed = seed;
-        let mut port = Port { frame: None, wire, mtu: home.mtu, class: 0 };
+        let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE };
         let mut iface = Interface::new(config, &mut port, instant(now));
         settle(&mut iface, &home);
+        let router = Router::new(home.mac, now);
+        router.settle(&mut iface);
         Stack {
             iface,
             home,
@@ -179,6 +188,8 @@ impl Stack {
             settled: home,
             has_moved: false,
             news: None,
+            watch: Watch::default(),
+            router,
             nothing: SocketSet::new(Vec::new()),
             is_finishing: false,
         }
@@ -236,6 +247,26 @@ impl Stack {
         settle(&mut self.iface, &home);
     }
 
+    /// The machine has another place in a network of IPv6. Connections of an address that it has no more are reset by `smoltcp`.
+    fn move_within_v6(&mut self) {
+        let before = self.iface.ip_addrs().len();
+        self.router.settle(&mut self.iface);
+        // Whoever says often that it is a router, and that it is none, is in nobody's way.
+        if self.iface.ip_addrs().len() < before {
+            self.dirty.extend(self.conns.keys());
+        }
+    }
+
+    /// Looks after the place in a network of IPv6.
+    fn run_router(&mut self, now: i64, wire: &mut impl Wire, events: &mut impl Events) {
+        if self.router.run(&self.home, now, wire) {
+            self.move_within_v6();
+        }
+        if self.router.news().is_some_and(|event| events.tell(&event)) {
+            self.router.told();
+        }
+    }
+
     /// Bytes of the buffers of all connections.
     pub fn used(&self) -> usize {
         self.shares.taken()
@@ -243,13 +274,14 @@ impl Stack {
 
     /// Is there no connection, and nothing to be sent?
     pub fn is_idle(&self) -> bool {
-        self.conns.is_empty() && self.datagrams.outgoing.is_empty()
+        self.conns.is_empty() && self.datagrams.outgoing.is_empty() && !self.watch.sends()
     }
 
     /// Has everything been sent, and acknowledged?
     fn is_quiet(&self) -> bool {
         let is_over = |conn: &Conn| matches!(conn.state(), State::TimeWait | State::FinWait2);
-        self.conns.values().all(is_over) && self.datagrams.outgoing.is_empty()
+        let is_sent = self.datagrams.outgoing.is_empty() && !self.watch.sends();
+        self.conns.values().all(is_over) && is_sent
     }
 
     /// Bytes of the buffers of a new connection of a user: `None`: there is no room for any.
@@ -290,11 +322,9 @@ impl Stack {
             Command::Connect { id, user, local, remote } => {
                 self.connect((id, user), local, remote)?;
             }
-            Command::Listen { id, user, local, .. } => {
-                if let Some(address) = v4(local) {
-                    let all = self.listeners.entry(local.port()).or_default();
-                    all.push(Listener { id, user, address });
-                }
+            Command::Listen { id, user, local, v6_only, .. } => {
+                let all = self.listeners.entry(local.port()).or_default();
+                all.push(Listener { id, user, address: local.ip(), v6_only });
             }
             Command::Deafen { id } => self.listeners.retain(|_, all| {
                 all.retain(|listener| listener.id != id);
@@ -329,7 +359,8 @@ impl Stack {
                 }
             }
             Command::Datagram { protocol, local, remote, hops, class, bytes } => {
-                let local = SocketAddr::new(self.home.address.into(), local.port());
+                let Some(own) = self.source(remote.ip()) else { return Ok(()) };
+                let local = SocketAddr::new(own, local.port());
                 self.datagrams.send(protocol, (local, remote), (hops, class), bytes, now);
             }
             Command::Join { group } => {
@@ -342,6 +373,10 @@ impl Stack {
                 let _ = self.iface.leave_multicast_group(Ipv4Addr::from(group));
                 self.groups.changed(now);
             }
+            Command::Watch { frames, packets } => self.watch.set(frames, packets),
+            // It goes with the next turn.
+            Command::Frame { bytes } => self.watch.send(bytes, self.home.mtu),
+            Command::Packet { bytes } => self.datagrams.send_packet(bytes, self.home.mtu, now),
             Command::Finish => self.is_finishing = true,
         }
         Ok(())
@@ -365,7 +400,8 @@ impl Stack {
         if id & INCOMING != 0 || self.conns.contains_key(&id) {
             return Err(Broken);
         }
-        let (IpAddr::V4(to), true) = (remote.ip(), local.port() != 0) else {
+        let to = remote.ip();
+        let (Some(own), true) = (self.source(to), local.port() != 0) else {
             self.failed.push_back((id, ENETUNREACH));
             return Ok(());
         };
@@ -378,13 +414,29 @@ impl Stack {
             self.failed.push_back((id, ENOBUFS));
             return Ok(());
         };
-        let own = (self.home.address, local.port());
+        let own = (own, local.port());
         let made = conn.socket().connect(self.iface.context(), (to, remote.port()), own);
         match made {
             Ok(()) => self.insert(id, conn),
             Err(_) => self.failed.push_back((id, ENETUNREACH)),
         }
         Ok(())
+    }
+
+    /// The own address for packets to somebody.
+    fn source(&self, to: IpAddr) -> Option<IpAddr> {
+        match to {
+            IpAddr::V4(_) => Some(self.home.address.into()),
+            IpAddr::V6(to) => self.router.place.source(to).map(IpAddr::V6),
+        }
+    }
+
+    /// Is an address the machine's?
+    fn is_own(&self, ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(ip) => ip == self.home.address,
+            IpAddr::V6(ip) => self.router.place.has(ip),
+        }
     }
 
     /// Has the numbers a connection that is over?
@@ -398,6 +450,13 @@ impl Stack {
 
     /// A frame has come.
     pub fn frame(&mut self, frame: &[u8], now: i64, wire: &mut impl Wire) {
+        let mut watch = core::mem::take(&mut self.watch);
+        watch.came(frame, (&self.home, &self.iface), now);
+        self.frame_came(frame, now, &mut watch.over(wire));
+        self.watch = watch;
+    }
+
+    fn frame_came(&mut self, frame: &[u8], now: i64, wire: &mut impl Wire) {
         let what = look(frame);
         self.see_gateway(frame, now);
         if let What::Segment { key, to, begins: true, .. } = what {
@@ -410,7 +469,7 @@ impl Stack {
             _ => None,
         };
         let wants = |protocol, port| self.ports.contains(&(protocol, port));
-        let mut port = Port { frame: Some(frame), wire, mtu: self.home.mtu, class: 0 };
+        let mut port = Port { frame: Some(frame), wire, mtu: self.home.mtu, mark: Mark::NONE };
         // Sockets for packets are given them whoever they are for.
         let is_strange =
             group_of(frame).is_some_and(|group| !self.iface.has_multicast_group(group));
@@ -431,16 +490,23 @@ impl Stack {
                 if let Some(conn) = self.conns.get_mut(&id).filter(|_| resets) {
                     conn.was_reset();
                 }
+                // What asked for it was wrong, or is taken back: it waits for nobody.
+                if self.conns.get(&id).is_some_and(|conn| conn.state() == State::Listen) {
+                    self.remove(id);
+                }
             }
             (What::Unreachable { key, code }, _) => self.unreachable(key, code),
             (What::Undelivered { protocol, port }, _) if self.ports.contains(&(protocol, port)) => {
-                self.datagrams.not_delivered(frame, self.home.address);
+                self.datagrams.not_delivered(frame, (self.home.address, self.router.place));
             }
             (What::Datagram { .. } | What::Echo { .. } | What::Part, _) => {
                 self.datagrams.has_come(frame);
             }
             (What::Address, _) => self.look_at_all_that_search(now),
             (What::Groups, _) => self.groups.changed(now),
+            (What::Router, _) if self.router.came(frame, &self.home, now) => {
+                self.move_within_v6();
+            }
             _ => {}
         }
     }
@@ -465,7 +531,7 @@ impl Stack {
         gateway.told = now;
         let answer =
             answer_of((gateway.mac, self.home.gateway), (self.home.mac, self.home.address));
-        let mut port = Port { frame: Some(&answer), wire, mtu: self.home.mtu, class: 0 };
+        let mut port = Port { frame: Some(&answer), wire, mtu: self.home.mtu, mark: Mark::NONE };
         let _ = self.iface.poll_ingress_single(instant(now), &mut port, &mut self.nothing);
     }
 
@@ -489,14 +555,14 @@ impl Stack {
 
     /// Somebody wants a connection: if it is wanted here, there is one that waits for this frame. `false`: there is no room for that now, and
     /// whoever wants it is not answered, so asks again.
-    fn begin(&mut self, key: Key, to: Ipv4Addr, now: i64) -> bool {
+    fn begin(&mut self, key: Key, to: IpAddr, now: i64) -> bool {
         let (_, _, own) = key;
         self.forget_over(key);
-        if self.keys.contains_key(&key) || to != self.home.address {
+        if self.keys.contains_key(&key) || !self.is_own(to) {
             return true;
         }
         let Some(all) = self.listeners.get(&own) else { return true };
-        let fit = |one: &&Listener| one.address.is_unspecified() || one.address == to;
+        let fit = |one: &&Listener| one.takes(to);
         let count = all.iter().filter(fit).count().max(1);
         self.turn = self.turn.wrapping_add(1);
         let Some(listener) = all.iter().filter(fit).nth(self.turn % count) else { return true };
@@ -550,6 +616,19 @@ impl Stack {
 
     /// Sends and tells what there is to send and to tell. Answers when there is more to do, in microseconds: `None`: when something comes.
     pub fn run(&mut self, now: i64, wire: &mut impl Wire, events: &mut impl Events) -> Option<i64> {
+        let mut watch = core::mem::take(&mut self.watch);
+        let due = self.run_over(now, &mut watch.over(wire), events);
+        let waits = watch.run(wire, events);
+        self.watch = watch;
+        due.into_iter().chain(waits.then_some(now + SOON)).min()
+    }
+
+    fn run_over(
+        &mut self,
+        now: i64,
+        wire: &mut impl Wire,
+        events: &mut impl Events,
+    ) -> Option<i64> {
         while let Some(&(id, error)) = self.failed.front() {
             if !events.tell(&Event::Gone { id, error }) {
                 break;
@@ -557,6 +636,7 @@ impl Stack {
             self.failed.pop_front();
         }
         self.run_lease(now, wire, events);
+        self.run_router(now, wire, events);
         let ports = &self.ports;
         self.datagrams.tell(|protocol, port| ports.contains(&(protocol, port)), events);
         self.tell_gateway(now, wire);
@@ -587,11 +667,11 @@ impl Stack {
         let outgoing = self.datagrams.outgoing.front().map(|_| now + SOON);
         let due = self.timers.first().map(|&(due, _)| due);
         let lease = self.lease.as_ref().map(Lease::due);
-        [outgoing, due, self.groups.due, lease].into_iter().flatten().min()
+        [outgoing, due, self.groups.due, lease, self.router.due()].into_iter().flatten().min()
     }
 
     fn send_datagrams(&mut self, now: i64, wire: &mut impl Wire) {
-        let mut port = Port { frame: None, wire, mtu: self.home.mtu, class: 0 };
+        let mut port = Port { frame: None, wire, mtu: self.home.mtu, mark: Mark::NONE };
         if self.groups.due.is_some_and(|due| due <= now) {
             self.iface.poll_egress(instant(now), &mut port, &mut self.nothing);
             self.groups.due = (now < self.groups.until).then_some(now + LOOK);
@@ -601,7 +681,7 @@ impl Stack {
             self.iface.poll_egress(instant(now), &mut port, &mut self.nothing);
         }
         for packet in &mut self.datagrams.outgoing {
-            port.class = packet.class;
+            port.mark = packet.mark;
             if port.wire.has_room() && self.iface.poll_at(instant(now), &self.nothing).is_none() {
                 self.iface.poll_egress(instant(now), &mut port, &mut packet.set);
             }
@@ -616,7 +696,8 @@ impl Stack {
     fn look_at(&mut self, id: u32, now: i64, wire: &mut impl Wire, events: &mut impl Events) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let told = conn.tell(id, events);
-        let mut port = Port { frame: None, wire, mtu: self.home.mtu, class: conn.class };
+        let mut port =
+            Port { frame: None, wire, mtu: self.home.mtu, mark: Mark::Class(conn.class) };
         let mut sent = 0;
         while sent < TURN
             && self.iface.poll_egress(instant(now), &mut port, &mut conn.set) != PollResult::None
@@ -634,7 +715,9 @@ impl Stack {
             Next::Stalled => {
                 self.stalled.insert(id);
             }
-            Next::Waits if state == State::Closed && conn.is_orphan && is_over => {
+            Next::Waits
+                if state == State::Closed && conn.is_orphan && (is_over || conn.is_late(now)) =>
+            {
                 return self.remove(id);
             }
             Next::Waits => {}

@@ -5,7 +5,7 @@ use crate::{Command, Event, Events, Home, Stack, Wire, FRAME};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use fastrand::Rng;
 use netproto::Protocol;
 
@@ -47,8 +47,14 @@ struct Heard {
     undelivered: Vec<Lost>,
     /// Places that the machine was told to have: address, bits of the network, gateway.
     places: Vec<(Ipv4Addr, u8, Ipv4Addr)>,
+    /// Of IPv6: address, gateway.
+    places_v6: Vec<(Ipv6Addr, Ipv6Addr)>,
     /// What was said of where that is from.
     news: Vec<News>,
+    /// Frames that were seen, and whether they were sent; how many were not; packets.
+    frames: Vec<(bool, Vec<u8>)>,
+    lost: u32,
+    packets: Vec<Vec<u8>>,
     is_full: bool,
     is_idle: bool,
 }
@@ -69,6 +75,10 @@ impl Wire for Sent {
 }
 
 impl Events for Heard {
+    fn tell_spare(&mut self, event: &Event) -> bool {
+        self.tell(event)
+    }
+
     fn tell(&mut self, event: &Event) -> bool {
         if self.is_full {
             return false;
@@ -107,6 +117,14 @@ impl Events for Heard {
             }
             Event::NotGiven { is_over: true } => self.news.push(News::Over),
             Event::NotGiven { is_over: false } => self.news.push(News::Nobody),
+            Event::Frame { is_sent, lost, bytes } => {
+                self.frames.push((is_sent, bytes.to_vec()));
+                self.lost += lost;
+            }
+            Event::Packet { bytes } => self.packets.push(bytes.to_vec()),
+            Event::Up6 { address, gateway, .. } => {
+                self.places_v6.push((address.into(), gateway.into()));
+            }
             Event::Idle => self.is_idle = true,
         }
         true
@@ -268,7 +286,10 @@ fn end(side: usize, port: u16) -> SocketAddr {
 }
 
 fn listen(world: &mut World, port: u16) {
-    world.command(1, Command::Listen { id: 9, user: ROOT, local: end(1, port), backlog: 10 });
+    world.command(
+        1,
+        Command::Listen { id: 9, user: ROOT, local: end(1, port), backlog: 10, v6_only: false },
+    );
 }
 
 /// Sends `bytes` as far as there is room, and reads what comes at the other end.
@@ -542,7 +563,10 @@ fn a_user_with_all_its_connections_leaves_room_for_others() {
     let mut world = World::new(8, FAIR);
     world.sides[1] = Side::new(1, 2 * MIB);
     for (id, user, port) in [(1, GREEDY, 80), (2, 1001, 81)] {
-        world.command(1, Command::Listen { id, user, local: end(1, port), backlog: 4096 });
+        world.command(
+            1,
+            Command::Listen { id, user, local: end(1, port), backlog: 4096, v6_only: false },
+        );
     }
     // Those outside want as many as there can be; nobody here reads.
     let ask = |world: &mut World, id: u32, port: u16| {
@@ -775,4 +799,245 @@ fn groups_are_told_when_they_are_joined_left_and_asked_for() {
     side.stack.run(now, &mut side.sent, &mut side.heard);
     let left = told_of_groups(&side.sent.frames);
     assert!(matches!(left[..], [(_, LEFT, group)] if group == Ipv4Addr::from(GROUP)), "{left:?}");
+}
+
+/// What asks for a connection and is wrong, or is taken back, leaves nothing.
+#[test]
+fn who_asks_and_takes_it_back_leaves_nothing() {
+    let mut world = World::new(21, FAIR);
+    let local = end(1, 80);
+    world.command(1, Command::Listen { id: 1, user: ROOT, local, backlog: 4, v6_only: false });
+    world.steps(5);
+    let begins = |flags: u8, seq: u32, is_right: bool| {
+        use smoltcp::wire::{Ipv4Packet, TcpPacket};
+        let mut frame = vec![0; 14 + 40];
+        frame[..6].copy_from_slice(&home(1).mac);
+        frame[6..12].copy_from_slice(&home(0).mac);
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14..24].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6]);
+        frame[26..30].copy_from_slice(&HOMES[0].octets());
+        frame[30..34].copy_from_slice(&HOMES[1].octets());
+        Ipv4Packet::new_unchecked(&mut frame[14..]).fill_checksum();
+        frame[34..38].copy_from_slice(&[9, 9, 0, 80]);
+        frame[38..42].copy_from_slice(&seq.to_be_bytes());
+        (frame[46], frame[47], frame[48]) = (0x50, flags, 0x40);
+        let mut segment = TcpPacket::new_unchecked(&mut frame[34..]);
+        segment.fill_checksum(&HOMES[0].into(), &HOMES[1].into());
+        frame[50] ^= u8::from(!is_right);
+        frame
+    };
+    let (syn, reset) = (2, 4);
+    for frames in [vec![begins(syn, 7, false)], vec![begins(syn, 7, true), begins(reset, 8, true)]]
+    {
+        for frame in frames {
+            let side = &mut world.sides[1];
+            side.stack.frame(&frame, world.now, &mut side.sent);
+        }
+        world.sides[1].sent.frames.clear();
+        assert_eq!(world.sides[1].stack.used(), 0);
+        assert!(world.sides[1].stack.is_idle());
+    }
+}
+
+/// Who watches sees all frames, both ways; packets come whole; what has no room is counted; when nobody does, nothing is kept.
+#[test]
+fn who_watches_sees_frames_and_whole_packets() {
+    let mut world = World::new(22, FAIR);
+    world.command(1, Command::Watch { frames: true, packets: true });
+    world.command(1, Command::Open { protocol: Protocol::Udp, port: 53 });
+    world.command(0, Command::Open { protocol: Protocol::Udp, port: 7000 });
+    let long: Vec<u8> = (0..4000).map(|number| number as u8).collect();
+    let (protocol, local, remote) = (Protocol::Udp, end(0, 7000), end(1, 53));
+    let bytes = &long;
+    world.command(0, Command::Datagram { protocol, local, remote, hops: 9, class: 3, bytes });
+    world.until(100, |world| !world.sides[1].heard.packets.is_empty());
+    let packet = world.sides[1].heard.packets.remove(0);
+    assert_eq!((packet.len(), packet[9], &packet[28..]), (20 + 8 + 4000, 17, &long[..]));
+    let frames = core::mem::take(&mut world.sides[1].heard.frames);
+    let parts = frames.iter().filter(|(is_sent, frame)| !is_sent && frame[23] == 17);
+    assert_eq!(parts.count(), 3);
+    // A packet whose head somebody has made, with options and all; and a frame.
+    let mut made = vec![0x46, 0x28, 0, 0, 0x12, 0x34, 0x40, 0, 7, 200, 0, 0];
+    made.extend_from_slice(&HOMES[0].octets());
+    made.extend_from_slice(&HOMES[1].octets());
+    made.extend_from_slice(b"\x01\x01\x01\x00packet");
+    let len = made.len() as u16;
+    made[2..4].copy_from_slice(&len.to_be_bytes());
+    world.command(0, Command::Packet { bytes: &made });
+    world.until(100, |world| !world.sides[1].heard.packets.is_empty());
+    let packet = world.sides[1].heard.packets.remove(0);
+    assert_eq!((&packet[..10], &packet[12..]), (&made[..10], &made[12..]));
+    let frame = [&home(1).mac[..], &home(0).mac, &[0x88, 0xb5], &[5; 46]].concat();
+    world.command(0, Command::Frame { bytes: &frame });
+    world.until(100, |world| world.sides[1].heard.frames.iter().any(|(_, seen)| *seen == frame));
+    // Nonsense goes nowhere.
+    for bytes in [&[][..], &[0x45], &[0x4f; 20], &[0x45; 19], &made[..4]] {
+        world.command(0, Command::Packet { bytes });
+        world.command(0, Command::Frame { bytes: &bytes[..bytes.len().min(13)] });
+    }
+    let nobody = [&made[..16], &[0; 4], &made[20..]].concat();
+    world.command(0, Command::Packet { bytes: &nobody });
+    world.steps(50);
+    // Nobody takes them: they are lost, and that is told when there is room.
+    world.sides[1].heard.is_full = true;
+    for _ in 0..400 {
+        let side = &mut world.sides[1];
+        let frame = [&frame[..], &[0; 1000]].concat();
+        side.stack.frame(&frame, world.now, &mut side.sent);
+    }
+    world.sides[1].heard.is_full = false;
+    world.steps(10);
+    let side = &mut world.sides[1];
+    side.stack.frame(&frame, world.now, &mut side.sent);
+    world.steps(10);
+    let lost = world.sides[1].heard.lost;
+    assert!((100..300).contains(&lost), "{lost}");
+    world.command(1, Command::Watch { frames: false, packets: false });
+    world.sides[1].heard.frames.clear();
+    let side = &mut world.sides[1];
+    side.stack.frame(&frame, world.now, &mut side.sent);
+    world.steps(10);
+    assert!(world.sides[1].heard.frames.is_empty());
+}
+
+/// What a router says: a network, for so many seconds, and that it knows the way for so many.
+fn advert(hops: u8, network: [u8; 8], valid: u32, router_s: u16) -> Vec<u8> {
+    use smoltcp::wire::Icmpv6Packet;
+    let from = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 99);
+    let to = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let mut frame = [&[0x33, 0x33, 0, 0, 0, 1][..], &[2, 0, 0, 0, 0, 99], &[0x86, 0xdd]].concat();
+    frame.extend_from_slice(&[0x60, 0, 0, 0, 0, 56, 58, hops]);
+    frame.extend_from_slice(&from.octets());
+    frame.extend_from_slice(&to.octets());
+    frame.extend_from_slice(&[134, 0, 0, 0, 64, 0]);
+    frame.extend_from_slice(&router_s.to_be_bytes());
+    frame.extend_from_slice(&[0; 8]);
+    // Where its card is, and the network, of which cards make addresses.
+    frame.extend_from_slice(&[1, 1, 2, 0, 0, 0, 0, 99]);
+    frame.extend_from_slice(&[3, 4, 64, 0xc0]);
+    frame.extend_from_slice(&valid.to_be_bytes());
+    frame.extend_from_slice(&valid.to_be_bytes());
+    frame.extend_from_slice(&[0; 4]);
+    frame.extend_from_slice(&network);
+    frame.extend_from_slice(&[0; 8]);
+    Icmpv6Packet::new_unchecked(&mut frame[54..]).fill_checksum(&from, &to);
+    frame
+}
+
+const NETWORK: [u8; 8] = [0xfe, 0xc0, 0, 0, 0, 0, 0, 0];
+
+/// The address of a side's card in that network.
+fn own_v6(side: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0xff, 0xfe00, side.into())
+}
+
+impl World {
+    fn hears(&mut self, side: usize, frame: &[u8]) {
+        let end = &mut self.sides[side];
+        end.stack.frame(frame, self.now, &mut end.sent);
+    }
+}
+
+/// An address is made of what a router says, and goes when its time is over; who is not near, or says nonsense, is not believed.
+#[test]
+fn a_router_says_which_network_it_is() {
+    let mut world = World::new(31, FAIR);
+    world.steps(3);
+    let told = |world: &World| world.sides[0].heard.places_v6.last().copied().unwrap();
+    let none = (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
+    assert_eq!(told(&world), none);
+    let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 99);
+    world.hears(0, &advert(64, NETWORK, 100, 100));
+    let mut wrong = advert(255, NETWORK, 100, 100);
+    wrong[90] ^= 1;
+    world.hears(0, &wrong);
+    for cut in 0..wrong.len() {
+        world.hears(0, &wrong[..cut]);
+    }
+    world.hears(0, &advert(255, [0xff; 8], 100, 0));
+    world.steps(3);
+    assert_eq!(told(&world), none);
+    world.hears(0, &advert(255, NETWORK, 100, 50));
+    world.steps(3);
+    assert_eq!(told(&world), (own_v6(0), router));
+    // Nobody takes it away before its time.
+    world.hears(0, &advert(255, NETWORK, 0, 50));
+    world.hears(0, &advert(255, NETWORK, 1, 50));
+    world.now += 10_000_000;
+    world.steps(3);
+    assert_eq!(told(&world), (own_v6(0), router));
+    // Another network is not taken as well; the router stops to be one, later the address ends.
+    world.hears(0, &advert(255, [0xfd, 1, 0, 0, 0, 0, 0, 0], 100, 50));
+    world.now += 51_000_000;
+    world.steps(3);
+    assert_eq!(told(&world), (own_v6(0), Ipv6Addr::UNSPECIFIED));
+    world.now += 50_000_000;
+    world.steps(3);
+    assert_eq!(told(&world), none);
+}
+
+/// Connections, datagrams and echoes of IPv6, in both directions, also to a listener for both versions.
+#[test]
+fn both_versions_have_all_of_it() {
+    let mut world = World::new(32, FAIR);
+    for side in 0..2 {
+        world.hears(side, &advert(255, NETWORK, 10_000, 1000));
+    }
+    world.steps(3);
+    let ends = [SocketAddr::from((own_v6(0), 0x8001)), SocketAddr::from((own_v6(1), 80))];
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 80));
+    world.command(1, Command::Listen { id: 5, user: ROOT, local: any, backlog: 4, v6_only: false });
+    world.command(0, Command::Connect { id: 1, user: ROOT, local: ends[0], remote: ends[1] });
+    world.until(2000, |world| world.sides[0].told(1).contains(&Told::Connected));
+    let came = |world: &World| world.sides[1].heard.told.last().cloned();
+    world.until(2000, |world| came(world).is_some());
+    let (id, told) = came(&world).unwrap();
+    assert_eq!(told, Told::Incoming(5, ends[0]));
+    world.command(0, Command::Send { id: 1, bytes: b"hello" });
+    world.until(2000, |world| {
+        world.sides[1].heard.bytes.get(&id).is_some_and(|all| all == b"hello")
+    });
+    // Of IPv4, to the same listener; not to one for IPv6 alone.
+    world.command(
+        0,
+        Command::Connect { id: 2, user: ROOT, local: end(0, 0x8002), remote: end(1, 80) },
+    );
+    world.until(2000, |world| world.sides[0].told(2).contains(&Told::Connected));
+    let only = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 81));
+    world.command(1, Command::Listen { id: 6, user: ROOT, local: only, backlog: 4, v6_only: true });
+    world.command(
+        0,
+        Command::Connect { id: 3, user: ROOT, local: end(0, 0x8003), remote: end(1, 81) },
+    );
+    world.until(2000, |world| !world.sides[0].told(3).is_empty());
+    assert_eq!(world.sides[0].told(3), [Told::Gone(111)]);
+    // Datagrams, and what becomes of one to nobody.
+    let (protocol, hops, class) = (Protocol::Udp, 9, 0x48);
+    world.command(1, Command::Open { protocol, port: 53 });
+    world.command(0, Command::Open { protocol, port: 0x8001 });
+    let remote = SocketAddr::from((own_v6(1), 53));
+    let bytes = b"datagram";
+    world.command(0, Command::Datagram { protocol, local: ends[0], remote, hops, class, bytes });
+    world.until(2000, |world| !world.sides[1].heard.datagrams.is_empty());
+    let heard = world.sides[1].heard.datagrams.remove(0);
+    assert_eq!(heard, (protocol, ends[0], bytes.to_vec()));
+    assert_eq!(world.sides[1].heard.ways.pop(), Some((9, 0x48)));
+    let remote = SocketAddr::from((own_v6(1), 54));
+    world.command(0, Command::Datagram { protocol, local: ends[0], remote, hops, class, bytes });
+    world.until(2000, |world| !world.sides[0].heard.undelivered.is_empty());
+    let (about, by, kind, quoted) = world.sides[0].heard.undelivered.remove(0);
+    assert_eq!((about, by.ip()), ((protocol, ends[0], remote), own_v6(1).into()));
+    assert_eq!((kind, &quoted[..]), ((1, 4), &bytes[..]));
+    // An echo.
+    let protocol = Protocol::Echo;
+    world.command(0, Command::Open { protocol, port: 77 });
+    let request = [128, 0, 0, 0, 0, 77, 0, 1, 1, 2, 3];
+    let (local, remote) = (SocketAddr::from((own_v6(0), 77)), SocketAddr::from((own_v6(1), 0)));
+    world.command(0, Command::Datagram { protocol, local, remote, hops, class, bytes: &request });
+    world.until(2000, |world| !world.sides[0].heard.datagrams.is_empty());
+    let (protocol, from, got) = world.sides[0].heard.datagrams.remove(0);
+    assert_eq!(
+        (protocol, from.ip(), got[0], &got[4..]),
+        (Protocol::Echo, remote.ip(), 129, &request[4..])
+    );
 }

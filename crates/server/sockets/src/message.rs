@@ -35,6 +35,8 @@ pub struct Message {
     pub user: User,
     /// The sender's name, if it has one.
     pub from: Option<Rc<Name>>,
+    /// When it was sent, if the reader wanted to know then; else 0.
+    pub sent: i64,
     outgoing: Outgoing,
 }
 
@@ -48,7 +50,7 @@ impl Message {
     /// One that nobody has read.
     pub(crate) fn new(bytes: Vec<u8>, user: User, outgoing: Outgoing) -> Message {
         outgoing.update(|all| all + bytes.len() + OVERHEAD);
-        Message { bytes, read: 0, rights: Vec::new(), user, from: None, outgoing }
+        Message { bytes, read: 0, rights: Vec::new(), user, from: None, sent: 0, outgoing }
     }
 
     /// What is left of it.

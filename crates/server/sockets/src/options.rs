@@ -5,6 +5,8 @@
 pub struct Options {
     /// Whoever reads is told who has sent it (`SO_PASSCRED`).
     pub tells_user: bool,
+    /// Whoever reads messages is told when each was sent, by which option (`SO_TIMESTAMP` and its relatives).
+    pub times: Option<u32>,
     /// `SO_SNDBUF`, as it is told.
     pub send_bytes: u32,
     /// `SO_RCVBUF`, as it is told.
@@ -22,6 +24,7 @@ impl Default for Options {
         let bytes = crate::QUEUE_BYTES as u32;
         Options {
             tells_user: false,
+            times: None,
             send_bytes: bytes,
             receive_bytes: bytes,
             flags: 0,

@@ -98,6 +98,8 @@ pub struct Sockets {
     lost: Vec<u32>,
     /// Files whose names are free again.
     released: Vec<u64>,
+    /// Nanoseconds of the clock on the wall.
+    pub(crate) now: i64,
 }
 
 impl Default for Sockets {
@@ -109,6 +111,7 @@ impl Default for Sockets {
             users: Shares::new(Limits::of(ALL_SOCKETS)),
             lost: Vec::new(),
             released: Vec::new(),
+            now: 0,
         }
     }
 }
@@ -120,6 +123,11 @@ impl Sockets {
 
     pub(crate) fn get_mut(&mut self, number: Number) -> Result<&mut Socket, Errno> {
         self.table.get_mut(number as usize).ok_or(Errno::EBADF)
+    }
+
+    /// What the clock on the wall says, in nanoseconds: what is sent from now on is sent then.
+    pub fn set_time(&mut self, now: i64) {
+        self.now = now;
     }
 
     /// Makes a socket.

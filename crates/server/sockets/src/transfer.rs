@@ -30,6 +30,8 @@ pub struct Received {
     pub user: Option<User>,
     /// The sender's name, of a message with bounds.
     pub from: Option<Rc<Name>>,
+    /// When it was sent, of a message with bounds, by the option that tells it.
+    pub sent: Option<(u32, i64)>,
 }
 
 impl Sockets {
@@ -73,7 +75,7 @@ impl Sockets {
         if receiver.is_over {
             return Err(Errno::EPIPE);
         }
-        let has_bounds = receiver.has_bounds();
+        let (has_bounds, is_timed) = (receiver.has_bounds(), receiver.options.times.is_some());
         if has_bounds && bytes.len() > QUEUE_BYTES {
             return Err(Errno::EMSGSIZE);
         }
@@ -95,6 +97,7 @@ impl Sockets {
         copy.extend_from_slice(&bytes[..count]);
         let mut message = Message::new(copy, user, outgoing);
         (message.rights, message.from) = (rights.to_vec(), from);
+        message.sent = if is_timed { self.now } else { 0 };
         self.bytes.take(user.uid, count);
         let receiver = self.get_mut(to)?;
         receiver.bytes += count;
@@ -123,6 +126,7 @@ impl Sockets {
         looks: bool,
         changes: &mut Changes,
     ) -> Result<Received, Errno> {
+        let now = self.now;
         let socket = self.table.get_mut(number as usize).ok_or(Errno::EBADF)?;
         let has_bounds = socket.has_bounds();
         match (&socket.peer, socket.kind) {
@@ -157,6 +161,10 @@ impl Sockets {
             if is_first {
                 received.user = user;
                 received.from = message.from.clone().filter(|_| has_bounds);
+                // Who has asked for that only since is told the time of now, as Linux has it.
+                let sent = if message.sent == 0 { now } else { message.sent };
+                let times = socket.options.times.filter(|_| has_bounds);
+                received.sent = times.map(|option| (option, sent));
             }
             received.rights = match looks {
                 true => message.rights.clone(),

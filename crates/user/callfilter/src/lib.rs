@@ -1,6 +1,7 @@
-//! Filters of system calls, as `seccomp` takes them: classic BPF programs over `struct seccomp_data`.
+//! Filters: classic BPF programs over `struct seccomp_data`, as `seccomp` takes them, and over packets, as sockets do
+//! ([`packets`]).
 //!
-//! Three questions:
+//! Three questions, of filters of calls:
 //!
 //! * [`Program::check`]: may this be a filter? As Linux answers it, with `EINVAL` for everything that is refused.
 //! * [`Chain::run`]: what becomes of this call?
@@ -10,6 +11,7 @@
 
 extern crate alloc;
 
+pub mod packets;
 mod possible;
 
 use alloc::sync::Arc;
@@ -114,6 +116,28 @@ impl Data {
     }
 }
 
+/// What a program looks at.
+trait Memory {
+    /// The four bytes from `at` on, of a call.
+    fn word(&self, at: u32) -> u32;
+    /// So many bytes (one, two or four) from `at` on, of a packet; `None`: there are none there, with which the program ends.
+    fn load(&self, bytes: u8, at: u32) -> Option<u32>;
+    /// Bytes of all of it.
+    fn length(&self) -> u32;
+}
+
+impl Memory for Data {
+    fn word(&self, at: u32) -> u32 {
+        Data::word(self, at)
+    }
+    fn load(&self, _: u8, _: u32) -> Option<u32> {
+        None
+    }
+    fn length(&self) -> u32 {
+        Data::BYTES
+    }
+}
+
 /// How a value is changed, or two are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Alu {
@@ -127,6 +151,8 @@ enum Alu {
     Rsh,
     Neg,
     Xor,
+    /// Of packets alone.
+    Mod,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,6 +188,7 @@ impl Alu {
             Alu::Rsh => a.wrapping_shr(b),
             Alu::Neg => a.wrapping_neg(),
             Alu::Xor => a ^ b,
+            Alu::Mod => a.checked_rem(b)?,
         })
     }
 }
@@ -191,6 +218,15 @@ enum Step {
     ReturnA,
     ToX,
     ToA,
+    /// Of packets alone: so many bytes from a place on, or from one behind X; the length; four times the lower half of a byte, to X.
+    LoadBytes {
+        bytes: u8,
+        at: u32,
+        behind_x: bool,
+    },
+    Length,
+    LengthToX,
+    HeadToX(u32),
 }
 
 /// Cells of a program's memory.
@@ -211,6 +247,13 @@ impl Program {
     /// What Linux checks: instructions that filters may have, jumps that stay inside, a return at the end, no load of
     /// a cell that is not written on every way there.
     pub fn check(code: &[Instruction]) -> Result<Program, Refused> {
+        Program::check_as(code, step)
+    }
+
+    fn check_as(
+        code: &[Instruction],
+        step: fn(Instruction, usize, usize) -> Option<Step>,
+    ) -> Result<Program, Refused> {
         if code.is_empty() || code.len() > MOST {
             return Err(Refused);
         }
@@ -237,6 +280,10 @@ impl Program {
 
     /// What it answers.
     pub fn run(&self, data: &Data) -> u32 {
+        self.run_over(data)
+    }
+
+    fn run_over(&self, data: &impl Memory) -> u32 {
         let (mut a, mut x, mut cells) = (0u32, 0u32, [0u32; CELLS]);
         let mut at = 0;
         // Jumps go forward, and the last instruction is a return.
@@ -266,6 +313,19 @@ impl Program {
                 Step::ReturnA => return a,
                 Step::ToX => x = a,
                 Step::ToA => a = x,
+                Step::LoadBytes { bytes, at, behind_x } => {
+                    let at = if behind_x { at.wrapping_add(x) } else { at };
+                    match data.load(bytes, at) {
+                        Some(value) => a = value,
+                        None => return 0,
+                    }
+                }
+                Step::Length => a = data.length(),
+                Step::LengthToX => x = data.length(),
+                Step::HeadToX(at) => match data.load(1, at) {
+                    Some(value) => x = 4 * (value & 0xf),
+                    None => return 0,
+                },
             }
         }
         0

@@ -65,7 +65,7 @@ impl Program {
                 Step::StoreX(cell) => cells[cell as usize] = x,
                 Step::Alu(how, operand) => {
                     let by = value(operand);
-                    let may_end = how == Alu::Div && by.is_none_or(|by| by == 0);
+                    let may_end = matches!(how, Alu::Div | Alu::Mod) && by.is_none_or(|by| by == 0);
                     if may_end {
                         answers(Some(action::KILL_THREAD));
                     }
@@ -93,6 +93,9 @@ impl Program {
                 }
                 Step::ToX => x = a,
                 Step::ToA => a = x,
+                // Of packets alone: what comes of them is not known.
+                Step::LoadBytes { .. } | Step::Length => a = None,
+                Step::LengthToX | Step::HeadToX(_) => x = None,
             }
             let now = Known { a, x, cells };
             for to in next.into_iter().flatten() {

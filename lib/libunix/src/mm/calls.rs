@@ -7,7 +7,7 @@ use crate::fd::ops::{Contents, FileOps, Mapped};
 use crate::process::{Files, Io, Process};
 use crate::server::{self, op};
 use crate::sys::readwrite::vector;
-use crate::sys::{self, limits::Limits, numa};
+use crate::sys::{self, limits::Limits, numa, packet_ring};
 use crate::thread::lock;
 use abi::layout::PAGE;
 use linuxabi::iovec::Buffer;
@@ -95,7 +95,11 @@ pub fn mmap(
         leases::end(&mut p.mm, addr, len);
         leases::end_around(&mut p.mm, addr);
     }
-    enter(p, &request, flags)
+    let addr = enter(p, &request, flags)?;
+    if flags & MAP_ANONYMOUS == 0 && shared {
+        packet_ring::mapped(p, fd, addr);
+    }
+    Ok(addr)
 }
 
 /// May private memory become an object? Threads also make memory usable piece by piece which they have reserved.

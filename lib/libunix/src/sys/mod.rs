@@ -17,6 +17,7 @@ mod mounts;
 mod moves;
 mod names;
 pub mod numa;
+pub mod packet_ring;
 pub mod pageout;
 pub mod passing;
 pub mod paths;

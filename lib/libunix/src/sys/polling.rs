@@ -1,6 +1,6 @@
 //! Waiting for several descriptors: `poll`, `select`.
 
-use super::mask;
+use super::{mask, packet_ring};
 use crate::errno::{Errno, Result};
 use crate::fd::{watch, Fds};
 use crate::mm::{user, Mm};
@@ -12,7 +12,7 @@ use crate::thread::{lock, park};
 use alloc::vec::Vec;
 use linuxabi::fdset::{self, FdSet};
 use linuxabi::time::{from_timespec, from_timeval, to_timespec, to_timeval, TIME_BYTES};
-use unixproto::files::{FOREVER, POLLERR, POLLHUP, POLLNVAL};
+use unixproto::files::{FOREVER, POLLERR, POLLHUP, POLLIN, POLLNVAL};
 
 /// What is told of a descriptor whether it is wanted or not.
 const ALWAYS_TOLD: u16 = POLLERR | POLLHUP | POLLNVAL;
@@ -138,6 +138,9 @@ fn wait(io: &mut Io, wants: &mut [Want], ns: u64) -> Result<u64> {
         let refused = watch::learn(&mut io.fds, wants.iter().filter_map(Want::known))?;
         let ready = look(&io.fds, wants);
         if ready > 0 || waiting.is_over() {
+            for want in wants.iter().filter(|want| want.revents & POLLIN != 0) {
+                want.file.map_or(Ok(()), |index| packet_ring::fill(io, index))?;
+            }
             return Ok(ready);
         }
         let is_watched = |want: &Want| {
@@ -184,6 +187,10 @@ fn poll_ns(io: &mut Io, fds: u64, count: u64, ns: u64) -> Result<u64> {
     watch::refresh(&mut io.fds);
     match look_at_entries(&io.fds, entries) {
         Some(ready) if ready > 0 || ns == 0 => {
+            for entry in entries.iter().filter(|entry| (**entry >> 48) as u16 & POLLIN != 0) {
+                let index = io.fds.index(*entry as i32)?;
+                packet_ring::fill(io, index)?;
+            }
             tell_ready(&mut io.mm, fds, entries.iter().map(|entry| (entry >> 48) as u16))?;
             return Ok(ready);
         }

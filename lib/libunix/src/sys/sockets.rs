@@ -1,6 +1,7 @@
 //! Calls about sockets: local ones (`AF_UNIX`), and those of the internet (`AF_INET`, `AF_INET6`). Which one a descriptor is
 //! `unixd` knows, and so it looks at addresses.
 
+use super::packet_ring;
 use super::readwrite::vector;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
@@ -19,6 +20,8 @@ use unixproto::sockets as numbers;
 use unixproto::sockets::*;
 
 const SOL_SOCKET: u32 = 1;
+/// `PACKET_STATISTICS`
+const PACKET_STATISTICS: u32 = of_level(SOL_PACKET, 6);
 /// More levels of options than there are.
 const LEVELS: u32 = 512;
 const SCM_RIGHTS: u32 = 1;
@@ -56,7 +59,7 @@ pub fn socketpair(io: &mut Io, domain: u32, kind: u32, protocol: u32, fds: u64) 
     }
     user::check_writable(&mut io.mm, fds, 8)?;
     let ends = server::call(op::SocketPair { kind, flags })?;
-    let end = |desc| File::new(Socket { desc }, O_RDWR | flags & O_NONBLOCK);
+    let end = |desc| File::new(Socket::new(desc), O_RDWR | flags & O_NONBLOCK);
     fd::install_two(io, (end(ends.read), end(ends.write)), flags & O_CLOEXEC != 0, fds)
 }
 
@@ -69,19 +72,19 @@ fn kind_of(domain: u32, kind: u32, protocol: u32) -> Result<(u32, u32)> {
     }
     match u16::try_from(domain) {
         Ok(AF_UNIX) if protocol > 1 => Err(Errno::EPROTONOSUPPORT),
-        Ok(AF_UNIX | AF_INET | AF_INET6 | AF_NETLINK) => Ok(()),
+        Ok(AF_UNIX | AF_INET | AF_INET6 | AF_NETLINK | AF_PACKET) => Ok(()),
         _ => Err(Errno::EAFNOSUPPORT),
     }?;
     Ok((kind & KINDS, flags))
 }
 
 fn installed(io: &mut Io, desc: u32, flags: u32) -> Result<u64> {
-    let file = File::new(Socket { desc }, O_RDWR | flags & O_NONBLOCK);
+    let file = File::new(Socket::new(desc), O_RDWR | flags & O_NONBLOCK);
     Ok(fd::install(io, file, flags & O_CLOEXEC != 0)? as u64)
 }
 
 /// The description of a socket.
-fn find(io: &Io, fd: i32) -> Result<u32> {
+pub fn find(io: &Io, fd: i32) -> Result<u32> {
     let file = io.fds.get_open(fd)?;
     match &file.kind {
         fd::kinds::AnyFile::Socket(socket) => Ok(socket.desc),
@@ -403,7 +406,7 @@ fn read_control(io: &mut Io, message: &Message, along: &mut Along) -> Result<()>
 }
 
 /// Receives one message, or a part of a stream.
-fn receive_once(
+pub fn receive_once(
     io: &mut Io,
     desc: u32,
     to: &mut Cursor,
@@ -480,16 +483,16 @@ fn is_long(received: &Received) -> bool {
 
 /// What came behind the bytes.
 #[derive(Default)]
-struct Behind {
+pub struct Behind {
     rights: Vec<u32>,
     user: Option<Vec<u8>>,
-    name: Vec<u8>,
+    pub name: Vec<u8>,
     /// Control messages.
-    control: Vec<u8>,
+    pub control: Vec<u8>,
 }
 
 impl Behind {
-    fn take(received: &Received) -> Result<Behind> {
+    pub fn take(received: &Received) -> Result<Behind> {
         let (count, rights) = (received.count as usize, received.rights as usize);
         let told = numbers::Behind::unpack(received.told);
         let all = 4 * rights + told.user + told.name + told.control;
@@ -595,9 +598,6 @@ fn write_control(
         all.resize(all.len().next_multiple_of(8).min(room), 0);
         len == CONTROL_HEAD + data.len()
     };
-    if let Some(user) = &behind.user {
-        cut |= !put(SOL_SOCKET, SCM_CREDENTIALS, user);
-    }
     let mut told = &behind.control[..];
     while let Some((head, _)) = told.split_first_chunk::<CONTROL_HEAD>() {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| head[at + n]));
@@ -605,6 +605,9 @@ fn write_control(
         let data = told.get(CONTROL_HEAD..len).ok_or(Errno::EIO)?;
         cut |= !put(word(8), word(12), data);
         told = &told[len.next_multiple_of(8).min(told.len())..];
+    }
+    if let Some(user) = &behind.user {
+        cut |= !put(SOL_SOCKET, SCM_CREDENTIALS, user);
     }
     let mut fds = Vec::new();
     for desc in behind.rights {
@@ -684,11 +687,38 @@ fn level_and(level: u32, option: u32) -> Result<u32> {
     }
 }
 
-/// Is the value of an option one of the structures that are about groups?
+/// Is the value of an option a structure? They are about groups, types of ICMP, and interfaces.
 fn is_structure(level: u32, option: u32) -> bool {
     const SOL_IP: u32 = 0;
     const SOL_IPV6: u32 = 41;
-    matches!((level, option), (SOL_IP, 32 | 35..=48) | (SOL_IPV6, 20 | 21 | 42..=48))
+    const SOL_ICMPV6: u32 = 58;
+    const SOL_RAW: u32 = 255;
+    matches!(
+        (level, option),
+        (SOL_IP, 32 | 35..=48)
+            | (SOL_IPV6, 20 | 21 | 42..=48)
+            | (SOL_ICMPV6 | SOL_RAW, 1)
+            | (SOL_PACKET, 1 | 2)
+    )
+}
+
+/// The instructions of a filter (`struct sock_fprog`).
+fn filter_in(mm: &mut Mm, at: u64, len: u32) -> Result<Vec<u8>> {
+    const BYTES: u32 = 16;
+    const MOST: usize = 4096;
+    const EACH: usize = 8;
+    if len != BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let mut words = [0; 2];
+    user::words_in(mm, at, &mut words)?;
+    let count = words[0] as u16 as usize;
+    if count == 0 || count > MOST {
+        return Err(Errno::EINVAL);
+    }
+    let mut bytes = alloc::vec![0; EACH * count];
+    user::bytes_in(mm, words[1], &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Such a structure.
@@ -702,7 +732,7 @@ fn structure_in(mm: &mut Mm, at: u64, len: u32) -> Result<Vec<u8>> {
 }
 
 /// An option, and its bytes.
-fn option_of(desc: u32, option: u32) -> Result<(u64, Vec<u8>)> {
+pub fn option_of(desc: u32, option: u32) -> Result<(u64, Vec<u8>)> {
     let count = server::call(op::GetSocketOption { desc, option })?.count;
     let bytes = server::taken(count as usize)?;
     let value = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -714,6 +744,13 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
     let room: i32 = user::copy_in(&mut io.mm, len)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
     let is_own = level == SOL_SOCKET;
+    if level == SOL_PACKET {
+        if let Some(value) = packet_ring::get(io, fd, option, at)? {
+            user::copy_out(&mut io.mm, at, &value)?;
+            user::copy_out(&mut io.mm, len, &4u32)?;
+            return Ok(0);
+        }
+    }
     let option = level_and(level, option)?;
     let (value, bytes) = option_of(desc, option)?;
     let bytes = match option {
@@ -723,7 +760,10 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
             times.iter().flat_map(|word| word.to_le_bytes()).collect()
         }
         // Two words: of the second, flags, and a clock of a device, of which there is none.
-        SO_LINGER | SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => value.to_le_bytes().to_vec(),
+        // As many words: frames that were seen, and that were lost.
+        PACKET_STATISTICS | SO_LINGER | SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => {
+            value.to_le_bytes().to_vec()
+        }
         // Short ones are told where there is no room for more.
         _ if !is_own && (1..4).contains(&room) => Vec::from([value as u8]),
         _ => (value as u32).to_le_bytes().to_vec(),
@@ -737,6 +777,14 @@ pub fn getsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u
 pub fn setsockopt(io: &mut Io, fd: i32, level: u32, option: u32, at: u64, len: u32) -> Result<u64> {
     let desc = find(io, fd)?;
     let is_own = level == SOL_SOCKET;
+    if level == SOL_PACKET && packet_ring::set(io, fd, option, at, len)?.is_some() {
+        return Ok(0);
+    }
+    if is_own && option == SO_ATTACH_FILTER {
+        let code = filter_in(&mut io.mm, at, len)?;
+        server::call_a(op::SetSocketBytes { desc, option }, &code)?;
+        return Ok(0);
+    }
     if is_structure(level, option) {
         let bytes = structure_in(&mut io.mm, at, len)?;
         server::call_a(op::SetSocketBytes { desc, option: level_and(level, option)? }, &bytes)?;

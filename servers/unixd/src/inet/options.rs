@@ -4,7 +4,7 @@ use super::{IPPROTO_ICMP, IPPROTO_ICMPV6, IPPROTO_TCP, IPPROTO_UDP};
 use crate::open::Opening;
 use crate::wait::{count, done, Call, Tried};
 use alloc::vec::Vec;
-use inet::{Changes, Family, Inet, Kind, Number, RECVERR, STAMPING, TIMES};
+use inet::{Changes, Family, Inet, Kind, Number, RECVERR, STAMPING};
 use unixproto::sockets::*;
 use unixproto::{op, Errno};
 
@@ -23,6 +23,17 @@ const UDP: u32 = of_level(IPPROTO_UDP, 0) >> 16;
 const IPV6: u32 = of_level(41, 0) >> 16;
 const NETLINK: u32 = of_level(SOL_NETLINK, 0) >> 16;
 const RAW: u32 = of_level(255, 0) >> 16;
+const ICMP6: u32 = of_level(IPPROTO_ICMPV6, 0) >> 16;
+const PACKET: u32 = of_level(SOL_PACKET, 0) >> 16;
+/// Of raw sockets: types that are not heard, at either level; heads that programs make; where checksums are.
+const ICMP_FILTER: u32 = 1;
+const IP_HDRINCL: u32 = 3;
+const IPV6_HDRINCL: u32 = 36;
+const IPV6_CHECKSUM: u32 = 7;
+/// Of packet sockets.
+const PACKET_ADD_MEMBERSHIP: u32 = 1;
+const PACKET_DROP_MEMBERSHIP: u32 = 2;
+const PACKET_STATISTICS: u32 = 6;
 const TCP_NODELAY: u32 = 1;
 const TCP_MAXSEG: u32 = 2;
 const TCP_INFO: u32 = 11;
@@ -43,6 +54,7 @@ const IPV6_TCLASS: u32 = 67;
 /// life come) has it in the crate `inet`.
 const KEPT: &[(u32, u32, u64)] = &[
     (IP, 1, 0),
+    (IP, IP_HDRINCL, 0),
     (IP, 6, 0),
     (IP, 7, 0),
     (IP, 8, 0),
@@ -71,8 +83,6 @@ const KEPT: &[(u32, u32, u64)] = &[
     (TCP, 23, 0),
     (TCP, 30, 0),
     (UDP, 1, 0),
-    // `ICMP_FILTER`: all is heard, whatever it says.
-    (RAW, 1, 0),
     // Membership of groups, which are told nothing; what comes with messages; strict checks, which are always made.
     (NETLINK, 1, 0),
     (NETLINK, 2, 0),
@@ -82,10 +92,12 @@ const KEPT: &[(u32, u32, u64)] = &[
     (NETLINK, 10, 0),
     (NETLINK, 11, 0),
     (NETLINK, 12, 0),
+    (IPV6, 8, 0),
     (IPV6, 18, 1),
     (IPV6, 19, 1),
     (IPV6, 23, 1),
     (IPV6, 25, 0),
+    (IPV6, IPV6_HDRINCL, 0),
     (IPV6, 49, 0),
     (IPV6, 51, 0),
     (IPV6, 66, 0),
@@ -109,6 +121,7 @@ fn is_flag(option: u32) -> bool {
             | SO_RXQ_OVFL
             | SO_SELECT_ERR_QUEUE
             | SO_ZEROCOPY
+            | SO_LOCK_FILTER
     );
     is_simple || TIMES.contains(&option) || is_number(option)
 }
@@ -121,8 +134,8 @@ fn is_number(option: u32) -> bool {
 /// Is an option of another level on or off, and not a number?
 fn is_switch(level: u32, name: u32) -> bool {
     match level {
-        IP => matches!(name, 6..=8 | 11..=13 | 15 | 20 | 34),
-        IPV6 => matches!(name, 25 | 29 | 49 | 51 | 66 | 70),
+        IP => matches!(name, IP_HDRINCL | 6..=8 | 11..=13 | 15 | 20 | 34),
+        IPV6 => matches!(name, 8 | 25 | 29 | IPV6_HDRINCL | 49 | 51 | 66 | 70),
         _ => false,
     }
 }
@@ -169,6 +182,23 @@ impl Opening<'_> {
                 _ => {}
             }
         }
+        if matches!((level, name), (IP, IP_HDRINCL) | (IPV6, IPV6_HDRINCL)) && kind != Kind::Raw {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        if matches!((level, name), (IPV6 | RAW, IPV6_CHECKSUM)) {
+            if (family, kind) != (Family::V6, Kind::Raw) {
+                return Err(Errno::ENOPROTOOPT);
+            }
+            all.set_sum_place(number, usize::try_from(value as i32).ok())?;
+            return done(());
+        }
+        if op.option == SO_DETACH_FILTER {
+            all.set_filter(number, None)?;
+            return done(());
+        }
+        if op.option == SO_LOCK_FILTER && !is_on && all.options(number)?.is_set(SO_LOCK_FILTER) {
+            return Err(Errno::EPERM);
+        }
         check(op.option, value)?;
         if STAMPING.contains(&op.option) {
             all.set_stamping(number, op.option, value as u32)?;
@@ -178,7 +208,9 @@ impl Opening<'_> {
             match kind {
                 Kind::Stream | Kind::Datagram if value > 1 => return Err(Errno::EINVAL),
                 Kind::Stream | Kind::Datagram => {}
-                Kind::Echo | Kind::Raw | Kind::Route => return Err(Errno::EOPNOTSUPP),
+                Kind::Echo | Kind::Raw | Kind::Packet | Kind::Route => {
+                    return Err(Errno::EOPNOTSUPP)
+                }
             }
         }
         let device = value as u32;
@@ -254,7 +286,14 @@ impl Opening<'_> {
         if !has_level(level, all.kind(number)?) {
             return Err(Errno::ENOPROTOOPT);
         }
-        all.set_group_option(number, (level == IPV6, op.option & 0xffff), &bytes)?;
+        match (level, op.option & 0xffff) {
+            (0, SO_ATTACH_FILTER) => all.set_filter(number, Some(&bytes))?,
+            (RAW | ICMP6, ICMP_FILTER) => all.block_types(number, &bytes)?,
+            (PACKET, PACKET_ADD_MEMBERSHIP) => all.set_membership(number, true, &bytes)?,
+            (PACKET, PACKET_DROP_MEMBERSHIP) => all.set_membership(number, false, &bytes)?,
+            (IP | IPV6, name) => all.set_group_option(number, (level == IPV6, name), &bytes)?,
+            _ => return Err(Errno::ENOPROTOOPT),
+        }
         self.inet_told(Changes::new());
         done(())
     }
@@ -264,10 +303,12 @@ impl Opening<'_> {
 fn has_level(level: u32, (family, kind): (Family, Kind)) -> bool {
     match level {
         0 => true,
-        IP => kind != Kind::Route,
+        IP => !matches!(kind, Kind::Route | Kind::Packet),
+        PACKET => kind == Kind::Packet,
+        ICMP6 => (family, kind) == (Family::V6, Kind::Raw),
         NETLINK => kind == Kind::Route,
         RAW => kind == Kind::Raw,
-        IPV6 => family == Family::V6 && kind != Kind::Route,
+        IPV6 => family == Family::V6 && !matches!(kind, Kind::Route | Kind::Packet),
         TCP => kind == Kind::Stream,
         UDP => kind == Kind::Datagram,
         _ => false,
@@ -312,17 +353,20 @@ fn own(all: &mut Inet, number: Number, option: u32) -> Result<u64, Errno> {
     Ok(match option {
         SO_TYPE if is_stream => SOCK_STREAM.into(),
         SO_TYPE if kind == Kind::Raw => SOCK_RAW.into(),
+        SO_TYPE if kind == Kind::Packet && !all.is_cooked(number)? => SOCK_RAW.into(),
         SO_TYPE if kind == Kind::Route => options.others.get(&SO_TYPE).copied().unwrap_or(0),
         SO_TYPE => SOCK_DGRAM.into(),
         SO_DOMAIN if kind == Kind::Route => AF_NETLINK.into(),
+        SO_DOMAIN if kind == Kind::Packet => AF_PACKET.into(),
         SO_DOMAIN if family == Family::V4 => AF_INET.into(),
         SO_DOMAIN => AF_INET6.into(),
         SO_PROTOCOL => match (kind, family) {
             (Kind::Stream, _) => IPPROTO_TCP.into(),
             (Kind::Datagram, _) => IPPROTO_UDP.into(),
-            (Kind::Route, _) => 0,
-            (Kind::Echo | Kind::Raw, Family::V4) => IPPROTO_ICMP.into(),
-            (Kind::Echo | Kind::Raw, Family::V6) => IPPROTO_ICMPV6.into(),
+            (Kind::Route | Kind::Packet, _) => 0,
+            (Kind::Raw, _) => all.raw_protocol(number)?.into(),
+            (Kind::Echo, Family::V4) => IPPROTO_ICMP.into(),
+            (Kind::Echo, Family::V6) => IPPROTO_ICMPV6.into(),
         },
         SO_ACCEPTCONN => listens.into(),
         SO_SNDBUF => default(options.send_bytes, SEND_STREAM).into(),
@@ -344,7 +388,7 @@ fn own(all: &mut Inet, number: Number, option: u32) -> Result<u64, Errno> {
 
 /// An option of another level, as bytes.
 fn of_protocol(
-    all: &Inet,
+    all: &mut Inet,
     number: Number,
     (level, name): (u32, u32),
     (family, kind): (Family, Kind),
@@ -352,8 +396,24 @@ fn of_protocol(
     if !has_level(level, (family, kind)) {
         return Err(Errno::EOPNOTSUPP);
     }
-    let options = all.options(number)?;
     let option = level << 16 | name;
+    match (level, name) {
+        (RAW | ICMP6, ICMP_FILTER) => return all.blocked_types(number),
+        (PACKET, PACKET_STATISTICS) => {
+            let all = all.take_statistics(number)?.map(u32::to_le_bytes);
+            return Ok(all.as_flattened().to_vec());
+        }
+        (PACKET, _) => return Err(Errno::ENOPROTOOPT),
+        (IPV6 | RAW, IPV6_CHECKSUM) if (family, kind) == (Family::V6, Kind::Raw) => {
+            let at = all.sum_place(number)?.map_or(-1, |at| at as i64);
+            return Ok(at.to_le_bytes().to_vec());
+        }
+        (IP, IP_HDRINCL) | (IPV6, IPV6_HDRINCL) if kind != Kind::Raw => {
+            return Err(Errno::ENOPROTOOPT)
+        }
+        _ => {}
+    }
+    let options = all.options(number)?;
     let value = match (level, name) {
         (TCP, TCP_INFO) => return info(all, number),
         (TCP, TCP_CONGESTION) => return Ok(b"cubic\0\0\0\0\0\0\0\0\0\0\0".to_vec()),

@@ -14,6 +14,7 @@
 mod states;
 
 use super::linux::compile;
+use super::model::number;
 use super::{feed, this_tool, Case, Context};
 use crate::toolchain;
 use anyhow::{bail, ensure, Context as _, Result};
@@ -97,7 +98,7 @@ fn sequences(context: &Context, package: &str, count: u64) -> Result<()> {
     let test = "random_sequences_of_three";
     cargo.args(["test", "--quiet", "--package", package, "--test", "failures", test]);
     cargo.args(["--", "--exact", "--show-output"]);
-    cargo.env("TESSERA_TRIPLES", number("TESSERA_TRIPLES", count)?.to_string());
+    cargo.env("TESSERA_TRIPLES", number("TESSERA_TRIPLES")?.unwrap_or(count).to_string());
     let output = feed(&mut cargo, b"")?;
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
@@ -132,13 +133,6 @@ fn example(context: &Context) -> Result<()> {
     Ok(())
 }
 
-fn number(name: &str, default: u64) -> Result<u64> {
-    match std::env::var(name) {
-        Ok(text) => text.trim().parse().with_context(|| format!("{name}={text}")),
-        Err(_) => Ok(default),
-    }
-}
-
 /// What a case works with.
 struct Place<'a> {
     context: &'a Context,
@@ -156,7 +150,8 @@ fn crashes(context: &Context, load: &'static Load, setting: Setting) -> Result<(
     let program = folder.join(format!("load-{name}"));
     compile(&context.project.path("guest/tests/crash/load.c"), &program, "musl")?;
     let place = Place { context, folder, load, setting, name };
-    let (crashes, seed) = (number("TESSERA_CRASHES", CRASHES)?, number("TESSERA_SEED", SEED)?);
+    let (crashes, seed) =
+        (number("TESSERA_CRASHES")?.unwrap_or(CRASHES), number("TESSERA_SEED")?.unwrap_or(SEED));
     let mut random = fastrand::Rng::with_seed(seed);
     let repeat = || format!("TESSERA_SEED={seed:#x}");
     let kills = (crashes / BOOTED).clamp(2, crashes.max(2));
@@ -287,23 +282,23 @@ struct Told {
 }
 
 /// A machine that runs; it is killed when this goes.
-struct Running(Child);
+pub(super) struct Running(pub Child);
 
 impl Running {
     /// What it says, line by line.
-    fn lines(&mut self) -> Result<impl Iterator<Item = std::io::Result<String>>> {
+    pub fn lines(&mut self) -> Result<impl Iterator<Item = std::io::Result<String>>> {
         Ok(BufReader::new(self.0.stdout.take().context("it has a pipe")?).lines())
     }
 
     /// Kills it. The emulator goes with it.
-    fn kill(&mut self) -> Result<()> {
+    pub fn kill(&mut self) -> Result<()> {
         self.0.kill()?;
         self.0.wait()?;
         Ok(())
     }
 
     /// Waits for its end; what it complained about.
-    fn ended(&mut self) -> Result<(ExitStatus, String)> {
+    pub fn ended(&mut self) -> Result<(ExitStatus, String)> {
         let mut complaints = String::new();
         if let Some(mut pipe) = self.0.stderr.take() {
             pipe.read_to_string(&mut complaints)?;

@@ -15,6 +15,7 @@ mod directives;
 mod disk;
 mod events;
 mod files;
+mod fuzz;
 pub mod guest;
 mod host;
 pub mod linux;
@@ -318,6 +319,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(share::cases());
     cases.extend(disk::cases());
     cases.extend(net::cases());
+    cases.extend(fuzz::cases());
     cases.extend(bench::cases());
     cases.extend(compare::cases());
     cases.extend(tracers::cases());

@@ -2248,6 +2248,21 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/server/mounttable/src/following.rs", "                    other.follows.master = master;", "                    other.follows.master = master.max(group);")],
         found_by: Test::Host { package: "mounttable", test: "nodes_are_let_go_as_often_as_they_are_held" },
     },
+    Bug {
+        name: "who_watches_is_not_told_what_it_has_lost",
+        changes: &[("crates/server/inet/src/packet.rs", "watching.lost.saturating_add((!was_put).into())", "watching.lost.saturating_add(0)")],
+        found_by: Test::Host { package: "inet", test: "who_watches_and_does_not_read_loses" },
+    },
+    Bug {
+        name: "a_connection_that_is_taken_back_waits_for_ever",
+        changes: &[("crates/server/netstack/src/stack.rs", "if self.conns.get(&id).is_some_and(|conn| conn.state() == State::Listen) {", "if self.conns.get(&id).is_some_and(|conn| conn.state() == State::Closed) {")],
+        found_by: Test::Host { package: "netstack", test: "who_asks_and_takes_it_back_leaves_nothing" },
+    },
+    Bug {
+        name: "a_raw_socket_hears_other_protocols",
+        changes: &[("crates/server/inet/src/raw.rs", "raw.protocol != protocol || !is_for", "!is_for")],
+        found_by: Test::Machine { test: "linux/raw_sockets.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

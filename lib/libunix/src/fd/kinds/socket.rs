@@ -2,22 +2,32 @@
 
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
-use crate::fd::ops::{FileOps, Flow, Handle, Server};
+use crate::fd::ops::{FileOps, Flow, Handle, Mapped, Server};
 use crate::fd::stream;
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
 use crate::process::Io;
 use crate::mm::user;
 use crate::server::{self, op};
+use crate::sys::packet_ring::SharedRing;
 use unixproto::files::Kind;
 use unixproto::ops::Opened;
 use unixproto::sockets::*;
 use unixproto::tty::Shape;
 
 /// A socket, by its description.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Socket {
     pub desc: u32,
+    /// Of a packet socket: where the program has what comes.
+    pub ring: Option<SharedRing>,
+}
+
+impl Socket {
+    /// Without a ring.
+    pub fn new(desc: u32) -> Socket {
+        Socket { desc, ring: None }
+    }
 }
 
 impl FileOps for Socket {
@@ -25,7 +35,7 @@ impl FileOps for Socket {
     const POLLABLE: bool = true;
 
     fn opened(opened: &Opened) -> Option<Self> {
-        Some(Socket { desc: opened.desc })
+        Some(Socket::new(opened.desc))
     }
     fn server(&self) -> Server {
         Server::Unixd([self.desc, 0])
@@ -54,9 +64,18 @@ impl FileOps for Socket {
             let shape = Shape { input: 0, output: STAMP_BYTES };
             return stream::shaped(io, self.desc, command, arg, shape);
         }
+        if command == SIOCETHTOOL {
+            return Err(Errno::EOPNOTSUPP);
+        }
         match device_shape(command) {
             Some(shape) => stream::shaped(io, self.desc, command, arg, shape),
             None => stream::available(io, self.desc, command, arg),
+        }
+    }
+    fn map(&self) -> Result<Mapped> {
+        match &self.ring {
+            Some(ring) if ring.get().is_made() => Ok(Mapped::Zeroes),
+            _ => Err(Errno::ENODEV),
         }
     }
     fn flow(&self) -> Flow {
