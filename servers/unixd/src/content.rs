@@ -326,7 +326,7 @@ impl Contents<'_> {
         user: u32,
     ) -> Result<bool, Errno> {
         match self.leaving(ino, page) {
-            Some(object) => self.files.memory().volatile.bring_in((object, page), how, user),
+            Some(object) => self.files.memory().volatile.bring_in((object, page), how, || user),
             None => Ok(false),
         }
     }
@@ -345,11 +345,15 @@ impl Contents<'_> {
 
     /// The kernel has told somebody where a page of a file is that has left memory.
     #[inline(never)]
-    pub fn fetch_page(&mut self, op: op::Fetch) -> Tried {
+    pub fn fetch_page(&mut self, op: op::Fetch) -> Result<(), Errno> {
         let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
-        let user = self.procs.cred(self.caller.pid).uid;
-        self.bring_in_of((ino, op.page), Wanted::From(op.slot), user)?;
-        done(())
+        if let Some(object) = self.leaving(ino, op.page) {
+            let (procs, pid) = (self.procs, self.caller.pid);
+            let user = || procs.cred(pid).uid;
+            let volatile = &mut self.files.memory().volatile;
+            volatile.bring_in((object, op.page), Wanted::From(op.slot), user)?;
+        }
+        Ok(())
     }
 
     /// `MADV_PAGEOUT`.

@@ -253,11 +253,16 @@ impl<const N: usize> Limbo<N> {
 
 impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// Waits until nobody looks at what is in limbo, and gives it back.
+    #[inline(always)]
     pub(crate) fn settle_limbo<const N: usize>(&self, limbo: Limbo<N>) {
-        if limbo.count == 0 {
-            return;
+        if limbo.count > 0 {
+            self.settle_all(&limbo.children[..limbo.count]);
         }
+    }
+
+    #[inline(never)]
+    fn settle_all(&self, children: &[Option<Child>]) {
         self.cores.grace();
-        limbo.children[..limbo.count].iter().flatten().for_each(|child| self.release(*child));
+        children.iter().flatten().for_each(|child| self.release(*child));
     }
 }
