@@ -209,7 +209,8 @@ static void missing(int memory, const char *what) {
 static void minor(void) {
     int memory = file(16);
     char *other = mapped(memory, 16), *at = mapped(memory, 16);
-    for (int i = 0; i < 8; i++) other[i * PAGE] = 'A' + i;
+    // Not in order: nothing is made ahead of it.
+    for (int i = 7; i >= 0; i--) other[i * PAGE] = 'A' + i;
     pthread_t thread = start(0, at, other);
     say("register", reg(server.fd, at, 16, MINOR));
     for (int i = 0; i < 8; i++) printf("%c%d ", at[i * PAGE], at[i * PAGE + 1]);

@@ -79,13 +79,10 @@ pub fn refused(refusal: Refusal, caller: Speaker, fx: &mut Effects) -> Errno {
 
 /// The object of a file, if pages can leave memory and it has one.
 pub fn leaving(files: &Files, ino: Ino, page: u64) -> Option<u32> {
-    if !swap::is_there() || files.survives(ino) {
+    if !swap::is_there() {
         return None;
     }
-    match files.present(ino, page.saturating_mul(PAGE), false) {
-        Ok(Some(Piece { backing: Backing::Object(object), .. })) => Some(object.record()),
-        _ => None,
-    }
+    files.volatile_object(ino, page.saturating_mul(PAGE)).map(|object| object.record())
 }
 
 impl Contents<'_> {

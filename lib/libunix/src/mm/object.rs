@@ -739,6 +739,14 @@ impl Objects {
         }
     }
 
+    /// Has an object of which something was asked for such a page, with contents or without?
+    pub fn has_page(&self, id: ObjectId, page: u64) -> bool {
+        let place = self.extents.seek(at(id, page));
+        let seen = self.extents.get(place).filter(|seen| seen.start <= at(id, page));
+        let facts = seen.filter(|seen| seen.is_morsel()).map(|seen| seen.frame.morsel_info());
+        facts.is_some_and(|facts| facts.is_ok_and(|facts| page * PAGE < facts.limit))
+    }
+
     /// Bytes become contents of an object, of which something was asked for, from a page on: of a page that has an end inside, as many as it has.
     /// Answers `false` if it has no such page, or they may not be written.
     pub fn put(&mut self, id: ObjectId, page: u64, bytes: &[u8]) -> Result<bool, NoMemory> {

@@ -593,7 +593,7 @@ fn put_shared(mm: &mut Mm, (at, to): (u64, u64), entry: &Entry, bytes: &[u8]) ->
 ///
 /// # Errors
 ///
-/// `ENOENT`: that is not registered, or not one mapping. `EINVAL`: it is not shared. `EEXIST`: the page is shown. `EFAULT`: it is not there.
+/// `ENOENT`: that is not registered, or not one mapping. `EINVAL`: it is not shared, or behind its end. `EEXIST`: the page is shown. `EFAULT`: it is not there.
 pub fn go_on(task: &mut Task, (start, len): (u64, u64)) -> Result<u64> {
     let (start, end) = pages(start, len)?;
     let mm = &mut task.mm;
@@ -602,15 +602,16 @@ pub fn go_on(task: &mut Task, (start, len): (u64, u64)) -> Result<u64> {
     if !mm.userfaults.watched.is_registered(start, end, |_| true) {
         return Err(Errno::ENOENT);
     }
-    if !entry.flags.has(Flags::SHARED) {
-        return Err(Errno::EINVAL);
-    }
+    let shared = entry.object.filter(|_| entry.flags.has(Flags::SHARED));
+    let object = shared.ok_or(Errno::EINVAL)?;
     for page in start..end {
-        let is_hidden = mm.userfaults.watched.hidden(page).is_some_and(|it| it.why == Why::Missing);
-        let done = match (is_hidden, is_hidden && has_contents(mm, page)) {
-            (false, _) => Err(Errno::EEXIST),
-            (true, false) => Err(Errno::EFAULT),
-            (true, true) => show_range(mm, page, page + 1),
+        let is_there = has_contents(mm, page);
+        let hidden = mm.userfaults.watched.hidden(page);
+        let done = match hidden.is_some_and(|hidden| hidden.why == Why::Missing) {
+            _ if !mm.caps.objects.has_page(object, entry.object_page(page)) => Err(Errno::EINVAL),
+            false => Err(Errno::EEXIST),
+            true if !is_there => Err(Errno::EFAULT),
+            true => show_range(mm, page, page + 1),
         };
         match done {
             Err(error) if page == start => return Err(error),
