@@ -104,7 +104,8 @@ pub struct Memory;
 unsafe impl Hal for Memory {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         // The address zero says that there is none.
-        keep(pages as u64 * PAGE).map_or((0, NonNull::dangling()), |kept| (kept.address, kept.start))
+        keep(pages as u64 * PAGE)
+            .map_or((0, NonNull::dangling()), |kept| (kept.address, kept.start))
     }
 
     unsafe fn dma_dealloc(address: PhysAddr, _: NonNull<u8>, _: usize) -> i32 {

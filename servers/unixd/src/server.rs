@@ -265,7 +265,8 @@ impl Unixd {
         if !is_request || op_number(&message.words) != op::Fetch::OP || self.restrains {
             return None;
         }
-        let caller = self.voices.who(message.badge).filter(|caller| caller.pid != homes::STANDIN)?;
+        let caller =
+            self.voices.who(message.badge).filter(|caller| caller.pid != homes::STANDIN)?;
         if self.procs.admit(caller.tid, caller.pid) != Some(false) {
             return None;
         }

@@ -516,21 +516,30 @@ impl Store {
             return 0;
         }
         let (mut left, mut rounds) = (0, 0);
+        // Of the object in which the hand is: meanwhile nobody here ends or limits one.
+        let mut known = None;
         for _ in 0..ROWS {
             if left >= wanted || rounds > ROUNDS || self.is_broken {
                 break;
             }
             let (record, page) = self.hand;
-            let Ok(Some(object)) = self.pool.next_morsel(record) else {
-                (self.hand, rounds) = ((0, 0), rounds + 1);
-                continue;
+            let limit = match known {
+                Some((number, limit)) if number == record => limit,
+                _ => {
+                    let Ok(Some(object)) = self.pool.next_morsel(record) else {
+                        (self.hand, rounds) = ((0, 0), rounds + 1);
+                        continue;
+                    };
+                    known = Some((object.record, object.limit));
+                    if object.record != record {
+                        self.hand = (object.record, 0);
+                        continue;
+                    }
+                    object.limit
+                }
             };
-            if object.record != record {
-                self.hand = (object.record, 0);
-                continue;
-            }
             // The first has all others.
-            if record == 0 || page * PAGE >= object.limit || page == 0 && self.is_ballast(record) {
+            if record == 0 || page * PAGE >= limit || page == 0 && self.is_ballast(record) {
                 self.hand = (record + 1, 0);
                 continue;
             }

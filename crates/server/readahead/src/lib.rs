@@ -53,9 +53,8 @@ impl ReadAhead {
 
     fn object(&mut self, record: u32) -> &mut Object {
         self.now += 1;
-        let is_it = |object: &Option<Object>| {
-            object.as_ref().is_some_and(|object| object.record == record)
-        };
+        let is_it =
+            |object: &Option<Object>| object.as_ref().is_some_and(|object| object.record == record);
         if !is_it(&self.objects[self.last]) {
             let used = |&n: &usize| self.objects[n].as_ref().map_or(0, |object| object.used);
             let oldest = || (0..OBJECTS).min_by_key(used);

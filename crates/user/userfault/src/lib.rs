@@ -176,7 +176,12 @@ impl Watched {
     }
 
     /// The same at other addresses: so many pages of it, from one on, as far as those who had registered it are to have it there, too.
-    pub fn moved(&self, (from, pages): (u64, u64), to: u64, follows: impl Fn(u32) -> bool) -> Watched {
+    pub fn moved(
+        &self,
+        (from, pages): (u64, u64),
+        to: u64,
+        follows: impl Fn(u32) -> bool,
+    ) -> Watched {
         let mut moved = Watched::new();
         let there = |page: u64| page - from + to;
         for (start, end, mode) in self.registered.within(from, from + pages) {

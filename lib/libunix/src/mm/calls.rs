@@ -11,7 +11,10 @@ use crate::sys::{self, limits::Limits, numa};
 use crate::thread::lock;
 use abi::layout::PAGE;
 use linuxabi::iovec::Buffer;
-use uvm::{Advice, Backend, FaultError, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags, OWN_LEAST};
+use uvm::{
+    Advice, Backend, FaultError, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags,
+    OWN_LEAST,
+};
 
 const MAP_TYPE: u32 = 0xf;
 const MAP_SHARED: u32 = 1;

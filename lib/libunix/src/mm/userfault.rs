@@ -23,7 +23,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use userfault::{right, Hidden, Mode, Part, Watched, Why};
-use uvm::{Access, Advice, Backend, Contents, Entry, Flags, MapRequest, Placement, Prot, RemapFlags};
+use uvm::{
+    Access, Advice, Backend, Contents, Entry, Flags, MapRequest, Placement, Prot, RemapFlags,
+};
 
 /// What of an address space is served by the program.
 pub struct Userfaults {
@@ -59,12 +61,7 @@ pub enum Fill {
 impl Userfaults {
     /// Nothing.
     pub const fn new() -> Userfaults {
-        Userfaults {
-            watched: Watched::new(),
-            handlers: Vec::new(),
-            told: Vec::new(),
-            hit: None,
-        }
+        Userfaults { watched: Watched::new(), handlers: Vec::new(), told: Vec::new(), hit: None }
     }
 
     /// Is there nothing?
@@ -99,6 +96,14 @@ impl Userfaults {
     #[inline]
     pub fn serve(&self, address: u64, access: Access) -> bool {
         !self.is_empty() && self.watched.serves(address / PAGE, bits(access)).is_some()
+    }
+
+    /// Why a page is hidden, and with what rights.
+    pub fn hidden(&self, page: u64) -> Option<Hidden> {
+        match self.is_empty() {
+            true => None,
+            false => self.watched.hidden(page),
+        }
     }
 
     /// The library itself has met with such a page.
@@ -209,7 +214,8 @@ const fn event_place(event: u64) -> u64 {
 /// Has somebody told of an event, if it wants to be: [`wait_for_readers`] waits for it.
 fn tell(task: &mut Io, who: u32, event: Event) {
     let handler = task.mm.userfaults.handlers.get(who as usize);
-    let Some(handler) = handler.and_then(Weak::upgrade).filter(|handler| handler.wants(event)) else {
+    let Some(handler) = handler.and_then(Weak::upgrade).filter(|handler| handler.wants(event))
+    else {
         return;
     };
     let number = handler.tell_event(event);
@@ -297,7 +303,9 @@ fn hide_shared(mm: &mut Mm, start: u64, end: u64, minor: bool) -> Result<()> {
         let to = end.min(at + BLOCK);
         let there = contents(mm, at, to);
         let mut first = at;
-        for alike in there.chunk_by(|one, next| (*one == Contents::None) == (*next == Contents::None)) {
+        for alike in
+            there.chunk_by(|one, next| (*one == Contents::None) == (*next == Contents::None))
+        {
             let behind = first + alike.len() as u64;
             if alike[0] == Contents::None {
                 hide(mm, first, behind, Why::Missing)?;
@@ -404,7 +412,9 @@ fn pages(start: u64, len: u64) -> Result<(u64, u64)> {
 
 /// Shared memory that belongs to no disk, which must be known to be that.
 fn is_shared_memory(mm: &mut Mm, entry: &Entry) -> bool {
-    let Some(object) = entry.object.filter(|_| entry.flags.has(Flags::SHARED)) else { return false };
+    let Some(object) = entry.object.filter(|_| entry.flags.has(Flags::SHARED)) else {
+        return false;
+    };
     // What it is is known once something of it was asked for.
     mm.caps.object_run(object, entry.offset, 1);
     mm.caps.object_is_memory(object)
@@ -421,8 +431,7 @@ pub fn register(mm: &mut Mm, start: u64, len: u64, mode: Mode) -> Result<()> {
         Some(_) => {}
     }
     for entry in &entries {
-        let is_memory =
-            entry.is_private_anonymous() && !mode.minor || is_shared_memory(mm, entry);
+        let is_memory = entry.is_private_anonymous() && !mode.minor || is_shared_memory(mm, entry);
         if !is_memory || entry.flags.has(Flags::LARGE_PAGES) {
             return Err(Errno::EINVAL);
         }
@@ -439,7 +448,9 @@ pub fn register(mm: &mut Mm, start: u64, len: u64, mode: Mode) -> Result<()> {
         let before = mm.userfaults.watched.registered(from, to);
         mm.userfaults.watched.register(from, to, mode);
         // What was hidden for what is not asked for any more is not hidden.
-        for (why, stays) in [(Why::Protected, mode.protected), (Why::Missing, mode.missing || mode.minor)] {
+        for (why, stays) in
+            [(Why::Protected, mode.protected), (Why::Missing, mode.missing || mode.minor)]
+        {
             if !stays {
                 let parts = mm.userfaults.watched.hidden_within(from, to, why);
                 show(mm, &parts)?;
@@ -766,7 +777,8 @@ pub fn moved(task: &mut Io, lifted: &Watched, (addr, old): (u64, u64), (to, new)
         handler.is_some_and(|handler| handler.wants(event))
     };
     who.retain(|&who| wants(task, who));
-    let follow = lifted.moved((from, pages.min(new.div_ceil(PAGE))), to / PAGE, |one| who.contains(&one));
+    let follow =
+        lifted.moved((from, pages.min(new.div_ceil(PAGE))), to / PAGE, |one| who.contains(&one));
     // Else it is as if nobody had registered it.
     let _ = put_back(&mut task.mm, &follow);
     who.into_iter().for_each(|who| tell(task, who, event));
