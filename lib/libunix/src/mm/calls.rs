@@ -466,15 +466,15 @@ fn remap_with_notes(
     Ok(to)
 }
 
-pub fn madvise(p: &mut Process, addr: u64, len: u64, advice: u32) -> Result<u64> {
+pub fn madvise(io: &mut Io, addr: u64, len: u64, advice: u32) -> Result<u64> {
     let advice = advice_of(advice)?;
     let gives_up = matches!(advice, Advice::DontNeed { .. } | Advice::Remove | Advice::Free);
-    if gives_up && !p.mm.userfaults.is_empty() {
+    if gives_up && !io.mm.userfaults.is_empty() {
         // Who serves it knows before it is done.
-        userfault::will_be_given_up(p, addr, len);
-        userfault::wait_for_readers(p);
+        userfault::will_be_given_up(io, addr, len);
+        userfault::wait_for_readers(io);
     }
-    advise(&mut p.mm, addr, len, advice)
+    advise(&mut io.mm, addr, len, advice)
 }
 
 fn advice_of(number: u32) -> Result<Advice> {
