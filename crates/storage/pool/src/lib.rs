@@ -198,9 +198,6 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
     /// # Errors
     /// [`Refused::Empty`], or [`Refused::Busy`]: to be tried again.
     pub fn take(&self, size: Size, core: usize) -> Result<usize, Refused> {
-        if let (Size::Page, Some(frame)) = (size, self.take_in_own_tree(core)) {
-            return Ok(frame);
-        }
         for _ in 0..SCANS {
             let mut frame = self.take_own(size, core);
             if frame.is_none() {

@@ -65,44 +65,6 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
         Ok(Some(group * BITS + bit))
     }
 
-    /// The first page of the core's own tree, as [`take`](Self::take) finds it, and in fewer instructions: who takes what others give back
-    /// page by page finds nothing where it has found one last. `None`: there is none, or others were faster.
-    pub(crate) fn take_in_own_tree(&self, core: usize) -> Option<usize> {
-        let local = self.local(core);
-        let children = self.geometry.children_of(local.tree().filter(|_| local.count() > 0)?);
-        let (first, count) = (core % children.len().max(1), children.len());
-        for n in 0..count {
-            let at = first + n;
-            let child = children.start + if at < count { at } else { at - count };
-            let (counter, bits) = (self.geometry.child(child), self.geometry.bits(child));
-            let free = self.words.load(counter);
-            if !Child(free).has(1) {
-                continue;
-            }
-            let found = (0..CHILD / BITS).find_map(|n| {
-                let now = self.words.load(bits + n);
-                (now != u64::MAX).then_some((n, now))
-            });
-            // Somebody is between the two levels.
-            let Some((n, now)) = found else { continue };
-            self.locals.compare_exchange(core, local.0, local.0 - 1).ok()?;
-            let tree = child / TREE;
-            if self.words.compare_exchange(counter, free, free - 1).is_err() {
-                self.give_back(core, Owed { tree, child: None, count: 1 });
-                return None;
-            }
-            let bit = (!now).trailing_zeros() as usize;
-            if self.words.compare_exchange(bits + n, now, now | 1 << bit).is_err() {
-                self.give_back(core, Owed { tree, child: Some(child), count: 1 });
-                return None;
-            }
-            let frame = child * CHILD + n * BITS + bit;
-            self.note(core, frame);
-            return Some(frame);
-        }
-        None
-    }
-
     /// Gives back rights of which nothing came.
     #[cold]
     pub fn give_back(&self, core: usize, owed: Owed) {
