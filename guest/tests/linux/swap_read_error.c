@@ -3,7 +3,7 @@
 // swap: 64M
 // swap-errors: read of 4096
 // timeout: 200
-// expect-stdout: touched: one page is lost, SIGBUS where it is\nchild: the same\ncall: EFAULT\nswapoff: all but what is lost\nothers: as they were\non again: as they were\ngone: the rest is as it was\n
+// expect-stdout: touched: one page is lost, SIGBUS where it is\nchild: the same\ncall: EFAULT\nlocked: ENOMEM where it is\nswapoff: all but what is lost\nothers: as they were\non again: as they were\ngone: the rest is as it was\n
 //
 // A page that the disk does not give back: whoever touches it gets SIGBUS with its address, again and again, and nobody else notices, not
 // even its neighbours that are read with it. Sector 4096 is in page 512 of the disk.
@@ -87,6 +87,14 @@ int main(void)
 	ok = pipe(pipes) == 0 && write(pipes[1], p + 512 * first, 100) == -1 && errno == EFAULT;
 	ok &= write(pipes[1], p + 512 * (first + 1), 8) == 8;
 	printf("call: %s\n", ok ? "EFAULT" : "WRONG");
+
+	// Up to it, from it, and without it.
+	ok = mlock(p, (first + 1) * 4096) == -1 && errno == ENOMEM;
+	ok &= mlock(p + 512 * first, 4096) == -1 && errno == ENOMEM;
+	ok &= mlock(p + 512 * (first + 1), 4096) == 0 && mlock(p, first * 4096) == 0;
+	ok &= mlockall(MCL_CURRENT) == 0 && munlockall() == 0;
+	ok &= lost(p, PAGES, 1000, &other, &wrong) == 1 && other == first && wrong == 0;
+	printf("locked: %s\n", ok ? "ENOMEM where it is" : "WRONG");
 
 	ok = swapoff("/dev/swap") == 0;
 	// It is out of use, and nothing more comes back.

@@ -130,12 +130,12 @@ handlers! {
         store::add(local, &of::<op::AddSlots>(d, target)?, a.tree).map(|value| Value { value })
     };
     page_out(PageOut) = |local, d, target, a| {
-        let (pool, root) = (of::<op::PageOut>(d, target)?, d.root.get());
-        store::page_out(local, &pool, root, (a.record, a.page, a.pages), (a.tree, a.to))
+        let (pool, buffer) = (of::<op::PageOut>(d, target)?, used_slot(d, a.buffer)?.cap());
+        store::page_out(local, &pool, (a.record, a.page, a.pages), a.tree, (&buffer, a.offset))
     };
     page_in(PageIn) = |local, d, target, a| {
-        let (pool, root) = (of::<op::PageIn>(d, target)?, d.root.get());
-        store::page_in(local, &pool, root, (a.record, a.page, a.count), (a.slot, a.from))
+        let (pool, buffer) = (of::<op::PageIn>(d, target)?, used_slot(d, a.buffer)?.cap());
+        store::page_in(local, &pool, (a.record, a.page, a.count), a.slot, (&buffer, a.offset))
     };
     slot_of(SlotOf) = |local, d, target, a| {
         store::slot_of(local, &of::<op::SlotOf>(d, target)?, a.record, a.page)

@@ -1,23 +1,26 @@
 //! Pages of objects that leave memory for a store and come back: what whoever has the Pool may ask.
 //!
-//! The store is none of the kernel's business: contents go to memory of the invoker, and come from there. What the kernel answers for
+//! The store is none of the kernel's business: contents go to a Frame, and come from there. What the kernel answers for
 //! is that each entry leads to one slot, that a slot is free when no entry leads to it, and that a page which comes in comes to where its
 //! slot is, and nowhere else.
 
 use super::taking::taking;
+use crate::cap::CapExt;
 use crate::cores::PoolState;
 use crate::driver::CpuDriver;
 use crate::morsels::{self, Objects};
-use crate::object::{mem, Walk};
+use crate::object::mem;
 use crate::operations::morsels::{number_of, with_pool};
 use ::morsel::{Frame, Record, Refused, TOGETHER};
 use captypes::invocations::{LookedOver, PagedOut, Value};
-use captypes::Status;
+use captypes::{CapType, Rights, Status};
 use mdb::RawCap;
 use paging::PAGE;
 use pool::{CHILD, TREE};
 
 type Result<T> = core::result::Result<T, Status>;
+/// A Frame, and a byte of it.
+type Part<'a> = (&'a RawCap, u64);
 
 /// Frames of a tree.
 const TREE_FRAMES: u64 = (CHILD * TREE) as u64;
@@ -52,12 +55,12 @@ pub fn add(cpu: &mut CpuDriver, pool: &RawCap, tree: u64) -> Result<u64> {
 pub fn page_out(
     cpu: &mut CpuDriver,
     pool: &RawCap,
-    root: u64,
     (record, page, wanted): (u32, u64, u64),
-    (tree, to): (u64, u64),
+    tree: u64,
+    buffer: Part<'_>,
 ) -> Result<PagedOut> {
     let wanted = first_of(wanted);
-    let to = pages_of(root, to, wanted.count_ones() as usize, true)?;
+    let to = pages_of(buffer, wanted.count_ones().into(), Rights::WRITE)?;
     let (number, shared) = number_of(cpu, pool)?;
     if !shared.is_apart() {
         return Err(Status::Unsupported);
@@ -77,7 +80,9 @@ pub fn page_out(
             let frame = |n| Frame((shared.base() >> 12) + slot + n);
             let copied = |from: &[Frame]| {
                 objects.memory.with_vectors(|| {
-                    from.iter().zip(to).for_each(|(from, to)| mem::copy_page(to, from.0 * PAGE));
+                    for (n, from) in (0..).zip(from) {
+                        mem::copy_page(to + n * PAGE, from.0 * PAGE);
+                    }
                 });
             };
             let slots = (frame(0), count as usize);
@@ -126,12 +131,12 @@ pub fn slot_of(cpu: &mut CpuDriver, pool: &RawCap, record: u32, page: u64) -> Re
 pub fn page_in(
     cpu: &mut CpuDriver,
     pool: &RawCap,
-    root: u64,
     (record, page, count): (u32, u64, u64),
-    (slot, from): (u64, u64),
+    slot: u64,
+    buffer: Part<'_>,
 ) -> Result<Value> {
     let count = count.min(TOGETHER as u64);
-    let from = pages_of(root, from, count as usize, false)?;
+    let from = pages_of(buffer, count, Rights::READ)?;
     let (number, shared) = number_of(cpu, pool)?;
     if slot >= shared.frames() || count > shared.frames() - slot {
         return Err(Status::OutOfRange);
@@ -139,8 +144,7 @@ pub fn page_in(
     let slot = Frame((shared.base() >> 12) + slot);
     let come = with_pool(cpu, number, |objects| {
         objects.page_in(objects.open(record)?, (page, count), slot, |n, frame| {
-            let from = from[n as usize];
-            objects.memory.with_vectors(|| mem::copy_page(frame.0 * PAGE, from));
+            objects.memory.with_vectors(|| mem::copy_page(frame.0 * PAGE, from + n * PAGE));
         })
     })?;
     if come == 0 {
@@ -163,15 +167,20 @@ pub fn look_over(
     Ok(LookedOver { next, there, used, out })
 }
 
-/// Pages of the invoker from an address on.
-fn pages_of(root: u64, va: u64, count: usize, writes: bool) -> Result<[u64; TOGETHER]> {
-    if va & (PAGE - 1) != 0 {
+/// The physical address of so many pages of a Frame, which are neighbours.
+fn pages_of((frame, offset): Part<'_>, count: u64, needed: Rights) -> Result<u64> {
+    if frame.is_foreign() {
+        return Err(Status::Unsupported);
+    }
+    if !frame.is(CapType::Frame) {
+        return Err(Status::WrongType);
+    }
+    if !frame.rights_set().has(needed) {
+        return Err(Status::NoRights);
+    }
+    let fits = offset.checked_add(count * PAGE).is_some_and(|end| end <= frame.word);
+    if offset & (PAGE - 1) != 0 || !fits {
         return Err(Status::OutOfRange);
     }
-    let (mut walk, mut pages) = (Walk::new(root, writes), [0; TOGETHER]);
-    for (n, page) in pages.iter_mut().enumerate().take(count) {
-        let va = va.checked_add(n as u64 * PAGE).ok_or(Status::NoRights)?;
-        *page = walk.page(va).ok_or(Status::NoRights)?.0;
-    }
-    Ok(pages)
+    Ok(frame.base + offset)
 }

@@ -5,13 +5,14 @@ use crate::object::{mem, Walk};
 use crate::operations::morsels::{self, Served};
 use abi::dispatcher::{processor_error, slot_in, with_slot};
 use captypes::invocations::{MapFlags, PagedOut};
-use captypes::{op, CapAddr, CapType, Status};
+use captypes::{op, CapAddr, CapType, Rights, Status};
 use std::sync::atomic::Ordering::Relaxed;
 use std::vec::Vec;
 
 const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
 const HEAD: CapAddr = CapAddr(40);
 const OBJECT: CapAddr = CapAddr(60);
+const BUFFER: CapAddr = CapAddr(44);
 const MIB2: u64 = 2 << 20;
 const PAGE: u64 = 4096;
 /// Of the RAM: the head, a Chunk behind it, then tables and Frames.
@@ -78,11 +79,14 @@ fn read(m: &mut Machine, page: u64) -> Option<u64> {
 }
 
 fn out(m: &mut Machine, page: u64, pages: u64) -> Result<PagedOut, Status> {
-    m.until_done(HEAD, op::PageOut { record: 1, page, pages, tree: TREE, to: AT })
+    m.until_done(
+        HEAD,
+        op::PageOut { record: 1, page, pages, tree: TREE, buffer: BUFFER.into(), offset: 0 },
+    )
 }
 
 fn come_in(m: &mut Machine, page: u64, count: u64, slot: u64) -> Result<u64, Status> {
-    let args = op::PageIn { record: 1, page, count, slot, from: AT };
+    let args = op::PageIn { record: 1, page, count, slot, buffer: BUFFER.into(), offset: 0 };
     m.until_done(HEAD, args).map(|value| value.value)
 }
 
@@ -149,8 +153,19 @@ fn slots_that_follow_each_other_are_taken_where_there_are_as_many() {
     assert_eq!(out(&mut m, 0, 0b11100), Ok(PagedOut { slot: SLOT + 2, pages: 0b11100 }));
     assert_eq!(out(&mut m, 0, 0b1), Ok(PagedOut { slot: SLOT, pages: 0b1 }));
     let before = free(&mut m);
-    let mut left =
-        |tree| m.until_done(HEAD, op::PageOut { record: 1, page: 0, pages: 1 << 5, tree, to: AT });
+    let mut left = |tree| {
+        m.until_done(
+            HEAD,
+            op::PageOut {
+                record: 1,
+                page: 0,
+                pages: 1 << 5,
+                tree,
+                buffer: BUFFER.into(),
+                offset: 0,
+            },
+        )
+    };
     for tree in [0, 2, u64::MAX] {
         assert_eq!(left(tree), Err(Status::Occupied));
     }
@@ -179,23 +194,32 @@ fn pages_come_in_while_there_is_memory_and_up_to_the_end_of_a_table() {
 fn wrong_arguments_change_nothing() {
     let mut m = machine(8);
     let before = free(&mut m);
-    let args = |page, pages, to| op::PageOut { record: 1, page, pages, tree: TREE, to };
+    // One that cannot be written to, and what is no Frame.
+    m.call(BUFFER, op::Mint { dst: at(45).into(), rights: Rights::READ, badge: 0 }).unwrap();
+    let args = |page, pages, (buffer, offset): (CapAddr, u64)| {
+        let buffer = buffer.into();
+        op::PageOut { record: 1, page, pages, tree: TREE, buffer, offset }
+    };
     for (page, pages, to, error) in [
-        (0, 1, AT + 8, Status::OutOfRange),
-        // Of eight pages the last two are not there, and then none.
-        (0, 0xff, AT + 3 * PAGE, Status::NoRights),
-        (0, 1, 0, Status::NoRights),
-        (0, 0xff, 0u64.wrapping_sub(2 * PAGE), Status::NoRights),
-        (640, u64::MAX, AT, Status::OutOfRange),
-        (u64::MAX, u64::MAX, AT, Status::OutOfRange),
+        (0, 1, (BUFFER, 8), Status::OutOfRange),
+        (0, 0xff, (BUFFER, 2 * PAGE), Status::OutOfRange),
+        (0, 1, (BUFFER, 9 * PAGE), Status::OutOfRange),
+        (0, 0xff, (BUFFER, 0u64.wrapping_sub(2 * PAGE)), Status::OutOfRange),
+        (0, 1, (at(45), 0), Status::NoRights),
+        (0, 1, (at(46), 0), Status::Empty),
+        (0, 1, (HEAD, 0), Status::WrongType),
+        (0, 1, (OBJECT, 0), Status::WrongType),
+        (640, u64::MAX, (BUFFER, 0), Status::OutOfRange),
+        (u64::MAX, u64::MAX, (BUFFER, 0), Status::OutOfRange),
     ] {
         assert_eq!(
             m.until_done(HEAD, args(page, pages, to)),
             Err(error),
-            "{page} {pages:#x} {to:#x}"
+            "{page} {pages:#x} {to:?}"
         );
     }
-    let unknown = op::PageOut { record: 9, page: 0, pages: 1, tree: TREE, to: AT };
+    let buffer = BUFFER.into();
+    let unknown = op::PageOut { record: 9, page: 0, pages: 1, tree: TREE, buffer, offset: 0 };
     assert!(m.until_done(HEAD, unknown).is_err());
     assert_eq!(free(&mut m), before);
     assert_eq!((0..8).filter_map(|page| read(&mut m, page)).count(), 8);
@@ -203,9 +227,14 @@ fn wrong_arguments_change_nothing() {
     for (count, slot) in [(1, u64::MAX), (2, u64::MAX - 1), (1, 1 << 40)] {
         assert_eq!(come_in(&mut m, 0, count, slot), Err(Status::OutOfRange));
     }
-    let from = |from| op::PageIn { record: 1, page: 0, count: 2, slot: SLOT, from };
-    assert_eq!(m.until_done(HEAD, from(AT + 1)), Err(Status::OutOfRange));
-    assert_eq!(m.until_done(HEAD, from(AT + 8 * PAGE)), Err(Status::NoRights));
+    let from = |buffer: CapAddr, offset| {
+        let buffer = buffer.into();
+        op::PageIn { record: 1, page: 0, count: 2, slot: SLOT, buffer, offset }
+    };
+    assert_eq!(m.until_done(HEAD, from(BUFFER, 1)), Err(Status::OutOfRange));
+    assert_eq!(m.until_done(HEAD, from(BUFFER, 8 * PAGE)), Err(Status::OutOfRange));
+    assert_eq!(m.until_done(HEAD, from(at(46), 0)), Err(Status::Empty));
+    assert_eq!(m.until_done(HEAD, from(OBJECT, 0)), Err(Status::WrongType));
     assert_eq!(free(&mut m), (before.0 + 2, before.1 - 2));
 }
 

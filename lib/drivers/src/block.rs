@@ -9,7 +9,7 @@ use crate::transport::Device;
 use crate::Failure;
 use alloc::vec::Vec;
 use core::sync::atomic::{fence, Ordering};
-use libos::Status;
+use libos::{CapAddr, Status};
 use virtio_drivers::transport::Transport;
 
 /// Features: the device is one of today, can only be read, knows flushes.
@@ -156,11 +156,6 @@ impl Block {
         self.free.len()
     }
 
-    /// Has everything that was sent been answered, and looked at?
-    pub fn is_idle(&self) -> bool {
-        self.free.len() == PLACES
-    }
-
     /// Begins to read sectors. Answers the request's place.
     pub fn read(&mut self, first: u64, sectors: usize) -> Result<u16, Refusal> {
         let bytes = self.bytes(first, sectors)?;
@@ -186,11 +181,10 @@ impl Block {
         self.free.pop()
     }
 
-    /// The address of the buffer of a place. It is the holder's until it is sent, and once more from when the answer is there until
+    /// The buffer of a place: a Frame, and its first byte there. It is the holder's until it is sent, and once more from when the answer is there until
     /// somebody else has the place.
-    pub fn buffer(&self, place: u16) -> usize {
-        // SAFETY: only its address counts.
-        unsafe { self.data.get(usize::from(place), self.most) }.as_ptr() as usize
+    pub fn buffer(&self, place: u16) -> (CapAddr, u64) {
+        (self.data.frame(), (usize::from(place) * self.most) as u64)
     }
 
     /// Begins to write the buffer of a place that is held to sectors, or to read them to there. If it is refused, the place is held as before.

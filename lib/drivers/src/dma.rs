@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 use libos::frame::{Frame, FrameRequest};
 use libos::local::Local;
 use libos::vspace::RW;
-use libos::{domain, Cap, Status, PAGE};
+use libos::{domain, Cap, CapAddr, Status, PAGE};
 use virtio_drivers::{BufferDirection, Hal, PhysAddr};
 
 /// Most pieces of a driver.
@@ -36,6 +36,7 @@ static PIECES: Local<[Option<Piece>; MOST]> = Local::new([const { None }; MOST])
 
 /// A piece of memory for buffers, for good.
 pub struct Buffers {
+    frame: CapAddr,
     start: NonNull<u8>,
     bytes: usize,
 }
@@ -47,8 +48,13 @@ impl Buffers {
     /// `bytes` (rounded up to pages) of zeros, with neighbouring physical addresses.
     pub fn new(bytes: usize) -> Result<Buffers, Status> {
         let bytes = bytes.next_multiple_of(PAGE as usize);
-        let (_, start) = keep(bytes as u64)?;
-        Ok(Buffers { start, bytes })
+        let Kept { frame, start, .. } = keep(bytes as u64)?;
+        Ok(Buffers { frame, start, bytes })
+    }
+
+    /// The Frame that they are.
+    pub fn frame(&self) -> CapAddr {
+        self.frame
     }
 
     /// The buffer number `index` of those of `size` bytes, one behind the other.
@@ -66,10 +72,17 @@ impl Buffers {
     }
 }
 
-fn keep(bytes: u64) -> Result<(PhysAddr, NonNull<u8>), Status> {
+/// A piece that was noted.
+struct Kept {
+    frame: CapAddr,
+    address: PhysAddr,
+    start: NonNull<u8>,
+}
+
+fn keep(bytes: u64) -> Result<Kept, Status> {
     let piece = Piece::new(bytes)?;
     let start = NonNull::new(piece.va as *mut u8).ok_or(Status::NoMemory)?;
-    let address = piece.address;
+    let (frame, address) = (piece.frame.cap(), piece.address);
     let kept = PIECES.try_with(|pieces| match pieces.iter_mut().find(|place| place.is_none()) {
         Some(place) => {
             *place = Some(piece);
@@ -78,7 +91,7 @@ fn keep(bytes: u64) -> Result<(PhysAddr, NonNull<u8>), Status> {
         None => false,
     });
     match kept {
-        Some(true) => Ok((address, start)),
+        Some(true) => Ok(Kept { frame, address, start }),
         _ => Err(Status::NoMemory),
     }
 }
@@ -91,7 +104,8 @@ pub struct Memory;
 unsafe impl Hal for Memory {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         // The address zero says that there is none.
-        keep(pages as u64 * PAGE).unwrap_or((0, NonNull::dangling()))
+        keep(pages as u64 * PAGE)
+            .map_or((0, NonNull::dangling()), |kept| (kept.address, kept.start))
     }
 
     unsafe fn dma_dealloc(address: PhysAddr, _: NonNull<u8>, _: usize) -> i32 {

@@ -4,7 +4,7 @@ use crate::cap::until_done;
 use crate::{invoke, Cap, PAGE};
 pub use captypes::invocations::PagedOut;
 use captypes::invocations::{Copied, LookedOver, Made, MorselFacts, PoolFacts, Surveyed, Value};
-use captypes::{op, Place, Rights, Status};
+use captypes::{op, CapAddr, Place, Rights, Status};
 
 /// What survives when the power fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,9 +94,10 @@ pub trait PoolCap: Cap {
         record: u32,
         (page, pages): (u64, u64),
         tree: u64,
-        to: u64,
+        (buffer, offset): (CapAddr, u64),
     ) -> Result<PagedOut, Status> {
-        until_done(|| invoke(self, op::PageOut { record, page, pages, tree, to }))
+        let buffer = buffer.into();
+        until_done(|| invoke(self, op::PageOut { record, page, pages, tree, buffer, offset }))
     }
 
     /// [`op::PageIn`]: how many have come.
@@ -105,9 +106,10 @@ pub trait PoolCap: Cap {
         record: u32,
         (page, count): (u64, u64),
         slot: u64,
-        from: u64,
+        (buffer, offset): (CapAddr, u64),
     ) -> Result<u64, Status> {
-        until_done(|| invoke(self, op::PageIn { record, page, count, slot, from }))
+        let buffer = buffer.into();
+        until_done(|| invoke(self, op::PageIn { record, page, count, slot, buffer, offset }))
             .map(|value| value.value)
     }
 

@@ -79,13 +79,10 @@ pub fn refused(refusal: Refusal, caller: Speaker, fx: &mut Effects) -> Errno {
 
 /// The object of a file, if pages can leave memory and it has one.
 pub fn leaving(files: &Files, ino: Ino, page: u64) -> Option<u32> {
-    if !swap::is_there() || files.survives(ino) {
+    if !swap::is_there() {
         return None;
     }
-    match files.present(ino, page.saturating_mul(PAGE), false) {
-        Ok(Some(Piece { backing: Backing::Object(object), .. })) => Some(object.record()),
-        _ => None,
-    }
+    files.volatile_object(ino, page.saturating_mul(PAGE)).map(|object| object.record())
 }
 
 impl Contents<'_> {
@@ -326,7 +323,7 @@ impl Contents<'_> {
         user: u32,
     ) -> Result<bool, Errno> {
         match self.leaving(ino, page) {
-            Some(object) => self.files.memory().volatile.bring_in((object, page), how, user),
+            Some(object) => self.files.memory().volatile.bring_in((object, page), how, || user),
             None => Ok(false),
         }
     }
@@ -345,11 +342,15 @@ impl Contents<'_> {
 
     /// The kernel has told somebody where a page of a file is that has left memory.
     #[inline(never)]
-    pub fn fetch_page(&mut self, op: op::Fetch) -> Tried {
+    pub fn fetch_page(&mut self, op: op::Fetch) -> Result<(), Errno> {
         let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
-        let user = self.procs.cred(self.caller.pid).uid;
-        self.bring_in_of((ino, op.page), Wanted::From(op.slot), user)?;
-        done(())
+        if let Some(object) = self.leaving(ino, op.page) {
+            let (procs, pid) = (self.procs, self.caller.pid);
+            let user = || procs.cred(pid).uid;
+            let volatile = &mut self.files.memory().volatile;
+            volatile.bring_in((object, op.page), Wanted::From(op.slot), user)?;
+        }
+        Ok(())
     }
 
     /// `MADV_PAGEOUT`.

@@ -51,8 +51,8 @@ use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
 use libos::{CapAddr, Place};
 use sets::Sets;
-use unixproto::ops::{error_words, lengths};
-use unixproto::{Any, Errno, Words};
+use unixproto::ops::{error_words, lengths, op_number, Request};
+use unixproto::{op, Any, Errno, Words};
 
 /// Slots for capabilities that come with a request.
 pub const RECEIVED: CapAddr = CapAddr(domain::ARENA_SLOT.0 + 1);
@@ -183,7 +183,12 @@ impl Unixd {
             if !self.fx.is_settled() {
                 continue;
             }
-            let Some(message) = self.receive(answer.take()) else { continue };
+            let mut message = self.receive(answer.take());
+            // Pages that are only brought in leave nothing else to do.
+            while let Some(words) = message.as_ref().and_then(|message| self.page_wanted(message)) {
+                message = self.receive(Some((words, Caps::NONE)));
+            }
+            let Some(message) = message else { continue };
             answer = self.handle(&message);
         }
     }
@@ -253,6 +258,26 @@ impl Unixd {
             0 => answer,
             count => self.delete_unclaimed(count, sender, answer),
         }
+    }
+
+    /// The answer to who wants a page that has left memory, if that is all there is: nothing else changes by it. `None`: it is served like any other request.
+    fn page_wanted(&mut self, message: &Message) -> Option<Words> {
+        let is_request = !message.is_notification() && !message.is_fault() && message.caps() == 0;
+        if !is_request || op_number(&message.words) != op::Fetch::OP || self.restrains {
+            return None;
+        }
+        let caller =
+            self.voices.who(message.badge).filter(|caller| caller.pid != homes::STANDIN)?;
+        if self.procs.admit(caller.tid, caller.pid) != Some(false) {
+            return None;
+        }
+        self.clock.begin_event();
+        self.caller = caller;
+        let op = op::Fetch::decode(&message.words);
+        Some(match op.and_then(|op| self.contents().fetch_page(op)) {
+            Ok(()) => [0; 6],
+            Err(error) => error_words(error),
+        })
     }
 
     /// Deletes what came along and was not taken. If that takes long, the answer comes when it is done; so it may if all was

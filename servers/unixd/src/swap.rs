@@ -130,6 +130,8 @@ struct Store {
     hand: (u32, u64),
     /// What is, or was, to be written, by the driver's places.
     flights: [Option<Flight>; PLACES],
+    /// Which of them have any.
+    flying: u32,
     ahead: ReadAhead,
     /// Time-stamps that this server has waited for the disk.
     waited: u64,
@@ -252,6 +254,7 @@ impl Disk {
             tree: first / TREE,
             hand: (0, 0),
             flights: [const { None }; PLACES],
+            flying: 0,
             ahead: ReadAhead::new(RUN as u32),
             waited: 0,
             room: 0,
@@ -513,21 +516,30 @@ impl Store {
             return 0;
         }
         let (mut left, mut rounds) = (0, 0);
+        // Of the object in which the hand is: meanwhile nobody here ends or limits one.
+        let mut known = None;
         for _ in 0..ROWS {
             if left >= wanted || rounds > ROUNDS || self.is_broken {
                 break;
             }
             let (record, page) = self.hand;
-            let Ok(Some(object)) = self.pool.next_morsel(record) else {
-                (self.hand, rounds) = ((0, 0), rounds + 1);
-                continue;
+            let limit = match known {
+                Some((number, limit)) if number == record => limit,
+                _ => {
+                    let Ok(Some(object)) = self.pool.next_morsel(record) else {
+                        (self.hand, rounds) = ((0, 0), rounds + 1);
+                        continue;
+                    };
+                    known = Some((object.record, object.limit));
+                    if object.record != record {
+                        self.hand = (object.record, 0);
+                        continue;
+                    }
+                    object.limit
+                }
             };
-            if object.record != record {
-                self.hand = (object.record, 0);
-                continue;
-            }
             // The first has all others.
-            if record == 0 || page * PAGE >= object.limit || page == 0 && self.is_ballast(record) {
+            if record == 0 || page * PAGE >= limit || page == 0 && self.is_ballast(record) {
                 self.hand = (record + 1, 0);
                 continue;
             }
@@ -571,7 +583,7 @@ impl Store {
 
     /// Has pages of a row leave for a place's buffer.
     fn page_out(&mut self, record: u32, pages: (u64, u64), place: u16) -> Result<PagedOut, Status> {
-        let to = self.device.buffer(place) as u64;
+        let to = self.device.buffer(place);
         let end = (self.first + self.slots).div_ceil(TREE);
         for _ in self.first / TREE..end {
             match self.pool.page_out(record, pages, self.tree, to) {
@@ -598,9 +610,10 @@ impl Store {
         self.tree = if self.tree + 1 < end { self.tree + 1 } else { self.first / TREE };
     }
 
-    /// The address of a page of a place's buffer.
-    fn buffer_of(&self, place: u16, page: usize) -> u64 {
-        self.device.buffer(place) as u64 + page as u64 * PAGE
+    /// Where a page of a place's buffer is.
+    fn buffer_of(&self, place: u16, page: usize) -> (CapAddr, u64) {
+        let (frame, offset) = self.device.buffer(place);
+        (frame, offset + page as u64 * PAGE)
     }
 
     /// A place for a request that writes, held; who wants one waits for the disk if there are few. `None`: the disk takes nothing any more.
@@ -634,6 +647,7 @@ impl Store {
         let sent = self.device.send_held(place, sector, flight.count * SECTORS, true);
         self.outs += flight.count as u64;
         self.flights[usize::from(place)] = Some(flight);
+        self.flying |= 1 << place;
         if sent.is_err() {
             self.written(place, Err(Error::Device));
         }
@@ -653,9 +667,6 @@ impl Store {
     }
 
     fn next_answer(&mut self) -> (u16, Result<(), Error>) {
-        if let Some(answer) = self.device.answer_held() {
-            return answer;
-        }
         let since = ticks();
         let mut others = 0;
         // The interrupt is for who waits: what nobody waits for is looked at when the next request comes.
@@ -688,7 +699,24 @@ impl Store {
             }
         }
         self.flights[usize::from(place)] = None;
+        self.flying &= !(1 << place);
         self.device.release(place);
+    }
+
+    /// Where a slot is on its way from: a place, and which page of its buffer.
+    fn flight(&self, slot: u64) -> Option<(u16, usize)> {
+        let mut places = self.flying;
+        while places != 0 {
+            let place = places.trailing_zeros() as u16;
+            places &= places - 1;
+            match &self.flights[usize::from(place)] {
+                Some(flight) if flight.has(slot) => {
+                    return Some((place, (slot - flight.slot) as usize));
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     /// Pages that the disk has not taken go back to where they were. `false`: there was no memory for all.
@@ -737,35 +765,38 @@ impl Store {
     ) -> Result<u32, Errno> {
         self.expect_memory()?;
         self.collect();
-        let in_row = |n: u64| self.pool.slot_of(record, page + n) == Ok(slot + n);
-        let none_flies = self.device.is_idle();
-        let flight = |slot| {
-            if none_flies {
-                return None;
-            }
-            let mut flights = (0..).zip(&self.flights);
-            flights.find_map(|(place, flight)| {
-                let flight = flight.as_ref().filter(|flight| flight.has(slot))?;
-                Some((place, (slot - flight.slot) as usize))
-            })
-        };
-        let found = flight(slot);
-        let together = |n: u64| match found {
-            Some((place, at)) => flight(slot + n) == Some((place, at + n as usize)),
-            None => flight(slot + n).is_none(),
-        };
-        let end = (self.first + self.slots - slot).min(most.into());
-        let near = (1..end).take_while(|&n| together(n)).count() as u64 + 1;
-        // Where the last of them is in the row the others nearly always are; one that is not does not come in from where it should be.
-        let count = match near > 1 && in_row(near - 1) {
-            true => near as usize,
-            false => (1..near.saturating_sub(1)).take_while(|&n| in_row(n)).count() + 1,
+        let found = self.flight(slot);
+        let count = match most {
+            ..=1 => 1,
+            _ => self.near(record, (page, slot), most, found),
         };
         match found {
             Some((place, at)) => self.give(record, (page, slot), count, self.buffer_of(place, at)),
             None => self.read(record, (page, slot), count),
         }?;
         Ok(count as u32)
+    }
+
+    /// How many pages, at most so many, are in neighbouring slots from one on, all of them on the disk or on their way there together.
+    fn near(
+        &self,
+        record: u32,
+        (page, slot): (u64, u64),
+        most: u32,
+        found: Option<(u16, usize)>,
+    ) -> usize {
+        let in_row = |n: u64| self.pool.slot_of(record, page + n) == Ok(slot + n);
+        let together = |n: u64| match found {
+            Some((place, at)) => self.flight(slot + n) == Some((place, at + n as usize)),
+            None => self.flight(slot + n).is_none(),
+        };
+        let end = (self.first + self.slots - slot).min(most.into());
+        let near = (1..end).take_while(|&n| together(n)).count() as u64 + 1;
+        // Where the last of them is in the row the others nearly always are; one that is not does not come in from where it should be.
+        match near > 1 && in_row(near - 1) {
+            true => near as usize,
+            false => (1..near.saturating_sub(1)).take_while(|&n| in_row(n)).count() + 1,
+        }
     }
 
     /// Brings in some of the pages that have left.
@@ -881,11 +912,11 @@ impl Store {
         record: u32,
         (page, slot): (u64, u64),
         count: usize,
-        from: u64,
+        (frame, offset): (CapAddr, u64),
     ) -> Result<(), Errno> {
         let (mut come, count) = (0, count as u64);
         while come < count {
-            let (page, slot, from) = (page + come, slot + come, from + come * PAGE);
+            let (page, slot, from) = (page + come, slot + come, (frame, offset + come * PAGE));
             match self.pool.page_in(record, (page, count - come), slot, from) {
                 // The others are in the next table, or there is no memory for them, or somebody else has discarded one.
                 Ok(more) => come += more,

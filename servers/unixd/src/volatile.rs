@@ -246,14 +246,14 @@ impl VolatilePool {
         &mut self,
         (object, page): (u32, u64),
         how: Wanted,
-        user: u32,
+        user: impl Fn() -> u32,
     ) -> Result<bool, Errno> {
         if !swap::is_there() {
             return Ok(false);
         }
         loop {
             match swap::bring_in(object, page, how) {
-                Err(Errno::ENOSPC) => self.grow(user)?,
+                Err(Errno::ENOSPC) => self.grow(user())?,
                 done => return done,
             }
         }

@@ -285,7 +285,7 @@ invocations! {
             /// Which 16 MiB from the beginning of the range.
             tree: u64
         ) -> Value, needs WRITE;
-        /// Has pages of a row of 64 leave, at most 8 of those that are there: their contents are copied to pages of the invoker, one behind
+        /// Has pages of a row of 64 leave, at most 8 of those that are there: their contents are copied to a Frame, one behind
         /// the other, and their entries lead to slots that follow each other. Answers the first of these, and which pages have
         /// left: not all, if there is no further slot behind them. Who uses one faults, until it comes in. `Empty` if none
         /// was there; `Occupied` if there is no slot; `NoMemory` if something had to be divided. `Again` asks to be repeated.
@@ -298,10 +298,12 @@ invocations! {
             pages: u64,
             /// Where to take slots.
             tree: u64,
-            /// Address of as many pages in the invoker's address space.
-            to: u64
+            /// A Frame that can be written to.
+            buffer: Place,
+            /// The first byte of as many pages of it.
+            offset: u64
         ) -> PagedOut, needs WRITE;
-        /// Brings pages back, at most 8, with contents of pages of the invoker. Nothing else can be changed so: only those come that are in
+        /// Brings pages back, at most 8, with contents of pages of a Frame. Nothing else can be changed so: only those come that are in
         /// these slots, up to one that is not, or to the end of a table. Answers how many. `Empty` if the first is not in its slot. `NoMemory` if
         /// the pool is empty.
         192 PageIn(
@@ -313,8 +315,10 @@ invocations! {
             count: u64,
             /// Where the first is; the others are behind it.
             slot: u64,
-            /// Address of as many pages in the invoker's address space.
-            from: u64
+            /// A Frame.
+            buffer: Place,
+            /// The first byte of as many pages of it.
+            offset: u64
         ) -> Value, needs WRITE;
         /// The slot of a page. `Empty` if it is in none.
         193 SlotOf(

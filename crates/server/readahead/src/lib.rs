@@ -39,6 +39,8 @@ struct Object {
 /// What is remembered.
 pub struct ReadAhead {
     objects: [Option<Object>; OBJECTS],
+    /// Where the one is that was used last.
+    last: usize,
     most: u32,
     now: u64,
 }
@@ -46,16 +48,19 @@ pub struct ReadAhead {
 impl ReadAhead {
     /// At most so many pages come in together.
     pub fn new(most: u32) -> ReadAhead {
-        ReadAhead { objects: [None; OBJECTS], most: most.max(1), now: 0 }
+        ReadAhead { objects: [None; OBJECTS], last: 0, most: most.max(1), now: 0 }
     }
 
     fn object(&mut self, record: u32) -> &mut Object {
         self.now += 1;
-        let is_it = |object: &Option<Object>| object.is_some_and(|object| object.record == record);
-        let oldest =
-            || (0..OBJECTS).min_by_key(|&n| self.objects[n].map_or(0, |object| object.used));
-        let place = self.objects.iter().position(is_it).or_else(oldest).unwrap_or(0);
-        let place = &mut self.objects[place];
+        let is_it =
+            |object: &Option<Object>| object.as_ref().is_some_and(|object| object.record == record);
+        if !is_it(&self.objects[self.last]) {
+            let used = |&n: &usize| self.objects[n].as_ref().map_or(0, |object| object.used);
+            let oldest = || (0..OBJECTS).min_by_key(used);
+            self.last = self.objects.iter().position(is_it).or_else(oldest).unwrap_or(0);
+        }
+        let place = &mut self.objects[self.last];
         if !is_it(place) {
             *place = None;
         }

@@ -114,6 +114,13 @@ impl<M: Memory> Files<M> {
         stored.is_some_and(Stored::survives)
     }
 
+    /// The object of a file that does not survive, if the file has one, and has such a byte.
+    pub fn volatile_object(&self, ino: Ino, offset: u64) -> Option<&M::Object> {
+        let (size, file) = self.look(ino).ok()?;
+        let stored = file.stored.as_ref().filter(|stored| !stored.survives())?;
+        stored.object.as_ref().filter(|_| offset < pages(size))
+    }
+
     /// Is there anything in a file, as far as is known without asking for its object?
     fn has_any(&self, ino: Ino) -> bool {
         let stored = self.look(ino).ok().and_then(|(_, file)| file.stored.as_ref());

@@ -268,12 +268,17 @@ impl<const N: usize> Limbo<N> {
 
 impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// Waits until nobody looks at what is in limbo, and gives it back.
+    #[inline(always)]
     pub(crate) fn settle_limbo<const N: usize>(&self, limbo: Limbo<N>) {
-        if limbo.count == 0 {
-            return;
+        if limbo.count > 0 {
+            self.settle_all(&limbo.children[..limbo.count]);
         }
+    }
+
+    #[inline(never)]
+    fn settle_all(&self, children: &[Option<Child>]) {
         self.cores.grace();
-        let children = || limbo.children[..limbo.count].iter().flatten();
+        let children = || children.iter().flatten();
         let is_page = |child: &&Child| child.kind == Kind::Page;
         self.give_pages(children().filter(is_page).map(|page| page.frame));
         children().filter(|child| !is_page(child)).for_each(|child| self.release(*child));

@@ -129,6 +129,11 @@ impl Link {
     pub fn shows_zeros(self) -> bool {
         self.has(ZEROS)
     }
+    /// Of an entry of a last-level table: leads to a page that is there, and not by a claim.
+    #[inline(always)]
+    pub fn is_page(self) -> bool {
+        self.0 & Flags::PRESENT.with(ZEROS).bits() == Flags::PRESENT.bits()
+    }
     pub fn is_claim(self) -> bool {
         self.has(CLAIM)
     }

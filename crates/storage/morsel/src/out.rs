@@ -288,24 +288,24 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     fn look_over_row(&self, first: u64, found: Found, rests: bool, seen: &mut Seen) {
         let (Found::Entry { at, .. } | Found::Hole { at, .. }) = found else { return };
         let start = index(first, 1);
+        let (mut there, mut used, mut out, mut bit) = (0u64, 0u64, 0u64, 1u64);
         for n in 0..GROUP as usize {
             let at = At::new(at.frame, start + n);
             let link = self.load(at);
-            if link.is_hole() || link.is_claim() {
-                continue;
-            }
-            if link.is_out() {
-                seen.out |= 1 << n;
-                continue;
-            }
-            seen.there |= 1 << n;
-            if link.is_accessed() {
-                seen.used |= 1 << n;
-                if rests {
-                    // If it fails, somebody uses it.
-                    self.exchange(at, link, link.rested());
+            if link.is_page() {
+                there |= bit;
+                if link.is_accessed() {
+                    used |= bit;
+                    if rests {
+                        // If it fails, somebody uses it.
+                        self.exchange(at, link, link.rested());
+                    }
                 }
+            } else if link.is_out() {
+                out |= bit;
             }
+            bit <<= 1;
         }
+        (seen.there, seen.used, seen.out) = (there, used, out);
     }
 }

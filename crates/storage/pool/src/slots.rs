@@ -5,6 +5,18 @@
 
 use crate::{Child, Locals, Pool, Tree, Words, CHILD, TREE};
 
+/// The bits at which so many that are set follow each other.
+fn runs(bits: u64, count: usize) -> u64 {
+    let (mut begins, mut long) = (bits, 1);
+    while long < count && begins != 0 {
+        // Two runs that touch or overlap are one.
+        let step = long.min(count - long);
+        begins &= begins >> step;
+        long += step;
+    }
+    begins
+}
+
 impl<W: Words, L: Locals> Pool<'_, W, L> {
     /// All of a tree are slots from now on, and free. Nothing of it may ever have been the pool's memory.
     ///
@@ -51,7 +63,7 @@ impl<W: Words, L: Locals> Pool<'_, W, L> {
             for n in 0..CHILD / 64 {
                 let free = !self.words.load(first + n);
                 // Where as many begin as the best has, and one more.
-                let mut begins = (1..longer).fold(free, |all, ahead| all & free >> ahead);
+                let mut begins = runs(free, longer);
                 while begins != 0 {
                     best =
                         Some((child * CHILD + 64 * n + begins.trailing_zeros() as usize, longer));

@@ -30,6 +30,8 @@ pub struct Mode {
     pub who: u32,
     /// Faults of pages that are missing are served.
     pub missing: bool,
+    /// Faults of pages of shared memory that are there, and that this mapping has not been shown yet, are served.
+    pub minor: bool,
     /// Writes to pages that are protected are served.
     pub protected: bool,
 }
@@ -171,6 +173,26 @@ impl Watched {
     pub fn shown_again(&self) -> Vec<Part> {
         let all = self.hidden.within(0, u64::MAX).into_iter();
         all.map(|(from, to, hidden)| (from, to, hidden.rights)).collect()
+    }
+
+    /// The same at other addresses: so many pages of it, from one on, as far as those who had registered it are to have it there, too.
+    pub fn moved(
+        &self,
+        (from, pages): (u64, u64),
+        to: u64,
+        follows: impl Fn(u32) -> bool,
+    ) -> Watched {
+        let mut moved = Watched::new();
+        let there = |page: u64| page - from + to;
+        for (start, end, mode) in self.registered.within(from, from + pages) {
+            if follows(mode.who) {
+                moved.registered.set(there(start), there(end), mode);
+                for (start, end, hidden) in self.hidden.within(start, end) {
+                    moved.hidden.set(there(start), there(end), hidden);
+                }
+            }
+        }
+        moved
     }
 
     /// Registers and hides what was. Answers what the processor is given.

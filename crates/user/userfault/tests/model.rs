@@ -8,7 +8,7 @@ const PAGES: u64 = 40;
 
 #[derive(Clone, Debug)]
 enum Change {
-    Register(u64, u64, u32, bool, bool),
+    Register(u64, u64, u32, [bool; 3]),
     Hide(u64, u64, bool, u8),
     Show(u64, u64),
     Forget(u64, u64),
@@ -23,9 +23,8 @@ fn range() -> impl Strategy<Value = (u64, u64)> {
 
 fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
-        (range(), 0u32..3, any::<bool>(), any::<bool>()).prop_map(
-            |((a, b), who, missing, protected)| Change::Register(a, b, who, missing, protected)
-        ),
+        (range(), 0u32..3, any::<[bool; 3]>())
+            .prop_map(|((a, b), who, how)| Change::Register(a, b, who, how)),
         (range(), any::<bool>(), 0u8..8)
             .prop_map(|((a, b), missing, rights)| Change::Hide(a, b, missing, rights)),
         range().prop_map(|(a, b)| Change::Show(a, b)),
@@ -57,8 +56,8 @@ proptest! {
         let mut hidden: BTreeMap<u64, Hidden> = BTreeMap::new();
         for change in changes {
             match change {
-                Change::Register(a, b, who, missing, protected) => {
-                    let mode = Mode { who, missing, protected };
+                Change::Register(a, b, who, [missing, minor, protected]) => {
+                    let mode = Mode { who, missing, minor, protected };
                     watched.register(a, b, mode);
                     registered.extend((a..b).map(|page| (page, mode)));
                 }
@@ -85,6 +84,15 @@ proptest! {
                     prop_assert_eq!(spread(parts), rights);
                     prop_assert!((a..b).all(|page| watched.mode(page).is_none() && watched.hidden(page).is_none()));
                     let shown: BTreeMap<u64, u8> = inside().map(|(page, hidden)| (page, hidden.shown())).collect();
+                    // Elsewhere it is the same, of those who have it there, too.
+                    let moved = lifted.moved((a, b - a), a + PAGES, |who| who != 1);
+                    for page in a..b {
+                        let mode = registered.get(&page).filter(|mode| mode.who != 1);
+                        prop_assert_eq!(moved.mode(page + PAGES), mode.copied());
+                        let there = hidden.get(&page).filter(|_| mode.is_some());
+                        prop_assert_eq!(moved.hidden(page + PAGES), there.copied());
+                    }
+                    prop_assert!(moved.mode(a + PAGES - 1).is_none() && moved.mode(b + PAGES).is_none());
                     prop_assert_eq!(spread(watched.put_back(&lifted)), shown);
                 }
                 Change::Protect(a, b, rights) => {

@@ -294,6 +294,10 @@ pub trait Backend {
     }
     /// How many pages of an object from a page on are like the first of them, and whether they are in memory. At least one.
     fn object_run(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool);
+    /// The same of whether they have contents, in memory or not.
+    fn object_has(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool) {
+        self.object_run(object, page, pages)
+    }
     /// Is it memory and nothing else, as `memfd`, shared anonymous memory and files that do not survive are?
     fn object_is_memory(&self, _object: ObjectId) -> bool {
         false

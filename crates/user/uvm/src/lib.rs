@@ -39,7 +39,7 @@ pub mod map;
 mod maps;
 mod mmap;
 mod own;
-mod pagemap;
+pub mod pagemap;
 pub mod pairs;
 mod pass;
 pub mod pmap;

@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::map::{Entry, Flags};
 use crate::space::Space;
-use crate::types::{Access, Error, Prot, PAGE, REGION_PAGES};
+use crate::types::{Access, Error, FaultError, Prot, PAGE, REGION_PAGES};
 
 /// Advice that does something or is at least accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -256,11 +256,46 @@ impl Space {
         while at < end {
             let Some(entry) = self.map.within(at, end).next() else { return };
             at = entry.end;
-            let write = entry.prot.has(Prot::WRITE) && !entry.flags.has(Flags::SHARED);
-            let access = if write { Access::Write } else { Access::Read };
             // What cannot be touched now is touched later, or not.
-            let _ = self.make_resident(b, entry.start * PAGE, entry.pages() * PAGE, access);
+            let _ = self.touch_entry(b, &entry);
         }
+    }
+
+    /// `mlock`: touches what is mapped, up to a page that cannot be touched.
+    ///
+    /// # Errors
+    ///
+    /// Why that one cannot.
+    pub fn populate_strict(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        end: u64,
+    ) -> Result<(), FaultError> {
+        let mut at = start;
+        while at < end {
+            let Some(entry) = self.map.within(at, end).next() else { break };
+            at = entry.end;
+            self.touch_entry(b, &entry)?;
+        }
+        Ok(())
+    }
+
+    /// What is private is written to where that may be.
+    fn touch_entry(&mut self, b: &mut impl Backend, entry: &Entry) -> Result<(), FaultError> {
+        let is_private = !entry.flags.has(Flags::SHARED);
+        let access = match entry.prot {
+            prot if is_private && prot.has(Prot::WRITE) => Access::Write,
+            prot if prot.has(Prot::READ) => Access::Read,
+            prot if prot.has(Prot::EXEC) => Access::Exec,
+            _ => Access::Write,
+        };
+        let mut at = entry.start * PAGE;
+        while at < entry.end * PAGE {
+            // It answers the error of the first page only.
+            at += self.make_resident(b, at, entry.end * PAGE - at, access)?;
+        }
+        Ok(())
     }
 
     /// `msync`, `mincore` and others ask whether `[addr, addr + len)` is all mapped.

@@ -16,6 +16,11 @@ pub const SOFT_DIRTY: u64 = 1 << 55;
 /// Nobody else has it (bit 56). Only of small private memory it is known.
 pub const EXCLUSIVE: u64 = 1 << 56;
 
+/// Nobody has written there, and zeros are shown. What no program is told in this word.
+pub const ZEROS: u64 = 1;
+/// Something is mapped there. The same.
+pub const MAPPED: u64 = 2;
+
 /// Pages of an object up to `end` are alike.
 #[derive(Clone, Copy, Default)]
 struct Run {
@@ -28,13 +33,20 @@ struct Run {
 impl Space {
     /// The words of pages `start..` are put to `words`.
     pub fn pagemap(&self, b: &mut impl Backend, start: u64, words: &mut [u64]) {
+        self.page_words(b, start, words);
+        words.iter_mut().for_each(|word| *word &= !(ZEROS | MAPPED));
+    }
+
+    /// The same, with what else is known.
+    pub fn page_words(&self, b: &mut impl Backend, start: u64, words: &mut [u64]) {
         words.fill(0);
         for entry in self.map.within(start, start + words.len() as u64) {
             let (mut run, mut seen) = (Run::default(), Seen::default());
             for page in entry.start..entry.end {
                 let word = self.word_of(b, &entry, page, &mut run);
                 let written = self.pmap.is_written(b, page, &mut seen);
-                words[(page - start) as usize] = word | if written { SOFT_DIRTY } else { 0 };
+                let written = if written { SOFT_DIRTY } else { 0 };
+                words[(page - start) as usize] = MAPPED | word | written;
             }
         }
     }
@@ -49,7 +61,7 @@ impl Space {
             return if there > 0 { PRESENT } else { SWAPPED };
         }
         let Some(object) = entry.object else {
-            return if self.pmap.is_readable(page) { PRESENT } else { 0 };
+            return if self.pmap.is_readable(page) { PRESENT | ZEROS } else { 0 };
         };
         let is_own = entry.flags.has(Flags::OWN);
         // Of what is its own a fork hides the tables, but it is there.

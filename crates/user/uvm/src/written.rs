@@ -131,7 +131,7 @@ impl Space {
         self.pmap.clear_written(b);
     }
 
-    /// Tells for each of some pages of private memory whether it has contents. Pages that only show zeros have none.
+    /// Tells for each of some pages whether it has contents, in memory or not. Pages that only show zeros have none.
     pub fn tell_contents(
         &self,
         b: &mut impl Backend,
@@ -144,7 +144,7 @@ impl Space {
             for page in entry.start..entry.end {
                 if let Some(object) = entry.object.filter(|_| run.0 <= page) {
                     let (pages, is_there) =
-                        b.object_run(object, entry.object_page(page), entry.end - page);
+                        b.object_has(object, entry.object_page(page), entry.end - page);
                     run = (page + pages.max(1), is_there);
                 }
                 let chunk = self.amap.chunk(page >> 8);

@@ -591,6 +591,10 @@ impl Backend for Caps {
         let Caps { arena, nodes, objects, .. } = self;
         objects.run((arena, nodes), object, page, pages)
     }
+    fn object_has(&mut self, object: ObjectId, page: u64, pages: u64) -> (u64, bool) {
+        let Caps { arena, nodes, objects, .. } = self;
+        objects.contents((arena, nodes), object, page, pages)
+    }
     fn object_is_memory(&self, object: ObjectId) -> bool {
         self.objects.is_memory(object)
     }

@@ -11,7 +11,10 @@ use crate::sys::{self, limits::Limits, numa, packet_ring};
 use crate::thread::lock;
 use abi::layout::PAGE;
 use linuxabi::iovec::Buffer;
-use uvm::{Advice, Backend, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags, OWN_LEAST};
+use uvm::{
+    Advice, Backend, FaultError, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags,
+    OWN_LEAST,
+};
 
 const MAP_TYPE: u32 = 0xf;
 const MAP_SHARED: u32 = 1;
@@ -141,6 +144,7 @@ pub fn enter(p: &mut Process, request: &MapRequest, flags: u32) -> Result<u64> {
         drop_notes(p, start, request.len);
     }
     settle(p);
+    userfault::wait_for_readers(p);
     result
 }
 
@@ -336,6 +340,7 @@ pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     usage::changed(&p.mm);
     if !p.mm.has_no_notes() {
         drop_notes(p, addr, len);
+        userfault::wait_for_readers(p);
     }
     let was_touched = p.mm.space.amap().pages() != touched || p.mm.caps.objects.has_to_empty();
     settle(p);
@@ -467,8 +472,7 @@ fn remap_with_notes(
     let stays = result.is_err() || result == Ok(addr) || flags.dont_unmap;
     match &lifted {
         Some(lifted) if stays => userfault::put_back(&mut io.mm, lifted)?,
-        Some(_) => userfault::moved(io, addr, old),
-        None => {}
+        _ => {}
     }
     let to = result?;
     match to == addr {
@@ -476,19 +480,39 @@ fn remap_with_notes(
         true => userfault::goes_on(&mut io.mm, addr + old.next_multiple_of(PAGE), new - old)?,
         false => drop_notes(io, to, new),
     }
+    if let Some(lifted) = lifted.filter(|_| to != addr) {
+        userfault::moved(io, &lifted, (addr, old), (to, new));
+        if !flags.dont_unmap {
+            userfault::left(io, &lifted, (addr, old));
+        }
+    }
     if flags.dont_unmap {
         userfault::given_up(&mut io.mm, addr, old)?;
     }
     numa::moved(&mut io.mm.policies, (addr, old), (to, new));
+    userfault::wait_for_readers(io);
     Ok(to)
 }
 
-pub fn madvise(mm: &mut Mm, addr: u64, len: u64, advice: u32) -> Result<u64> {
-    /// The number of this call.
+pub fn madvise(io: &mut Io, addr: u64, len: u64, advice: u32) -> Result<u64> {
+    let advice = advice_of(advice)?;
+    let gives_up = matches!(advice, Advice::DontNeed { .. } | Advice::Remove | Advice::Free);
+    if gives_up && !io.mm.userfaults.is_empty() {
+        // Who serves it knows before it is done.
+        userfault::will_be_given_up(io, addr, len);
+        userfault::wait_for_readers(io);
+    }
+    advise(&mut io.mm, addr, len, advice)
+}
+
+fn advice_of(number: u32) -> Result<Advice> {
+    /// The number of `madvise`.
     const MADVISE: u64 = 28;
     // Linux may know it; the error alone does not say so.
-    let refused = || sys::refused(MADVISE, Errno::EINVAL);
-    let advice = Advice::from_number(advice as u64).ok_or_else(refused)?;
+    Advice::from_number(number.into()).ok_or_else(|| sys::refused(MADVISE, Errno::EINVAL))
+}
+
+fn advise(mm: &mut Mm, addr: u64, len: u64, advice: Advice) -> Result<u64> {
     leases::end(mm, addr, len);
     usage::shrinks_by(mm, addr, len);
     let Mm { space, caps, .. } = mm;
@@ -525,7 +549,7 @@ pub fn process_madvise(
     }
     let mut done = 0;
     for Buffer { base, len } in ranges {
-        match madvise(mm, base, len, advice) {
+        match advice_of(advice).and_then(|advice| advise(mm, base, len, advice)) {
             Ok(_) => done += len,
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
@@ -591,6 +615,7 @@ fn set_locked((mm, limits): Bounded, addr: u64, len: u64, how: Lock) -> Result<u
     let len = len.checked_add(addr % PAGE).ok_or(Errno::EINVAL)?;
     let start = addr - addr % PAGE;
     let on = how != Lock::Not;
+    leases::end(mm, start, len);
     if on {
         check_locked((mm, limits), start, len)?;
     }
@@ -601,7 +626,7 @@ fn set_locked((mm, limits): Bounded, addr: u64, len: u64, how: Lock) -> Result<u
         wire(mm, pages, on)?;
         return Err(errno(error));
     }
-    keep(mm, pages, how)
+    keep(mm, pages, how).map(|()| 0)
 }
 
 /// How memory is locked.
@@ -610,25 +635,41 @@ enum Lock {
     Not,
     /// All of it is there at once.
     Now,
+    /// The same as far as can be, and nobody is told what cannot.
+    NowIfPossible,
     /// What is there, and what is touched (`MLOCK_ONFAULT`).
     WhenTouched,
 }
 
-/// What is locked stays in memory, and comes there; or it may leave.
-fn keep(mm: &mut Mm, pages: (u64, u64), how: Lock) -> Result<u64> {
+/// What is locked stays in memory, and comes there; or it may leave. What cannot come is told, and is locked nevertheless, as on Linux.
+///
+/// # Errors
+///
+/// `ENOMEM`: a page cannot be touched; what is behind it is not. `EAGAIN`: there is no memory for one.
+fn keep(mm: &mut Mm, pages: (u64, u64), how: Lock) -> Result<()> {
+    // Pages that the program serves itself come when it touches them.
+    let is_strict = how == Lock::Now && mm.userfaults.is_empty();
+    let comes = matches!(how, Lock::Now | Lock::NowIfPossible);
     let touch = |mm: &mut Mm| {
         let Mm { space, caps, .. } = mm;
-        space.populate_lenient(caps, pages.0, pages.1);
+        if !is_strict {
+            space.populate_lenient(caps, pages.0, pages.1);
+            return Ok(());
+        }
+        space.populate_strict(caps, pages.0, pages.1).map_err(|error| match error {
+            FaultError::NoMemory => Errno::EAGAIN,
+            _ => Errno::ENOMEM,
+        })
     };
     keep_apart(mm, pages, how);
-    if how == Lock::Now {
-        touch(mm);
+    let touched = if comes { touch(mm) } else { Ok(()) };
+    let is_wired = wire(mm, pages, how != Lock::Not)?;
+    touched?;
+    // What has left before that comes in.
+    if is_wired && comes {
+        touch(mm)?;
     }
-    if wire(mm, pages, how != Lock::Not)? && how == Lock::Now {
-        // What has left before that comes in.
-        touch(mm);
-    }
-    Ok(0)
+    Ok(())
 }
 
 /// Copies of pages of files, and pages of stacks, are no pages of objects that can leave any more.
@@ -644,7 +685,7 @@ pub fn keep_new(mm: &mut Mm, pages: (u64, u64)) -> Result<()> {
     if !mm.space.locks_new {
         return Ok(());
     }
-    keep(mm, pages, if mm.touches_new { Lock::Now } else { Lock::WhenTouched }).map(drop)
+    keep(mm, pages, if mm.touches_new { Lock::NowIfPossible } else { Lock::WhenTouched })
 }
 
 /// Pages of objects that are locked stay in memory, or those that are not may leave it. (All others stay anyway.) Are there any?
@@ -737,11 +778,12 @@ pub fn mlockall((mm, limits): Bounded, flags: u32) -> Result<u64> {
         return Ok(0);
     }
     mm.space.set_all_locked(true);
-    keep(mm, ALL, if flags & ONFAULT == 0 { Lock::Now } else { Lock::WhenTouched })
+    let how = if flags & ONFAULT == 0 { Lock::NowIfPossible } else { Lock::WhenTouched };
+    keep(mm, ALL, how).map(|()| 0)
 }
 
 pub fn munlockall(mm: &mut Mm) -> Result<u64> {
     mm.space.locks_new = false;
     mm.space.set_all_locked(false);
-    keep(mm, ALL, Lock::Not)
+    keep(mm, ALL, Lock::Not).map(|()| 0)
 }

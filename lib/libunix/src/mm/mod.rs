@@ -13,12 +13,13 @@ pub mod library;
 pub mod nodes;
 pub mod object;
 pub mod relief;
+pub mod scan;
 pub mod usage;
 pub mod user;
 pub mod userfault;
 
 use crate::errno::Errno;
-use crate::process::{Io, Process, Task};
+use crate::process::{Io, Process};
 use crate::server::{self, op};
 use crate::sys::limits::Limits;
 use crate::sys::numa::Policies;
@@ -134,7 +135,7 @@ pub fn errno(error: uvm::Error) -> Errno {
 
 /// What was noted of a range goes with what was mapped there.
 #[cold]
-pub fn drop_notes(task: &mut Task, addr: u64, len: u64) {
+pub fn drop_notes(task: &mut Io, addr: u64, len: u64) {
     let (start, end) = (addr / PAGE, addr.saturating_add(len).div_ceil(PAGE));
     task.mm.policies.clear(start, end);
     userfault::unmapped(task, addr, len);

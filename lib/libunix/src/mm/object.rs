@@ -11,7 +11,7 @@ use crate::server::{self, op, Caps};
 use abi::layout::{LIBRARY_PEEK, PAGE};
 use alloc::string::String;
 use alloc::vec::Vec;
-use captypes::invocations::StatusBits;
+use captypes::invocations::{StatusBits, Surveyed};
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Place, Rights, Status};
 use core::cell::Cell;
@@ -276,10 +276,31 @@ impl Objects {
     /// How many pages of an object from one on are like that one, and whether they are in memory.
     pub fn run(
         &mut self,
-        (ram, nodes): (&mut Arena, &mut Nodes),
+        from: (&mut Arena, &mut Nodes),
         id: ObjectId,
         page: u64,
         pages: u64,
+    ) -> (u64, bool) {
+        self.run_of(from, id, (page, pages), |one| one.pages > 0)
+    }
+
+    /// The same of whether they have contents: in memory, or where they have gone from there.
+    pub fn contents(
+        &mut self,
+        from: (&mut Arena, &mut Nodes),
+        id: ObjectId,
+        page: u64,
+        pages: u64,
+    ) -> (u64, bool) {
+        self.run_of(from, id, (page, pages), |one| one.pages + one.out > 0)
+    }
+
+    fn run_of(
+        &mut self,
+        (ram, nodes): (&mut Arena, &mut Nodes),
+        id: ObjectId,
+        (page, pages): (u64, u64),
+        counts: impl Fn(Surveyed) -> bool,
     ) -> (u64, bool) {
         let seen = match self.seen((ram, nodes), id, page) {
             Ok(Some(seen)) if seen.is_morsel() => seen,
@@ -290,7 +311,7 @@ impl Objects {
         };
         // What has left memory is no hole, but is not there: in such a run each is asked for.
         if seen.frame.survey_pages(page, pages.min(REGION_PAGES)).is_ok_and(|all| all.out > 0) {
-            return (1, seen.frame.survey_pages(page, 1).is_ok_and(|one| one.pages > 0));
+            return (1, seen.frame.survey_pages(page, 1).is_ok_and(counts));
         }
         let pages = pages.min(REGION_PAGES);
         let (there, hole) = match seen.frame.next_hole(page, pages) {
@@ -820,6 +841,30 @@ impl Objects {
                 return Ok(done);
             }
         }
+    }
+
+    /// Has an object of which something was asked for such a page, with contents or without?
+    pub fn has_page(&self, id: ObjectId, page: u64) -> bool {
+        let place = self.extents.seek(at(id, page));
+        let seen = self.extents.get(place).filter(|seen| seen.start <= at(id, page));
+        let facts = seen.filter(|seen| seen.is_morsel()).map(|seen| seen.frame.morsel_info());
+        facts.is_some_and(|facts| facts.is_ok_and(|facts| page * PAGE < facts.limit))
+    }
+
+    /// Bytes become contents of an object, of which something was asked for, from a page on: of a page that has an end inside, as many as it has.
+    /// Answers `false` if it has no such page, or they may not be written.
+    pub fn put(&mut self, id: ObjectId, page: u64, bytes: &[u8]) -> Result<bool, NoMemory> {
+        let place = self.extents.seek(at(id, page));
+        let seen = self.extents.get(place).filter(|seen| seen.start <= at(id, page)).copied();
+        let may = self.get(id).is_some_and(|object| object.writable);
+        let Some(seen) = seen.filter(|seen| may && seen.is_morsel()) else { return Ok(false) };
+        let limit = seen.frame.morsel_info().map_or(0, |facts| facts.limit);
+        let offset = page * PAGE;
+        let len = limit.saturating_sub(offset).min(bytes.len() as u64);
+        if len.div_ceil(PAGE) < bytes.len() as u64 / PAGE {
+            return Ok(false);
+        }
+        self.copy_in(id, offset, bytes.as_ptr() as u64, len).map(|done| done == len)
     }
 
     /// Pages of an object may leave memory.

@@ -311,7 +311,10 @@ impl Unixd {
             Any::Clone(op) => self.contents().clone_file(op),
             Any::MakeRoom(op) => self.contents().make_room(op),
             Any::BringIn(op) => self.contents().bring_in(op),
-            Any::Fetch(op) => self.contents().fetch_page(op),
+            Any::Fetch(op) => {
+                self.contents().fetch_page(op)?;
+                done(())
+            }
             Any::PageOut(op) => self.contents().page_out(op),
             Any::Wire(op) => self.contents().wire(op),
             Any::MakeMemory(op) => self.contents().make_memory(op),
@@ -788,6 +791,7 @@ impl Unixd {
         PathOps { tree, descs, procs, pipes, seals, leases, stock, clock, fx, caller }
     }
 
+    #[inline]
     pub(super) fn contents(&mut self) -> Contents<'_> {
         let Unixd { tree, descs, procs, notify, seals, fx, caller, clock, .. } = self;
         let files = tree.files_mut();

@@ -2263,6 +2263,60 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/server/inet/src/raw.rs", "raw.protocol != protocol || !is_for", "!is_for")],
         found_by: Test::Machine { test: "linux/raw_sockets.gcc" },
     },
+    Bug {
+        name: "who_locks_a_lost_page_is_not_told",
+        changes: &[(
+            "lib/libunix/src/mm/calls.rs",
+            "let is_strict = how == Lock::Now && mm.userfaults.is_empty();",
+            "let is_strict = false && how == Lock::Now;",
+        )],
+        found_by: Test::Machine { test: "linux/swap_read_error.gcc" },
+    },
+    Bug {
+        name: "pages_leave_for_a_frame_that_is_only_read",
+        changes: &[(
+            "kernel/src/operations/store.rs",
+            "if !frame.rights_set().has(needed) {",
+            "if !frame.rights_set().has(Rights::READ.and(needed)) {",
+        )],
+        found_by: Test::Host { package: "kernel", test: "wrong_arguments_change_nothing" },
+    },
+    Bug {
+        name: "pages_leave_behind_the_end_of_a_frame",
+        changes: &[(
+            "kernel/src/operations/store.rs",
+            "offset.checked_add(count * PAGE)",
+            "offset.checked_add(PAGE)",
+        )],
+        found_by: Test::Host { package: "kernel", test: "wrong_arguments_change_nothing" },
+    },
+    Bug {
+        name: "what_others_made_of_shared_memory_is_missing",
+        changes: &[(
+            "lib/libunix/src/mm/userfault.rs",
+            "        _ => !has_contents(mm, page),\n",
+            "        Some(_) => true,\n        None => !has_contents(mm, page),\n",
+        )],
+        found_by: Test::Machine { test: "linux/userfaultfd_shared.gcc" },
+    },
+    Bug {
+        name: "who_causes_an_event_goes_on_before_it_is_read",
+        changes: &[(
+            "lib/libunix/src/mm/userfault.rs",
+            "while handler.upgrade().is_some_and(|handler| handler.has_event(event)) {",
+            "while handler.upgrade().is_some_and(|handler| !handler.has_event(event)) {",
+        )],
+        found_by: Test::Machine { test: "linux/userfaultfd_shared.gcc" },
+    },
+    Bug {
+        name: "a_page_that_has_left_memory_is_missing",
+        changes: &[(
+            "lib/libunix/src/mm/object.rs",
+            "|one| one.pages + one.out > 0",
+            "|one| one.pages > 0",
+        )],
+        found_by: Test::Machine { test: "linux/userfaultfd_swap.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

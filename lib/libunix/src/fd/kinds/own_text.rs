@@ -5,7 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server};
 use crate::fd::{install, Fds, File};
-use crate::mm::{self, usage, Mm};
+use crate::mm::{self, scan, usage, Mm};
 use crate::process::Io;
 use crate::server::header;
 use crate::thread::lock;
@@ -225,6 +225,12 @@ impl FileOps for OwnText {
         let new = new.and_then(|new| u64::try_from(new).ok()).ok_or(Errno::EINVAL)?;
         offset.set(new);
         Ok(new)
+    }
+    fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
+        match (&self.0.text, command) {
+            (Made::Pages, scan::SCAN) => scan::scan(&mut io.mm, arg),
+            _ => Err(Errno::ENOTTY),
+        }
     }
     fn stat(&self) -> Result<()> {
         let mode = match self.0.text {

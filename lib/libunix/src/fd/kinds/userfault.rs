@@ -17,18 +17,32 @@ use abi::layout::PAGE;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use credentials::Capability;
 use linuxabi::bytes::Bytes;
 use unixproto::files::{O_CLOEXEC, O_NONBLOCK, POLLERR, POLLIN};
 
 /// A fault that is to be served.
 #[derive(Clone, Copy)]
-pub struct Message {
+pub struct Fault {
     pub address: u64,
     pub is_write: bool,
     /// The page is there, and protected.
     pub is_protected: bool,
+    /// The page is there, and not shown yet.
+    pub is_minor: bool,
     pub tid: u32,
+}
+
+/// What has happened to memory that is registered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// It is elsewhere now.
+    Remap { from: u64, to: u64, len: u64 },
+    /// Its contents are about to be given up.
+    Remove { start: u64, end: u64 },
+    /// It is no more.
+    Unmap { start: u64, end: u64 },
 }
 
 /// A `userfaultfd`.
@@ -45,7 +59,9 @@ pub struct Handler {
     /// Only of the program itself, not of its calls.
     program_only: bool,
     /// What it has not read yet.
-    pending: RefCell<VecDeque<Message>>,
+    pending: RefCell<VecDeque<Fault>>,
+    /// The same of events, with their numbers.
+    events: RefCell<VecDeque<(u64, Event)>>,
 }
 
 impl Drop for Handler {
@@ -57,11 +73,20 @@ impl Drop for Handler {
 /// `UFFD_FEATURE_*`.
 mod feature {
     pub const PROTECT: u64 = 1;
+    pub const EVENT_REMAP: u64 = 1 << 2;
+    pub const EVENT_REMOVE: u64 = 1 << 3;
+    pub const MISSING_SHARED: u64 = 1 << 5;
+    pub const EVENT_UNMAP: u64 = 1 << 6;
     pub const SIGBUS: u64 = 1 << 7;
     pub const THREAD_ID: u64 = 1 << 8;
+    pub const MINOR_SHARED: u64 = 1 << 10;
     pub const EXACT_ADDRESS: u64 = 1 << 11;
+    pub const PROTECT_SHARED: u64 = 1 << 12;
     pub const PROTECT_MISSING: u64 = 1 << 13;
-    pub const ALL: u64 = PROTECT | SIGBUS | THREAD_ID | EXACT_ADDRESS | PROTECT_MISSING;
+    const EVENTS: u64 = EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP;
+    const SHARED: u64 = MISSING_SHARED | MINOR_SHARED | PROTECT_SHARED;
+    pub const ALL: u64 =
+        PROTECT | SIGBUS | THREAD_ID | EXACT_ADDRESS | PROTECT_MISSING | EVENTS | SHARED;
 }
 
 /// Numbers of requests, and bits of those that there are.
@@ -73,18 +98,24 @@ mod request {
     pub const COPY: u32 = 0xc028_aa03;
     pub const ZEROPAGE: u32 = 0xc020_aa04;
     pub const WRITEPROTECT: u32 = 0xc018_aa06;
+    pub const CONTINUE: u32 = 0xc020_aa07;
     pub const OF_API: u64 = 1 | 1 << 1 | 1 << 0x3f;
     pub const OF_RANGE: u64 = 1 << 2 | 1 << 3 | 1 << 4;
     pub const OF_PROTECTED: u64 = 1 << 6;
+    pub const OF_MINOR: u64 = 1 << 7;
 }
 
 const MESSAGE_BYTES: usize = 32;
+
+/// The number of the next event of the process.
+static NEXT_EVENT: AtomicU64 = AtomicU64::new(0);
 
 impl Handler {
     fn new(program_only: bool) -> Handler {
         let (number, index) = (Cell::new(0), Cell::new(0));
         let (features, pending) = (Cell::new(None), RefCell::new(VecDeque::new()));
-        Handler { number, index, features, program_only, pending }
+        let events = RefCell::new(VecDeque::new());
+        Handler { number, index, features, program_only, pending, events }
     }
     fn has(&self, feature: u64) -> bool {
         self.features.get().is_some_and(|features| features & feature != 0)
@@ -99,8 +130,26 @@ impl Handler {
     pub fn index(&self) -> u32 {
         self.index.get()
     }
-    pub fn tell(&self, message: Message) {
-        self.pending.borrow_mut().push_back(message);
+    pub fn tell(&self, fault: Fault) {
+        self.pending.borrow_mut().push_back(fault);
+    }
+    /// Has it asked for such events?
+    pub fn wants(&self, event: Event) -> bool {
+        self.has(match event {
+            Event::Remap { .. } => feature::EVENT_REMAP,
+            Event::Remove { .. } => feature::EVENT_REMOVE,
+            Event::Unmap { .. } => feature::EVENT_UNMAP,
+        })
+    }
+    /// Answers the number of the event.
+    pub fn tell_event(&self, event: Event) -> u64 {
+        let number = NEXT_EVENT.fetch_add(1, Relaxed);
+        self.events.borrow_mut().push_back((number, event));
+        number
+    }
+    /// Was it not read yet?
+    pub fn has_event(&self, event: u64) -> bool {
+        self.events.borrow().iter().any(|&(number, _)| number == event)
     }
     /// A thread waits no more.
     pub fn take_back(&self, tid: u32) {
@@ -111,15 +160,39 @@ impl Handler {
         self.pending.borrow_mut().retain(|message| !(start..end).contains(&message.address));
     }
 
-    /// `struct uffd_msg`.
-    fn message(&self) -> Option<[u8; MESSAGE_BYTES]> {
+    /// `struct uffd_msg`: first of faults. And the number of the event that it tells.
+    fn message(&self) -> Option<([u8; MESSAGE_BYTES], Option<u64>)> {
+        if let Some(fault) = self.fault() {
+            return Some((fault, None));
+        }
+        let (number, event) = self.events.borrow_mut().pop_front()?;
+        Some((event.message(), Some(number)))
+    }
+
+    fn fault(&self) -> Option<[u8; MESSAGE_BYTES]> {
         const PAGEFAULT: u32 = 0x12;
-        let Message { address, is_write, is_protected, tid } = self.pending.borrow_mut().pop_front()?;
+        let fault = self.pending.borrow_mut().pop_front()?;
+        let Fault { address, is_write, is_protected, is_minor, tid } = fault;
         let is_exact = self.has(feature::EXACT_ADDRESS);
         let address = if is_exact { address } else { address & !(PAGE - 1) };
         let tid = if self.has(feature::THREAD_ID) { tid } else { 0 };
-        let flags = u64::from(is_write) | u64::from(is_protected) << 1;
+        let flags = u64::from(is_write) | u64::from(is_protected) << 1 | u64::from(is_minor) << 2;
         Some(Bytes::default().u32(PAGEFAULT).u32(0).u64(flags).u64(address).u64(tid.into()).done())
+    }
+}
+
+impl Event {
+    fn message(self) -> [u8; MESSAGE_BYTES] {
+        const REMAP: u32 = 0x14;
+        const REMOVE: u32 = 0x15;
+        const UNMAP: u32 = 0x16;
+        let (event, words) = match self {
+            Event::Remap { from, to, len } => (REMAP, [from, to, len]),
+            Event::Remove { start, end } => (REMOVE, [start, end, 0]),
+            Event::Unmap { start, end } => (UNMAP, [start, end, 0]),
+        };
+        let [first, second, third] = words;
+        Bytes::default().u32(event).u32(0).u64(first).u64(second).u64(third).done()
     }
 }
 
@@ -140,7 +213,12 @@ impl FileOps for Userfault {
                 return if done > 0 { Ok(done) } else { Err(Errno::EINVAL) };
             }
             match self.0.message() {
-                Some(message) => done += to.scatter(&mut io.mm, &message).some()? as u64,
+                Some((message, event)) => {
+                    if let Some(event) = event {
+                        userfault::was_read(io, event);
+                    }
+                    done += to.scatter(&mut io.mm, &message).some()? as u64;
+                }
                 None if done > 0 => return Ok(done),
                 None if file.flags & O_NONBLOCK != 0 => return Err(Errno::EAGAIN),
                 None => watch(io, None).map_err(restart)?,
@@ -152,7 +230,8 @@ impl FileOps for Userfault {
         if self.0.features.get().is_none() {
             return Some(POLLERR);
         }
-        Some(if self.0.pending.borrow().is_empty() { 0 } else { POLLIN })
+        let is_empty = self.0.pending.borrow().is_empty() && self.0.events.borrow().is_empty();
+        Some(if is_empty { 0 } else { POLLIN })
     }
 
     fn seek(&self, _: &mut Fds, _: Handle, _offset: i64, _whence: u32) -> Result<u64> {
@@ -203,6 +282,13 @@ impl FileOps for Userfault {
                 }
                 fill(io, (to, len), Fill::Zero, (mode, false), arg + 24)
             }
+            request::CONTINUE => {
+                let [start, len, mode]: [u64; 3] = user::copy_in(&mut io.mm, arg)?;
+                if mode & !DONT_WAKE != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                come(io, (start, len), mode, arg + 24, |io| userfault::go_on(io, (start, len)))
+            }
             request::WRITEPROTECT => {
                 const ON: u64 = 1;
                 const DONT_WAKE: u64 = 2;
@@ -227,7 +313,18 @@ const DONT_WAKE: u64 = 1;
 
 /// Pages come. How many bytes, or which error, also goes to where the caller wants it.
 fn fill(io: &mut Io, range: (u64, u64), from: Fill, (mode, protects): (u64, bool), told: u64) -> Result<u64> {
-    let result = userfault::fill(io, range, from, protects);
+    come(io, range, mode, told, |io| userfault::fill(io, range, from, protects))
+}
+
+/// The same in any way.
+fn come(
+    io: &mut Io,
+    range: (u64, u64),
+    mode: u64,
+    told: u64,
+    how: impl FnOnce(&mut Io) -> Result<u64>,
+) -> Result<u64> {
+    let result = how(io);
     // Errors of what was asked for, not of pages, are told once only.
     let is_about_pages = !matches!(result, Err(Errno::EINVAL));
     if is_about_pages {
@@ -276,14 +373,17 @@ impl Userfault {
     fn register(&self, io: &mut Io, arg: u64) -> Result<u64> {
         const MISSING: u64 = 1;
         const PROTECTED: u64 = 2;
+        const MINOR: u64 = 4;
         let [start, len, mode]: [u64; 3] = user::copy_in(&mut io.mm, arg)?;
-        if mode == 0 || mode & !(MISSING | PROTECTED) != 0 {
+        if mode == 0 || mode & !(MISSING | PROTECTED | MINOR) != 0 {
             return Err(Errno::EINVAL);
         }
         let (missing, protected) = (mode & MISSING != 0, mode & PROTECTED != 0);
+        let minor = mode & MINOR != 0;
         let who = self.0.number.get();
-        userfault::register(&mut io.mm, start, len, Mode { who, missing, protected })?;
-        let requests = request::OF_RANGE | if protected { request::OF_PROTECTED } else { 0 };
+        userfault::register(&mut io.mm, start, len, Mode { who, missing, minor, protected })?;
+        let protected = if protected { request::OF_PROTECTED } else { 0 };
+        let requests = request::OF_RANGE | protected | if minor { request::OF_MINOR } else { 0 };
         user::copy_out(&mut io.mm, arg + 24, &requests)?;
         Ok(0)
     }
