@@ -154,14 +154,14 @@ pub fn settle(p: &mut Process) {
 
 #[cold]
 #[inline(never)]
-fn settle_released(p: &mut Process) {
+fn settle_released(io: &mut Io) {
     // The longest part of an unmapping, and nobody can see that memory any more.
-    while let Some((object, request)) = p.mm.caps.objects.next_to_empty() {
-        let is_empty = server::wait(p, request).is_ok();
-        let caps = &mut p.mm.caps;
+    while let Some((object, request)) = io.mm.caps.objects.next_to_empty() {
+        let is_empty = server::wait(io, request).is_ok();
+        let caps = &mut io.mm.caps;
         caps.objects.emptied(&mut caps.nodes, object, is_empty);
     }
-    close_released(p);
+    close_released(io);
 }
 
 fn close_released(io: &mut Io) {
