@@ -2317,6 +2317,36 @@ const BUGS: &[Bug] = &[
         )],
         found_by: Test::Machine { test: "linux/userfaultfd_swap.gcc" },
     },
+    Bug {
+        name: "a_directory_is_another_and_nobody_sees_it",
+        changes: &[(
+            "crates/storage/memfs/src/fs.rs",
+            "        inode.turn = turn;\n",
+            "        inode.turn = if inode.is_dir() { inode.turn } else { turn };\n",
+        )],
+        found_by: Test::Host {
+            package: "memfs",
+            test: "a_path_leads_where_it_led_while_the_turns_are_the_same",
+        },
+    },
+    Bug {
+        name: "what_is_mounted_changes_no_path",
+        changes: &[(
+            "servers/unixd/src/nodes.rs",
+            "        self.mounted.turn += 1;\n",
+            "",
+        )],
+        found_by: Test::Machine { test: "linux/paths_again.gcc" },
+    },
+    Bug {
+        name: "memory_that_is_kept_keeps_its_pages",
+        changes: &[(
+            "lib/libunix/src/mm/object.rs",
+            "Some((id, punch(object.desc, 0, object.size.div_ceil(PAGE))))",
+            "Some((id, punch(object.desc, 0, 1)))",
+        )],
+        found_by: Test::Machine { test: "linux/own_threads.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
