@@ -21,7 +21,7 @@ use hashbrown::DefaultHashBuilder;
 use memfs::{Cred, Ino, Name};
 
 /// How many are kept, each at the place that its hash says. A power of two.
-const PATHS: usize = 512;
+const PATHS: usize = 256;
 /// Bytes of the longest path that is kept, directories and links on it, and groups of who walked it: there is no more memory than there was at
 /// the beginning.
 const LENGTH: usize = 96;

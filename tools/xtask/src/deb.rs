@@ -189,6 +189,12 @@ impl<'a> Apt<'a> {
         if missing() == 0 {
             return Ok(());
         }
+        // Another call of this tool may want the same: apt would mix what two of them receive, since it is told to take no locks of its own.
+        let one = File::create(self.archives.join("../lock"))?;
+        one.lock().context("cannot wait for another download")?;
+        if missing() == 0 {
+            return Ok(());
+        }
         eprintln!("x: downloading {} packages from Debian", missing());
         let progress = Progress::new("downloading packages", missing() as u64);
         let mut apt = self.command(&["--download-only", "-o", "APT::Keep-Downloaded-Packages=1"]);

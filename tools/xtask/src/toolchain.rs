@@ -107,6 +107,12 @@ pub fn bare_metal(
         Compiler::Path => "",
         Compiler::Debian => " -C linker=ld.lld",
     };
+    // Machine code that is there several times, for types of one layout, is there once: the archive with the programs is in memory for good. A
+    // trace is to name functions as they are called.
+    let folding = match (part, variant) {
+        (Part::Kernel, _) | (_, Variant::Traced) => "",
+        (Part::User, _) => " -C link-arg=--icf=all",
+    };
     // Warnings are for `./x check`; who only wants to run a program need not see them.
     let warnings = if command == "build" { " -A warnings" } else { "" };
     cargo
@@ -115,7 +121,10 @@ pub fn bare_metal(
         .arg("--release")
         .arg("--target-dir")
         .arg(project.path(variant.target_folder(part)))
-        .env("RUSTFLAGS", format!("{}{}{linker}{warnings}", part.flags(), variant.flags()));
+        .env(
+            "RUSTFLAGS",
+            format!("{}{}{linker}{folding}{warnings}", part.flags(), variant.flags()),
+        );
     match variant {
         Variant::Traced => {
             cargo.arg("-Zjson-target-spec").arg("--target").arg(traced_target(project, compiler)?)
