@@ -11,7 +11,7 @@ const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"l"];
 /// A tree of which is noted what a walk passes.
 struct Noted<'a> {
     fs: &'a Fs<()>,
-    passed: RefCell<Vec<(Ino, u64)>>,
+    passed: RefCell<Passed>,
 }
 
 impl Noted<'_> {
@@ -42,9 +42,12 @@ impl Names for Noted<'_> {
 }
 
 type Led = (Ino, Vec<u8>, Ino);
+type Passed = Vec<(Ino, u64)>;
+/// As another user than the administrator? Following a link at the end? The path, where it led, and over what.
+type Known = (bool, bool, Vec<u8>, Led, Passed);
 
 /// Where a path leads, if it leads anywhere, and over what.
-fn led(fs: &Fs<()>, cred: &Cred, follow: bool, path: &[u8]) -> Option<(Led, Vec<(Ino, u64)>)> {
+fn led(fs: &Fs<()>, cred: &Cred, follow: bool, path: &[u8]) -> Option<(Led, Passed)> {
     let noted = Noted { fs, passed: RefCell::default() };
     let resolve = Resolve::default();
     let how = Walk { root: fs.root(), start: fs.root(), cred: cred.clone(), follow, resolve };
@@ -75,7 +78,7 @@ fn a_path_leads_where_it_led_while_the_turns_are_the_same() {
     };
     let root = Attr { mode: 0o755, cred: Cred::ROOT, now: 5 };
     let mut fs: Fs<()> = Fs::new(Limits::of(500), root);
-    let mut known: Vec<(bool, bool, Vec<u8>, Led, Vec<(Ino, u64)>)> = Vec::new();
+    let mut known: Vec<Known> = Vec::new();
     let (mut same, mut other) = (0, 0);
     for step in 0..STEPS {
         let (one, two) = (path(&mut random), path(&mut random));
