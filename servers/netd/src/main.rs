@@ -11,6 +11,7 @@ extern crate alloc;
 mod clock;
 mod link;
 
+use alloc::boxed::Box;
 use clock::Clock;
 use core::net::Ipv4Addr;
 use drivers::net::{Net, Sender};
@@ -59,14 +60,15 @@ fn main(start: Start) {
     }
 }
 
-fn open(words: [u64; 4]) -> Result<(Net, Link), Failure> {
+fn open(words: [u64; 4]) -> Result<(Box<Net>, Link), Failure> {
     let device = Device::of(DeviceType::Network, Slots::FIRST, words)?;
-    let net = Net::start(device.ok_or(Failure::Unsuitable)?)?;
+    // On the stack it would be there once more for each function that it passes.
+    let net = Box::new(Net::start(device.ok_or(Failure::Unsuitable)?)?);
     net.listen(DEVICE)?;
     Ok((net, Link::new()?))
 }
 
-fn serve(mut net: Net, mut link: Link, address: Address, clock: &Clock) -> ! {
+fn serve(mut net: Box<Net>, mut link: Link, address: Address, clock: &Clock) -> ! {
     let home = Home {
         mac: net.mac(),
         address: Ipv4Addr::from(address.own),

@@ -8,6 +8,7 @@ use crate::port::{Mark, Port};
 use crate::router::Router;
 use crate::watch::Watch;
 use crate::{Broken, Command, Event, Events, Home, Wire};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -93,7 +94,8 @@ impl Groups {
 
 /// See the crate.
 pub struct Stack {
-    iface: Interface,
+    /// 9 KB: not on the stack of whoever makes it.
+    iface: Box<Interface>,
     home: Home,
     conns: BTreeMap<u32, Conn>,
     keys: BTreeMap<Key, u32>,
@@ -160,7 +162,7 @@ impl Stack {
         let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(home.mac)));
         config.random_seed = seed;
         let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE };
-        let mut iface = Interface::new(config, &mut port, instant(now));
+        let mut iface = Box::new(Interface::new(config, &mut port, instant(now)));
         settle(&mut iface, &home);
         let router = Router::new(home.mac, now);
         router.settle(&mut iface);
