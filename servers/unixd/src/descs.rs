@@ -34,7 +34,7 @@ use files::{Backing, Claim, Piece};
 use memfs::{Ino, Name};
 use mounttable::MountId;
 use notices::mask;
-use piecewise::{Limits, Shares, Table};
+use piecewise::{ByNumber, Limits, Shares, Table};
 use unixproto::files::*;
 use unixproto::ops::{Flags, Offset, Opened};
 use unixproto::{op, Errno};
@@ -271,7 +271,7 @@ pub struct Descs {
     /// How many were opened by each user.
     users: Shares,
     /// What each process holds, in order.
-    holders: BTreeMap<Pid, Vec<u32>>,
+    holders: ByNumber<Vec<u32>>,
     /// Who has the memory of another process, and holds what that one holds.
     beside: BTreeMap<Pid, Pid>,
 }
@@ -283,7 +283,7 @@ impl Default for Descs {
             texts: 0,
             table: Table::default(),
             users,
-            holders: BTreeMap::new(),
+            holders: ByNumber::default(),
             beside: BTreeMap::new(),
         }
     }
@@ -305,12 +305,12 @@ impl Descs {
         self.table.get_mut(index).ok_or(Errno::EBADF)
     }
     /// A description that a process holds.
-    #[inline]
+    #[inline(always)]
     pub fn of(&self, pid: Pid, id: u32) -> Result<&Desc, Errno> {
-        match self.holds(pid, id) {
-            true => self.get(id),
-            false => Err(Errno::EBADF),
-        }
+        self.held_by(pid, id).ok_or(Errno::EBADF)
+    }
+    fn held_by(&self, pid: Pid, id: u32) -> Option<&Desc> {
+        self.holds(pid, id).then(|| self.get(id).ok()).flatten()
     }
     /// The same, to be changed.
     pub fn of_mut(&mut self, pid: Pid, id: u32) -> Result<&mut Desc, Errno> {
@@ -342,7 +342,7 @@ impl Descs {
     }
     /// Has it such copies?
     pub fn has_copies(&self, pid: Pid) -> bool {
-        self.holders.contains_key(&pid)
+        self.holders.contains(pid)
     }
     /// It has: those copies count from now on.
     pub fn part(&mut self, pid: Pid) {
@@ -355,7 +355,7 @@ impl Descs {
     /// The descriptions that a process holds, in order.
     #[inline]
     pub fn held(&self, pid: Pid) -> &[u32] {
-        self.holders.get(&self.holder(pid)).map_or(&[], |held| &held[..])
+        self.holders.get(self.holder(pid)).map_or(&[], |held| &held[..])
     }
     /// Returns `true` if a process holds a description.
     #[inline]
@@ -478,7 +478,7 @@ impl Descs {
         let id = self.table.insert(desc)? as u32 + 1;
         self.texts += text;
         self.users.take(uid, 1);
-        let held = self.holders.entry(self.holder(pid)).or_default();
+        let held = self.holders.entry(self.holder(pid));
         if let Err(at) = held.binary_search(&id) {
             held.insert(at, id);
         }
@@ -492,7 +492,7 @@ impl Descs {
     }
     /// One that was on its way is a process's now. `stays`: it is still on its way, too.
     pub fn receive(&mut self, pid: Pid, id: u32, stays: bool) {
-        let held = self.holders.entry(self.holder(pid)).or_default();
+        let held = self.holders.entry(self.holder(pid));
         let Ok(desc) = self.table.get_mut((id as usize).wrapping_sub(1)).ok_or(()) else { return };
         match held.binary_search(&id) {
             // It has it already: a process is counted once.
@@ -506,7 +506,7 @@ impl Descs {
     }
     /// A process does not hold one any more. Returns `true` if it did.
     fn forget(&mut self, pid: Pid, id: u32) -> bool {
-        let Some(held) = self.holders.get_mut(&self.holder(pid)) else { return false };
+        let Some(held) = self.holders.get_mut(self.holder(pid)) else { return false };
         let at = held.binary_search(&id);
         at.map(|at| held.remove(at)).is_ok()
     }
@@ -628,7 +628,7 @@ impl Handles<'_> {
         if self.descs.is_beside(pid) {
             self.leave_others(pid);
         }
-        let held = self.descs.holders.remove(&pid).unwrap_or_default();
+        let held = self.descs.holders.remove(pid).unwrap_or_default();
         for id in held {
             self.let_go(pid, id);
         }

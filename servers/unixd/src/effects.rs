@@ -123,8 +123,14 @@ impl Effects {
 
     /// Who is answered now, last of all.
     #[inline]
-    pub fn take_last(&mut self) -> Option<(Tid, Words)> {
-        self.last.take()
+    pub fn last(&self) -> Option<&(Tid, Words)> {
+        self.last.as_ref()
+    }
+
+    /// It is answered.
+    #[inline]
+    pub fn forget_last(&mut self) {
+        self.last = None;
     }
 
     /// The next thread whose request is tried again.

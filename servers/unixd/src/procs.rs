@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use credentials::{CapSet, Capability, Credentials};
 use memfs::Cred;
-use piecewise::Shares;
+use piecewise::{ByNumber, Shares};
 use sigqueue::Queues;
 use unixproto::Errno;
 
@@ -298,8 +298,8 @@ pub fn cred_of(who: &Credentials) -> Cred {
 
 /// All processes.
 pub struct Procs {
-    table: BTreeMap<Pid, Box<Proc>>,
-    threads: BTreeMap<Tid, Box<Thread>>,
+    table: ByNumber<Box<Proc>>,
+    threads: ByNumber<Box<Thread>>,
     /// Threads that are traced.
     pub tracees: Tracees,
     /// What is given and taken in parts.
@@ -330,8 +330,8 @@ pub struct Procs {
 impl Default for Procs {
     fn default() -> Self {
         Procs {
-            table: BTreeMap::new(),
-            threads: BTreeMap::new(),
+            table: ByNumber::default(),
+            threads: ByNumber::default(),
             tracees: Tracees::default(),
             parcels: Parcels::default(),
             bequests: Shares::new(piecewise::Limits::of(crate::bequests::ALL_MAX)),
@@ -365,12 +365,12 @@ impl Procs {
     /// A process; `ESRCH`: there is none with this id.
     #[inline]
     pub fn get(&self, pid: Pid) -> Result<&Proc, Errno> {
-        self.table.get(&pid).map(|proc| &**proc).ok_or(Errno::ESRCH)
+        self.table.get(pid).map(|proc| &**proc).ok_or(Errno::ESRCH)
     }
     /// The same, to be changed.
     #[inline]
     pub fn get_mut(&mut self, pid: Pid) -> Result<&mut Proc, Errno> {
-        self.table.get_mut(&pid).map(|proc| &mut **proc).ok_or(Errno::ESRCH)
+        self.table.get_mut(pid).map(|proc| &mut **proc).ok_or(Errno::ESRCH)
     }
     /// A process that has not ended.
     #[inline]
@@ -416,7 +416,7 @@ impl Procs {
     /// Gives a process another parent, who has learnt all of it that its first one has.
     pub fn set_parent(&mut self, pid: Pid, parent: Pid) {
         self.tell(pid, false);
-        let Some(proc) = self.table.get_mut(&pid) else { return };
+        let Some(proc) = self.table.get_mut(pid) else { return };
         let before = core::mem::replace(&mut proc.parent, parent);
         self.change_children(before, |children| children.remove(pid));
         self.change_children(parent, |children| children.add(pid));
@@ -424,14 +424,14 @@ impl Procs {
     fn change_children(&mut self, parent: Pid, change: impl FnOnce(&mut Ids)) {
         if parent == INIT {
             change(&mut self.orphans);
-        } else if let Some(proc) = self.table.get_mut(&parent) {
+        } else if let Some(proc) = self.table.get_mut(parent) {
             change(&mut proc.children);
         }
     }
     /// A parent may learn something of this process, or has learnt all.
     pub fn tell(&mut self, pid: Pid, news: bool) {
-        let Some(parent) = self.table.get(&pid).map(|proc| proc.parent) else { return };
-        let Some(parent) = self.table.get_mut(&parent) else { return };
+        let Some(parent) = self.table.get(pid).map(|proc| proc.parent) else { return };
+        let Some(parent) = self.table.get_mut(parent) else { return };
         match (parent.told.binary_search(&pid), news) {
             (Err(at), true) => parent.told.insert(at, pid),
             (Ok(at), false) => drop(parent.told.remove(at)),
@@ -440,7 +440,7 @@ impl Procs {
     }
     /// Counts a process, whose real user was `before`, as one of whose it is now.
     pub fn recount(&mut self, pid: Pid, before: u32) {
-        let Some(proc) = self.table.get(&pid) else { return };
+        let Some(proc) = self.table.get(pid) else { return };
         let (now, count) = (proc.who.users.real, 1 + proc.threads.len());
         if now != before {
             self.users.give_back(before, count);
@@ -475,7 +475,7 @@ impl Procs {
     }
     /// Is an id that of a process, a thread, a group or a session?
     pub fn is_used(&self, id: Pid) -> bool {
-        let is_process = self.table.contains_key(&id) || self.threads.contains_key(&id);
+        let is_process = self.table.contains(id) || self.threads.contains(id);
         is_process || self.families.contains_key(&id) || self.tracees.get(id).is_some()
     }
     /// Adds one.
@@ -523,23 +523,23 @@ impl Procs {
     /// A thread that is not the first of its process.
     #[inline]
     pub fn thread(&self, tid: Tid) -> Option<&Thread> {
-        self.threads.get(&tid).map(|thread| &**thread)
+        self.threads.get(tid).map(|thread| &**thread)
     }
     /// The same, to be changed.
     pub fn thread_mut(&mut self, tid: Tid) -> Option<&mut Thread> {
-        self.threads.get_mut(&tid).map(|thread| &mut **thread)
+        self.threads.get_mut(tid).map(|thread| &mut **thread)
     }
     /// What a thread waits for, to be changed.
     #[inline]
     pub fn blocked_mut(&mut self, tid: Tid) -> Option<&mut Option<Blocked>> {
-        if let Some(thread) = self.threads.get_mut(&tid) {
+        if let Some(thread) = self.threads.get_mut(tid) {
             return Some(&mut thread.blocked);
         }
-        self.table.get_mut(&tid).map(|proc| &mut proc.blocked)
+        self.table.get_mut(tid).map(|proc| &mut proc.blocked)
     }
     /// The name of a thread.
     pub fn name_of(&self, tid: Tid) -> &[u8] {
-        match (self.threads.get(&tid), self.table.get(&tid)) {
+        match (self.threads.get(tid), self.table.get(tid)) {
             (Some(thread), _) => &thread.name,
             (None, Some(proc)) => &proc.name,
             (None, None) => &[],
@@ -550,7 +550,7 @@ impl Procs {
         const LONGEST: usize = 15;
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         name.truncate(end.min(LONGEST));
-        match (self.threads.get_mut(&tid), self.table.get_mut(&tid)) {
+        match (self.threads.get_mut(tid), self.table.get_mut(tid)) {
             (Some(thread), _) => thread.name = name,
             (None, Some(proc)) => proc.name = name,
             (None, None) => {}
@@ -564,7 +564,7 @@ impl Procs {
     }
     /// Takes one out.
     pub fn remove_thread(&mut self, tid: Tid) -> Option<Box<Thread>> {
-        let thread = self.threads.remove(&tid)?;
+        let thread = self.threads.remove(tid)?;
         self.thread_has_no_signals(tid);
         self.take_numbers(tid);
         let uid = self.real_user(thread.leader);
@@ -578,7 +578,7 @@ impl Procs {
     }
     /// The real user id of a process.
     pub fn real_user(&self, pid: Pid) -> u32 {
-        self.table.get(&pid).map_or(0, |proc| proc.who.users.real)
+        self.table.get(pid).map_or(0, |proc| proc.who.users.real)
     }
     /// On whose behalf a process opens files.
     pub fn cred(&self, pid: Pid) -> Cred {
@@ -587,7 +587,7 @@ impl Procs {
     /// Takes one out.
     pub fn remove(&mut self, pid: Pid) -> Option<Box<Proc>> {
         self.tell(pid, false);
-        let proc = self.table.remove(&pid)?;
+        let proc = self.table.remove(pid)?;
         self.change_children(proc.parent, |children| children.remove(pid));
         self.users.give_back(proc.who.users.real, 1);
         self.leave(proc.pgid, Some(pid));

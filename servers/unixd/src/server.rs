@@ -40,7 +40,7 @@ use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::unclaimed::{Answer, Unclaimed};
 use crate::voices::{Speaker, Voices};
-use crate::wait::{Call, Outcome};
+use crate::wait::{Call, Outcome, Tried};
 use crate::watches::Watches;
 use crate::wire::Wire;
 use abi::slots::SELF_EP;
@@ -163,78 +163,100 @@ impl Unixd {
     /// Serves until the session is over.
     pub fn run(mut self) -> ! {
         self.console.start_input(&mut self.terminal, &mut self.fx);
-        let mut answer = None;
+        let mut answer = Ok(Outcome::Never);
+        // Pages that are only brought in leave nothing else to do.
+        let mut is_quiet = false;
         loop {
-            if !self.fx.is_settled() {
-                self.run_retries();
+            if !is_quiet {
+                let is_settled = self.settle_all(&answer);
+                if self.system.ended().is_some() && self.voices.is_over() {
+                    boot::report(self);
+                }
+                if !is_settled {
+                    continue;
+                }
             }
-            if let Some(wire) = &mut self.wire {
-                wire.send(&mut self.sockets, &mut self.fx);
-            }
-            self.console.output(&mut self.terminal, &mut self.clock, &mut self.fx);
-            self.stock.tidy_later(&mut self.clock, self.tree.files_mut());
-            self.clock.arm();
-            if answer.is_none() && !self.voices.is_idle() && !self.was_notified {
-                self.life().work_off_endings();
-            }
-            if self.system.ended().is_some() && self.voices.is_over() {
-                boot::report(self);
-            }
-            if !self.fx.is_settled() {
+            let message = self.receive(&answer);
+            answer = Ok(Outcome::Never);
+            let Some(message) = message else {
+                is_quiet = false;
                 continue;
-            }
-            let mut message = self.receive(answer.take());
-            // Pages that are only brought in leave nothing else to do.
-            while let Some(words) = message.as_ref().and_then(|message| self.page_wanted(message)) {
-                message = self.receive(Some((words, Caps::NONE)));
-            }
-            let Some(message) = message else { continue };
-            answer = self.handle(&message);
+            };
+            let page = self.page_wanted(&message);
+            is_quiet = page.is_some();
+            answer = match page {
+                Some(words) => Ok(Outcome::Done(words)),
+                None => self.handle(&message),
+            };
         }
     }
 
-    fn receive(&mut self, answer: Option<(Words, Caps)>) -> Option<Message> {
+    /// Does what is to be done after a request or notification. `false`: there is more.
+    #[inline(always)]
+    fn settle_all(&mut self, answer: &Tried) -> bool {
+        if !self.fx.is_settled() {
+            self.run_retries();
+        }
+        if let Some(wire) = &mut self.wire {
+            wire.send(&mut self.sockets, &mut self.fx);
+        }
+        self.console.output(&mut self.terminal, &mut self.clock, &mut self.fx);
+        self.stock.tidy_later(&mut self.clock, self.tree.files_mut());
+        self.clock.arm();
+        let is_answered = matches!(answer, Ok(Outcome::Never));
+        if is_answered && !self.voices.is_idle() && !self.was_notified {
+            self.life().work_off_endings();
+        }
+        self.fx.is_settled()
+    }
+
+    /// Answers whoever has made the last request, and waits for the next message.
+    #[inline(always)]
+    fn receive(&mut self, answer: &Tried) -> Option<Message> {
         let recv = Place::own(RECEIVED);
-        let message = match self.last_answer(answer) {
-            Some((to, words, caps)) => {
-                if !self.voices.is_idle() {
-                    // Whoever killed somebody goes on before that one's memory is free.
-                    self.clock.arm_within(KILLER_NS);
+        let mut reply = match answer {
+            Ok(Outcome::Done(words)) => Some((Place::CALLER, words, Caps::NONE)),
+            Ok(Outcome::WithCaps(words, caps)) => Some((Place::CALLER, words, *caps)),
+            Ok(Outcome::Block(_) | Outcome::Never) | Err(_) => None,
+        };
+        // Another one goes on before that, and is answered last.
+        if let Some((tid, words)) = self.fx.last() {
+            if let Some(last) = self.procs.dispatcher_of(*tid) {
+                if let Some((to, words, caps)) = reply {
+                    // An error: it has gone.
+                    let _ = libos::ipc::reply(to, *words, caps);
                 }
-                reply_recv(SELF_EP, to, words, caps, recv)
+                reply = Some((Place::own(last), words, Caps::NONE));
             }
-            None if self.voices.is_idle() => libos::ipc::recv(SELF_EP, recv),
+        }
+        let is_idle = self.voices.is_idle();
+        let message = match reply {
             // There is more to do, once whoever has a request was served. The kernel gives notifications before
             // messages, so behind a notification comes no work: else timers could keep messages away.
-            None => {
+            None if !is_idle => {
                 let message = libos::ipc::poll(SELF_EP, recv);
                 self.was_notified = message.is_ok_and(|message| message.is_notification());
                 message
             }
+            None => libos::ipc::recv(SELF_EP, recv),
+            Some((to, words, caps)) => {
+                if !is_idle {
+                    // Whoever killed somebody goes on before that one's memory is free.
+                    self.clock.arm_within(KILLER_NS);
+                }
+                reply_recv(SELF_EP, to, *words, caps, recv)
+            }
         };
+        self.fx.forget_last();
         // An error: nothing is there, or the caller has gone before its answer came.
         message.ok()
     }
 
-    /// Who is to be answered before the server waits: whoever has made the request, or another one, who goes on
-    /// before that.
-    #[inline(always)]
-    fn last_answer(&mut self, answer: Option<(Words, Caps)>) -> Option<(Place, Words, Caps)> {
-        let own = answer.map(|(words, caps)| (Place::CALLER, words, caps));
-        let Some((tid, words)) = self.fx.take_last() else { return own };
-        let Some(to) = self.procs.dispatcher_of(tid) else { return own };
-        if let Some((to, words, caps)) = own {
-            // An error: it has gone.
-            let _ = libos::ipc::reply(to, words, caps);
-        }
-        Some((Place::own(to), words, Caps::NONE))
-    }
-
-    fn handle(&mut self, message: &Message) -> Option<(Words, Caps)> {
+    fn handle(&mut self, message: &Message) -> Tried {
         self.clock.begin_event();
         if message.is_notification() {
             self.notified(message.words[0]);
-            return None;
+            return Ok(Outcome::Never);
         }
         let speaker = self.voices.who(message.badge);
         // The request may change who acts as whom.
@@ -246,13 +268,13 @@ impl Unixd {
             Some(Speaker { pid: homes::STANDIN, tid: core }) => self.home_says(core, message),
             Some(Speaker { pid, .. }) if message.is_fault() => {
                 self.fault(pid, message);
-                None
+                Ok(Outcome::Never)
             }
             Some(speaker) => self.answer_to(speaker, message),
             // A thread that has ended waits to be taken apart.
-            None if message.is_fault() => None,
+            None if message.is_fault() => Ok(Outcome::Never),
             // Somebody has kept what belonged to a thread that is gone.
-            None => Some((error_words(Errno::ESRCH), Caps::NONE)),
+            None => Ok(Outcome::Done(error_words(Errno::ESRCH))),
         };
         match message.caps() {
             0 => answer,
@@ -283,48 +305,47 @@ impl Unixd {
     /// Deletes what came along and was not taken. If that takes long, the answer comes when it is done; so it may if all was
     /// taken, while the kernel deletes something else bit by bit.
     #[inline(never)]
-    fn delete_unclaimed(
-        &mut self,
-        count: u32,
-        sender: Option<(Tid, u64)>,
-        answer: Option<(Words, Caps)>,
-    ) -> Option<(Words, Caps)> {
+    fn delete_unclaimed(&mut self, count: u32, sender: Option<(Tid, u64)>, answer: Tried) -> Tried {
         let Some(mut unclaimed) = Unclaimed::of(count) else { return answer };
-        if let (Some((words, Caps { count: 0, .. })), Some((tid, badge))) = (answer, sender) {
+        if let (&Ok(Outcome::Done(words)), Some((tid, badge))) = (&answer, sender) {
             unclaimed.answer = Some(Answer { tid, badge, words });
         }
         let is_late = unclaimed.answer.is_some();
         self.voices.delete_later(unclaimed);
-        answer.filter(|_| !is_late)
-    }
-
-    #[inline(always)]
-    fn answer_to(&mut self, speaker: Speaker, message: &Message) -> Option<(Words, Caps)> {
-        self.caller = speaker;
-        let mut arrival = Arrival::Here(message.caps());
-        match self.request(speaker.pid, &message.words, &mut arrival) {
-            Ok(Outcome::Done(words)) => Some((words, Caps::NONE)),
-            Ok(Outcome::WithCaps(words, caps)) => Some((words, caps)),
-            Ok(Outcome::Block(_) | Outcome::Never) => None,
-            // A signal that came with the error may have ended it.
-            Err(_) if self.procs.live(speaker.pid).is_err() => None,
-            Err(error) => Some((error_words(error), Caps::NONE)),
+        if is_late {
+            Ok(Outcome::Never)
+        } else {
+            answer
         }
     }
 
-    fn request(&mut self, pid: Pid, words: &Words, arrival: &mut Arrival) -> crate::wait::Tried {
+    #[inline(always)]
+    fn answer_to(&mut self, speaker: Speaker, message: &Message) -> Tried {
+        self.caller = speaker;
+        let mut arrival = Arrival::Here(message.caps());
+        let mut answer = self.request(speaker.pid, &message.words, &mut arrival);
+        if let Err(error) = answer {
+            answer = Ok(match self.procs.live(speaker.pid) {
+                // A signal that came with the error may have ended it.
+                Err(_) => Outcome::Never,
+                Ok(_) => Outcome::Done(error_words(error)),
+            });
+        }
+        answer
+    }
+
+    fn request(&mut self, pid: Pid, words: &Words, arrival: &mut Arrival) -> Tried {
         let Some(waits) = self.procs.admit(self.caller.tid, pid) else {
             // Whoever is being taken apart waits for that.
             return Ok(Outcome::Never);
         };
-        let mut any = Any::decode(words)?;
+        let mut call = Call::new(Any::decode(words)?, lengths(words)?);
         if !self.procs.is_plain() {
-            any = self.procs.with_ids(pid, any);
+            call.any = self.procs.with_ids(pid, call.any);
         }
-        if self.restrains && self.procs.has_forgone(pid, &any) {
+        if self.restrains && self.procs.has_forgone(pid, &call.any) {
             return Err(Errno::EPERM);
         }
-        let mut call = Call::new(any, lengths(words)?);
         // A thread with a request that waits has no business here: it has more than one voice.
         if waits {
             let tid = self.caller.tid;
@@ -340,20 +361,23 @@ impl Unixd {
         if arrival.count() > 0 {
             return Err(Errno::EINVAL);
         }
-        let outcome = self.first_attempt(pid, &mut call);
+        self.tried(pid, &mut call)
+    }
+
+    /// What comes of a request that has just come.
+    #[inline(always)]
+    fn tried(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        let mut outcome = self.first_attempt(pid, call);
         self.end_spaces();
         self.hide_changed();
         self.keep_attributes();
         if self.settle() {
-            return Ok(Outcome::Never);
+            outcome = Ok(Outcome::Never);
+        } else if let Ok(Outcome::Block(deadline)) = outcome {
+            let tid = self.caller.tid;
+            outcome = self.life().block(tid, call, deadline);
         }
-        match outcome? {
-            Outcome::Block(deadline) => {
-                let tid = self.caller.tid;
-                self.life().block(tid, call, deadline)
-            }
-            outcome => Ok(outcome),
-        }
+        outcome
     }
 
     /// Who knows the size of a file that has changed is to ask again, before anybody is told of the change.

@@ -131,14 +131,14 @@ impl Life<'_> {
 
     /// Keeps a request for later, unless a signal keeps the process from waiting.
     #[inline]
-    pub fn block(&mut self, tid: Tid, call: Call, deadline: u64) -> Tried {
+    pub fn block(&mut self, tid: Tid, call: &Call, deadline: u64) -> Tried {
         let has_work = self.procs.has_signal(tid) || self.procs.is_to_stop(tid);
-        if has_work && is_interruptible(&call) {
-            self.fx.drop_kept((self.procs.leader(tid), tid), &call);
-            return interrupted(&call);
+        if has_work && is_interruptible(call) {
+            self.fx.drop_kept((self.procs.leader(tid), tid), call);
+            return interrupted(call);
         }
         let blocked = self.procs.blocked_mut(tid).ok_or(Errno::ESRCH)?;
-        let before = blocked.replace(Blocked { call, deadline });
+        let before = blocked.replace(Blocked { call: *call, deadline });
         if let Some(before) = before.filter(|before| before.deadline != 0) {
             self.clock.remove(before.deadline, Due::Wait(tid));
         }

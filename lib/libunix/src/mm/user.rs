@@ -355,7 +355,7 @@ pub fn check_writable(mm: &mut Mm, addr: u64, len: usize) -> Result<()> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn resident(mm: &mut Mm, addr: u64, len: usize, access: Access) -> Result<usize> {
     if len == 0 {
         return Ok(0);

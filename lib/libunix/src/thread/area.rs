@@ -81,8 +81,8 @@ fn base(index: u32) -> u64 {
 #[inline(always)]
 fn own_area() -> Option<u64> {
     let sp: u64;
-    // SAFETY: reads a register.
-    unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
+    // SAFETY: reads a register. No function is on the stacks of two threads: wherever it looks, it finds the same area.
+    unsafe { asm!("mov {}, rsp", out(reg) sp, options(pure, nomem, nostack, preserves_flags)) };
     (sp >= LIBRARY_THREADS).then_some(sp & !(THREAD_BYTES - 1))
 }
 
@@ -90,6 +90,12 @@ fn own_area() -> Option<u64> {
 #[inline(always)]
 pub fn own_index() -> u32 {
     own_area().map_or(0, |area| ((area - LIBRARY_THREADS) / THREAD_BYTES) as u32 + 1)
+}
+
+/// Is it the first thread?
+#[inline(always)]
+pub fn is_first() -> bool {
+    own_area().is_none()
 }
 
 /// Its frame.

@@ -6,7 +6,7 @@ use crate::homes::{self, Arrival, Unit};
 use crate::procs::{Pid, Proc, Procs};
 use crate::voices::Speaker;
 use crate::wait::{Call, Outcome, Tried};
-use libos::ipc::{Caps, Message};
+use libos::ipc::Message;
 use unixproto::home::{Carried, Errand, Said};
 use unixproto::ops::{error_words, lengths, op_number, Request};
 use unixproto::signals::{killed, SIGKILL, SIGSEGV};
@@ -19,13 +19,13 @@ impl Unixd {
     /// The stand-in of a core says something. It is answered at once.
     #[cold]
     #[inline(never)]
-    pub(super) fn home_says(&mut self, core: u32, message: &Message) -> Option<(Words, Caps)> {
+    pub(super) fn home_says(&mut self, core: u32, message: &Message) -> Tried {
         let unit = |number| Unit { core, number };
         match Said::decode(&message.words) {
             Some(Said::Ready) => homes::ready(core),
             Some(Said::Sent { item, unit }) => {
                 let has_come = homes::has_come(core, item, unit);
-                return Some(([0, has_come.into(), 0, 0, 0, 0], Caps::NONE));
+                return Ok(Outcome::Done([0, has_come.into(), 0, 0, 0, 0]));
             }
             Some(Said::Next) | None => {}
             Some(Said::Made { unit: number, is_there }) => self.made(unit(number), is_there),
@@ -46,11 +46,11 @@ impl Unixd {
             }
             Some(Said::Carry { unit: number, thread, words }) => {
                 let answer = self.carry(unit(number), thread, words);
-                return Some((answer, Caps::NONE));
+                return Ok(Outcome::Done(answer));
             }
         }
         self.perform();
-        Some((homes::next(core).encode(), Caps::NONE))
+        Ok(Outcome::Done(homes::next(core).encode()))
     }
 
     /// A stand-in may have ended: so have the processes of its core.

@@ -185,8 +185,8 @@ impl Unixd {
         }
         let outcome = match outcome {
             // The time runs from the first try, unless it began to run only now.
-            Ok(Outcome::Block(new)) if blocked.deadline == 0 => self.life().block(tid, call, new),
-            Ok(Outcome::Block(_)) => self.life().block(tid, call, blocked.deadline),
+            Ok(Outcome::Block(new)) if blocked.deadline == 0 => self.life().block(tid, &call, new),
+            Ok(Outcome::Block(_)) => self.life().block(tid, &call, blocked.deadline),
             other => other,
         };
         self.procs.answer(tid, outcome);

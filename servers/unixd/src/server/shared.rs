@@ -43,10 +43,11 @@ impl Unixd {
     /// Tries a request until it has found all directories read that it looks at.
     #[inline]
     fn looked_up(&mut self, pid: Pid, call: &mut Call) -> Tried {
-        match self.attempt(pid, call) {
-            Err(UNREAD) => self.read_and_try(pid, call),
-            outcome => outcome,
+        let mut outcome = self.attempt(pid, call);
+        if matches!(outcome, Err(UNREAD)) {
+            outcome = self.read_and_try(pid, call);
         }
+        outcome
     }
 
     #[cold]
