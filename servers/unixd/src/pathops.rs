@@ -124,22 +124,23 @@ impl PathOps<'_> {
     pub fn stat(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
         let empty = call.lengths.0 == 0 && flags & AT_EMPTY_PATH != 0 && dir != CWD;
-        let nameless = match empty {
-            true => self.descs.of(self.caller.pid, dir)?.object.node().is_none(),
-            false => false,
+        let opened = match empty {
+            true => Some(self.descs.of(self.caller.pid, dir)?.object.node()),
+            false => None,
         };
         let view = self.view()?;
-        let mut stat = if nameless {
-            self.nameless_stat(dir)?
-        } else {
-            match view.target(call, dir, flags, follow)? {
-                Node::Mem(ino) => self.inode_stat(ino)?,
-                Node::Proc(ProcNode::Space(pid, name)) if follow => {
-                    view.space_stat(&view.space(pid, name)?)
-                }
-                Node::Proc(node) => view.proc_stat(node, self.clock.boot_wall())?,
-                Node::Share(node) => self.shared_stat(empty, dir, node)?,
+        let found = match opened {
+            Some(node) => node,
+            None => Some(view.target(call, dir, flags, follow)?),
+        };
+        let mut stat = match found {
+            None => self.nameless_stat(dir)?,
+            Some(Node::Mem(ino)) => self.inode_stat(ino)?,
+            Some(Node::Proc(ProcNode::Space(pid, name))) if follow => {
+                view.space_stat(&view.space(pid, name)?)
             }
+            Some(Node::Proc(node)) => view.proc_stat(node, self.clock.boot_wall())?,
+            Some(Node::Share(node)) => self.shared_stat(empty, dir, node)?,
         };
         stat.uid = view.who.shown(false, stat.uid);
         stat.gid = view.who.shown(true, stat.gid);

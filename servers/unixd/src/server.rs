@@ -182,12 +182,10 @@ impl Unixd {
                 is_quiet = false;
                 continue;
             };
-            let page = self.page_wanted(&message);
-            is_quiet = page.is_some();
-            answer = match page {
-                Some(words) => Ok(Outcome::Done(words)),
-                None => self.handle(&message),
-            };
+            is_quiet = self.page_wanted(&message, &mut answer);
+            if !is_quiet {
+                self.handle(&message, &mut answer);
+            }
         }
     }
 
@@ -252,11 +250,12 @@ impl Unixd {
         message.ok()
     }
 
-    fn handle(&mut self, message: &Message) -> Tried {
+    /// Works on a message. Its answer is put where "never" is before.
+    #[inline(always)]
+    fn handle(&mut self, message: &Message, answer: &mut Tried) {
         self.clock.begin_event();
         if message.is_notification() {
-            self.notified(message.words[0]);
-            return Ok(Outcome::Never);
+            return self.notified(message.words[0]);
         }
         let speaker = self.voices.who(message.badge);
         // The request may change who acts as whom.
@@ -264,74 +263,74 @@ impl Unixd {
             0 => None,
             _ => speaker.and_then(|speaker| self.procs.acting(speaker.tid)),
         };
-        let answer = match speaker {
-            Some(Speaker { pid: homes::STANDIN, tid: core }) => self.home_says(core, message),
-            Some(Speaker { pid, .. }) if message.is_fault() => {
-                self.fault(pid, message);
-                Ok(Outcome::Never)
+        match speaker {
+            Some(Speaker { pid: homes::STANDIN, tid: core }) => {
+                *answer = self.home_says(core, message);
             }
-            Some(speaker) => self.answer_to(speaker, message),
+            Some(Speaker { pid, .. }) if message.is_fault() => self.fault(pid, message),
+            Some(speaker) => self.answer_to(speaker, message, answer),
             // A thread that has ended waits to be taken apart.
-            None if message.is_fault() => Ok(Outcome::Never),
+            None if message.is_fault() => {}
             // Somebody has kept what belonged to a thread that is gone.
-            None => Ok(Outcome::Done(error_words(Errno::ESRCH))),
-        };
-        match message.caps() {
-            0 => answer,
-            count => self.delete_unclaimed(count, sender, answer),
+            None => *answer = Ok(Outcome::Done(error_words(Errno::ESRCH))),
+        }
+        if message.caps() != 0 {
+            self.delete_unclaimed(message.caps(), sender, answer);
         }
     }
 
-    /// The answer to who wants a page that has left memory, if that is all there is: nothing else changes by it. `None`: it is served like any other request.
-    fn page_wanted(&mut self, message: &Message) -> Option<Words> {
-        let is_request = !message.is_notification() && !message.is_fault() && message.caps() == 0;
-        if !is_request || op_number(&message.words) != op::Fetch::OP || self.restrains {
-            return None;
+    /// Answers who wants a page that has left memory, if that is all there is: nothing else changes by it. `false`: it is served
+    /// like any other request.
+    #[inline(always)]
+    fn page_wanted(&mut self, message: &Message, answer: &mut Tried) -> bool {
+        op_number(&message.words) == op::Fetch::OP && self.fetch_quietly(message, answer)
+    }
+
+    #[inline(never)]
+    fn fetch_quietly(&mut self, message: &Message, answer: &mut Tried) -> bool {
+        let is_plain = !message.is_notification() && !message.is_fault() && message.caps() == 0;
+        if !is_plain || self.restrains {
+            return false;
         }
-        let caller =
-            self.voices.who(message.badge).filter(|caller| caller.pid != homes::STANDIN)?;
+        let caller = self.voices.who(message.badge).filter(|who| who.pid != homes::STANDIN);
+        let Some(caller) = caller else { return false };
         if self.procs.admit(caller.tid, caller.pid) != Some(false) {
-            return None;
+            return false;
         }
         self.clock.begin_event();
         self.caller = caller;
         let op = op::Fetch::decode(&message.words);
-        Some(match op.and_then(|op| self.contents().fetch_page(op)) {
+        *answer = Ok(Outcome::Done(match op.and_then(|op| self.contents().fetch_page(op)) {
             Ok(()) => [0; 6],
             Err(error) => error_words(error),
-        })
+        }));
+        true
     }
 
     /// Deletes what came along and was not taken. If that takes long, the answer comes when it is done; so it may if all was
     /// taken, while the kernel deletes something else bit by bit.
     #[inline(never)]
-    fn delete_unclaimed(&mut self, count: u32, sender: Option<(Tid, u64)>, answer: Tried) -> Tried {
-        let Some(mut unclaimed) = Unclaimed::of(count) else { return answer };
-        if let (&Ok(Outcome::Done(words)), Some((tid, badge))) = (&answer, sender) {
+    fn delete_unclaimed(&mut self, count: u32, sender: Option<(Tid, u64)>, answer: &mut Tried) {
+        let Some(mut unclaimed) = Unclaimed::of(count) else { return };
+        if let (&mut Ok(Outcome::Done(words)), Some((tid, badge))) = (&mut *answer, sender) {
             unclaimed.answer = Some(Answer { tid, badge, words });
+            *answer = Ok(Outcome::Never);
         }
-        let is_late = unclaimed.answer.is_some();
         self.voices.delete_later(unclaimed);
-        if is_late {
-            Ok(Outcome::Never)
-        } else {
-            answer
-        }
     }
 
     #[inline(always)]
-    fn answer_to(&mut self, speaker: Speaker, message: &Message) -> Tried {
+    fn answer_to(&mut self, speaker: Speaker, message: &Message, answer: &mut Tried) {
         self.caller = speaker;
         let mut arrival = Arrival::Here(message.caps());
-        let mut answer = self.request(speaker.pid, &message.words, &mut arrival);
-        if let Err(error) = answer {
-            answer = Ok(match self.procs.live(speaker.pid) {
+        *answer = self.request(speaker.pid, &message.words, &mut arrival);
+        if let Err(error) = *answer {
+            *answer = Ok(match self.procs.live(speaker.pid) {
                 // A signal that came with the error may have ended it.
                 Err(_) => Outcome::Never,
                 Ok(_) => Outcome::Done(error_words(error)),
             });
         }
-        answer
     }
 
     fn request(&mut self, pid: Pid, words: &Words, arrival: &mut Arrival) -> Tried {
@@ -339,7 +338,8 @@ impl Unixd {
             // Whoever is being taken apart waits for that.
             return Ok(Outcome::Never);
         };
-        let mut call = Call::new(Any::decode(words)?, lengths(words)?);
+        let lengths = lengths(words)?;
+        let mut call = Call::new(Any::decode(words)?, lengths);
         if !self.procs.is_plain() {
             call.any = self.procs.with_ids(pid, call.any);
         }

@@ -108,8 +108,11 @@ impl Unixd {
     /// Tries a request.
     #[inline(always)]
     pub(super) fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
-        let outcome = self.attempt_by_id(pid, call);
-        self.seen(pid, &call.any, outcome)
+        let mut outcome = self.attempt_by_id(pid, call);
+        if !self.procs.is_plain() {
+            outcome = self.procs.as_seen(pid, &call.any, outcome);
+        }
+        outcome
     }
 
     /// Tries one that names processes by their inner ids.

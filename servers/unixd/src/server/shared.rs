@@ -21,7 +21,7 @@ const ENTRIES_LEAST: usize = 512;
 
 impl Unixd {
     /// Tries a request that has just come.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first_attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
         if self.tree.is_alone() {
             return self.looked_up(pid, call);
@@ -41,7 +41,7 @@ impl Unixd {
     }
 
     /// Tries a request until it has found all directories read that it looks at.
-    #[inline]
+    #[inline(always)]
     fn looked_up(&mut self, pid: Pid, call: &mut Call) -> Tried {
         let mut outcome = self.attempt(pid, call);
         if matches!(outcome, Err(UNREAD)) {
@@ -64,6 +64,7 @@ impl Unixd {
     }
 
     /// Tries a request, which waits if it has asked the host something.
+    #[inline(never)]
     fn answered(&mut self, pid: Pid, call: &mut Call) -> Tried {
         let outcome = self.looked_up(pid, call);
         call.unanswered = matches!(outcome, Err(UNANSWERED));
