@@ -130,16 +130,20 @@ int main(void) {
         char link[64];
         printf("for children %d\n", readlink("/proc/self/ns/pid_for_children", link, sizeof link) < 0 ? -errno : 0);
         fflush(stdout);
-        int status, pair[2];
+        int status, pair[2], said[2];
         pipe(pair);
+        pipe(said);
+        char byte = 0;
         pid_t init = fork();
         if (init == 0) {
-            char byte;
             printf("first %d %d\n", getpid(), getppid());
             fflush(stdout);
+            write(said[1], &byte, 1);
             read(pair[0], &byte, 1);
             for (;;) pause();
         }
+        // The second one ends it.
+        read(said[0], &byte, 1);
         pid_t second = fork();
         if (second == 0) {
             int outer = open("/proc/self/ns/pid", O_RDONLY);
