@@ -16,6 +16,7 @@ mod bench_group;
 mod bench_host;
 #[cfg(feature = "workbench")]
 mod bench_mor;
+mod bench_net;
 #[cfg(feature = "workbench")]
 mod bench_roots;
 #[cfg(feature = "workbench")]

@@ -6,7 +6,7 @@ use crate::control::Passage;
 use crate::devices::{broadcast, mask, Device};
 use crate::socket::{Changes, Inet, Kind, Number};
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use linux_raw_sys::netlink as nl;
 use unixproto::sockets::{AF_INET, AF_INET6, AF_NETLINK, AF_UNSPEC};
 use unixproto::Errno;
@@ -27,6 +27,8 @@ const OPER_UP: u8 = 6;
 const OPER_UNKNOWN: u8 = 0;
 /// An address that was not learnt: `IFA_F_PERMANENT`.
 const PERMANENT: u8 = 0x80;
+/// `ICMPV6_ROUTER_PREF_MEDIUM`
+const MEDIUM: u8 = 0;
 /// Bytes of `struct rtnl_link_stats64`, of which nothing is counted.
 const COUNTERS: usize = 25 * 8;
 
@@ -231,10 +233,11 @@ impl Request<'_> {
     }
 
     fn way(&self, way: &Way, has_prefix: bool) -> Vec<u8> {
-        // Who asks for the way to one address gets what was made for it.
-        let (prefix, table, maker, scope, flags) = match has_prefix {
-            true => (way.prefix, way.table, way.maker, way.scope, 0),
-            false => {
+        // Who asks for the way to one address of IPv4 gets what was made for it.
+        let (prefix, table, maker, scope, flags) = match (has_prefix, way.to) {
+            (true, _) => (way.prefix, way.table, way.maker, way.scope, 0),
+            (false, IpAddr::V6(_)) => (128, way.table, way.maker, way.scope, 0),
+            (false, IpAddr::V4(_)) => {
                 let (main, all) =
                     (nl::rt_class_t::RT_TABLE_MAIN, nl::rt_scope_t::RT_SCOPE_UNIVERSE);
                 (32, main as u32, nl::RTPROT_UNSPEC, all, nl::RTM_F_CLONED)
@@ -242,18 +245,23 @@ impl Request<'_> {
         };
         let mut message = self
             .part(nl::RTM_NEWROUTE as u16)
-            .put(&[AF_INET as u8, prefix, 0, 0, table as u8, maker as u8, scope as u8])
+            .put(&[family_of(way.to) as u8, prefix, 0, 0, table as u8, maker as u8, scope as u8])
             .put(&[way.kind as u8])
             .put(&flags.to_ne_bytes())
             .number(nl::rtattr_type_t::RTA_TABLE as u32, table);
         if prefix > 0 {
-            message = message.ip(nl::rtattr_type_t::RTA_DST as u32, way.to.into());
+            message = message.ip(nl::rtattr_type_t::RTA_DST as u32, way.to);
         }
         if let Some(ip) = way.source {
-            message = message.ip(nl::rtattr_type_t::RTA_PREFSRC as u32, ip.into());
+            message = message.ip(nl::rtattr_type_t::RTA_PREFSRC as u32, ip);
         }
         if let Some(ip) = way.by {
-            message = message.ip(nl::rtattr_type_t::RTA_GATEWAY as u32, ip.into());
+            message = message.ip(nl::rtattr_type_t::RTA_GATEWAY as u32, ip);
+        }
+        if let Some(metric) = way.metric {
+            message = message
+                .number(nl::rtattr_type_t::RTA_PRIORITY as u32, metric)
+                .attribute(nl::rtattr_type_t::RTA_PREF as u32, &[MEDIUM]);
         }
         message.number(nl::rtattr_type_t::RTA_OIF as u32, way.device).end()
     }
@@ -271,40 +279,56 @@ fn family_of(ip: IpAddr) -> u16 {
 }
 
 /// Where packets go.
+#[derive(Clone)]
 struct Way {
-    to: Ipv4Addr,
+    to: IpAddr,
     prefix: u8,
     device: u32,
-    source: Option<Ipv4Addr>,
-    by: Option<Ipv4Addr>,
+    source: Option<IpAddr>,
+    by: Option<IpAddr>,
     table: u32,
     scope: nl::rt_scope_t,
     kind: u32,
     maker: u32,
+    /// Of IPv6: which of several is taken.
+    metric: Option<u32>,
+}
+
+impl Way {
+    fn leads_to(&self, to: IpAddr) -> bool {
+        let (own, to, bits) = match (self.to, to) {
+            (IpAddr::V4(own), IpAddr::V4(to)) => (u32::from(own).into(), u32::from(to).into(), 32),
+            (IpAddr::V6(own), IpAddr::V6(to)) => (u128::from(own), u128::from(to), 128),
+            _ => return false,
+        };
+        let others = u32::from(bits - self.prefix.min(bits));
+        (own ^ to).checked_shr(others).unwrap_or(0) == 0
+    }
 }
 
 fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
-    let local = |to, prefix, device, source| Way {
-        to,
+    let local = |to: Ipv4Addr, prefix, device, source: Ipv4Addr| Way {
+        to: to.into(),
         prefix,
         device,
-        source: Some(source),
+        source: Some(source.into()),
         by: None,
         table: nl::rt_class_t::RT_TABLE_LOCAL as u32,
         scope: nl::rt_scope_t::RT_SCOPE_HOST,
         kind: nl::RTN_LOCAL as u32,
         maker: nl::RTPROT_KERNEL,
+        metric: None,
     };
     let inside = Ipv4Addr::LOCALHOST;
     let mut all = Vec::new();
     if let Some(&crate::Interface { address, prefix, gateway, .. }) = interface {
         let net = Ipv4Addr::from(u32::from(address) & u32::from(mask(prefix)));
-        let main = |to, prefix, source, by: Option<Ipv4Addr>| Way {
-            to,
+        let main = |to: Ipv4Addr, prefix, source: Option<Ipv4Addr>, by: Option<Ipv4Addr>| Way {
+            to: to.into(),
             prefix,
             device: 2,
-            source,
-            by,
+            source: source.map(IpAddr::V4),
+            by: by.map(IpAddr::V4),
             table: nl::rt_class_t::RT_TABLE_MAIN as u32,
             scope: match by {
                 Some(_) => nl::rt_scope_t::RT_SCOPE_UNIVERSE,
@@ -312,6 +336,7 @@ fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
             },
             kind: nl::RTN_UNICAST as u32,
             maker: if by.is_some() { nl::RTPROT_BOOT } else { nl::RTPROT_KERNEL },
+            metric: None,
         };
         if !gateway.is_unspecified() {
             all.push(main(Ipv4Addr::UNSPECIFIED, 0, None, Some(gateway)));
@@ -321,6 +346,45 @@ fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
     }
     all.push(local(Ipv4Addr::new(127, 0, 0, 0), 8, 1, inside));
     all.push(local(inside, 32, 1, inside));
+    all
+}
+
+/// The same of IPv6.
+fn ways_v6(interface: Option<&crate::Interface>) -> Vec<Way> {
+    const CONNECTED: u32 = 256;
+    const ROUTER: u32 = 1024;
+    let (main, local) = (nl::rt_class_t::RT_TABLE_MAIN, nl::rt_class_t::RT_TABLE_LOCAL);
+    let way = |to: Ipv6Addr, prefix, device, table, kind, metric| Way {
+        to: to.into(),
+        prefix,
+        device,
+        source: None,
+        by: None,
+        table: table as u32,
+        scope: nl::rt_scope_t::RT_SCOPE_UNIVERSE,
+        kind: kind as u32,
+        maker: nl::RTPROT_KERNEL,
+        metric: Some(metric),
+    };
+    let inside = Ipv6Addr::LOCALHOST;
+    let mut all = Vec::from([
+        way(inside, 128, 1, main, nl::RTN_UNICAST, CONNECTED),
+        way(inside, 128, 1, local, nl::RTN_LOCAL, 0),
+    ]);
+    let Some(crate::Interface { six, .. }) = interface else { return all };
+    for own in six.addresses() {
+        let bits = u128::MAX.checked_shl(128 - u32::from(six.prefix.min(128))).unwrap_or(0);
+        let net = Ipv6Addr::from(u128::from(own) & bits);
+        all.push(way(net, six.prefix, 2, main, nl::RTN_UNICAST, CONNECTED));
+        all.push(way(own, 128, 2, local, nl::RTN_LOCAL, 0));
+    }
+    if !six.gateway.is_unspecified() {
+        let default = way(Ipv6Addr::UNSPECIFIED, 0, 2, main, nl::RTN_UNICAST, ROUTER);
+        let (by, maker) = (Some(six.gateway.into()), nl::RTPROT_RA);
+        all.push(Way { by, maker, ..default });
+    }
+    let groups = Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0);
+    all.push(way(groups, 8, 2, local, nl::RTN_MULTICAST, CONNECTED));
     all
 }
 
@@ -468,22 +532,32 @@ impl Inet {
             return Ok(each.collect());
         }
         if is(nl::RTM_GETROUTE as u32) {
-            let all = ways(self.interface());
+            let mut all = ways(self.interface());
+            all.extend(ways_v6(self.interface()));
             if request.is_dump() {
-                let is_v4 = family == AF_UNSPEC || family == AF_INET;
-                let all = all.iter().filter(|_| is_v4);
+                let all = all.iter().filter(|way| of_family(way.to));
                 return Ok(all.map(|way| request.way(way, true)).collect());
             }
             let to = request.attribute(WAY_BYTES, nl::rtattr_type_t::RTA_DST as u32);
-            let to = to.and_then(|to| to.first_chunk::<4>()).map(|to| Ipv4Addr::from(*to));
-            let to = to.filter(|_| family == AF_INET).ok_or(Errno::EOPNOTSUPP)?;
-            let leads = |way: &&Way| u32::from(to) & u32::from(mask(way.prefix)) == way.to.into();
-            let way = all.iter().filter(leads).max_by_key(|way| way.prefix);
-            let way = way.ok_or(Errno::ENETUNREACH)?;
-            let source = way.source.or(self.interface().map(|interface| interface.address));
-            let (by, kind) = (way.by, way.kind);
-            let way = Way { to, source, by, kind, ..*way };
-            return Ok(Vec::from([request.way(&way, false)]));
+            let to = to.ok_or(Errno::EOPNOTSUPP)?;
+            let to = match family {
+                AF_INET => to.first_chunk::<4>().map(|to| IpAddr::from(*to)),
+                AF_INET6 => to.first_chunk::<16>().map(|to| IpAddr::from(*to)),
+                _ => None,
+            };
+            let to = to.ok_or(Errno::EOPNOTSUPP)?;
+            // Of two that are as long, what is this machine's own.
+            let own = |way: &Way| way.table == nl::rt_class_t::RT_TABLE_LOCAL as u32;
+            let leads = all.iter().filter(|way| way.leads_to(to));
+            let way = leads.max_by_key(|way| (way.prefix, own(way)));
+            let way = way.ok_or(Errno::ENETUNREACH)?.clone();
+            let interface = self.interface();
+            let source = way.source.or_else(|| match to {
+                IpAddr::V6(ip) if own(&way) => Some(ip.into()),
+                IpAddr::V6(ip) => interface?.six.source(ip).map(IpAddr::V6),
+                IpAddr::V4(_) => interface.map(|interface| interface.address.into()),
+            });
+            return Ok(Vec::from([request.way(&Way { to, source, ..way }, false)]));
         }
         // Of neighbours nothing is told.
         if is(nl::RTM_GETNEIGH as u32) && request.is_dump() {

@@ -276,6 +276,8 @@ pub struct Inet {
     pub(crate) origin: Option<Origin>,
     /// The network server has nothing left to do.
     pub(crate) is_idle: bool,
+    /// Bytes of its stack that it has never needed: it says so at its end.
+    pub(crate) stack_unused: Option<u32>,
     /// Of which listener's sockets the next connection goes to which.
     pub(crate) turn: u32,
     /// Sockets of netlink by their numbers.
@@ -308,6 +310,7 @@ impl Default for Inet {
             interface: None,
             origin: None,
             is_idle: true,
+            stack_unused: None,
             turn: 0,
             routes: BTreeMap::new(),
             raws: Vec::new(),

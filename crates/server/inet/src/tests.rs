@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use netproto::{Command, Event, INCOMING, WINDOW};
 use proptest::prelude::*;
 use unixproto::Errno;
@@ -582,8 +582,8 @@ fn told_of_groups(inet: &mut Inet) -> Vec<(bool, [u8; 4])> {
     let mut all = Vec::new();
     while let Some(command) = inet.next_command() {
         match Command::decode(&command.concat()) {
-            Some(Command::Join { group }) => all.push((true, group)),
-            Some(Command::Leave { group }) => all.push((false, group)),
+            Some(Command::Join { group: IpAddr::V4(group) }) => all.push((true, group.octets())),
+            Some(Command::Leave { group: IpAddr::V4(group) }) => all.push((false, group.octets())),
             _ => {}
         }
         inet.command_sent();

@@ -11,6 +11,13 @@ use netstack::{Events, Home, Stack, Wire, FRAME};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+#[path = "../../src/tests/sent.rs"]
+mod sent;
+
+extern crate alloc;
+
+use sent::Sent;
+
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
@@ -41,27 +48,6 @@ impl<'a> Input<'a> {
         let (bytes, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;
         Some(bytes)
-    }
-}
-
-#[derive(Default)]
-struct Sent {
-    frames: Vec<Vec<u8>>,
-    is_full: bool,
-}
-
-impl Wire for Sent {
-    fn has_room(&mut self) -> bool {
-        !self.is_full
-    }
-    fn send<R>(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
-        assert!(bytes <= FRAME);
-        let mut frame = vec![0; bytes];
-        let result = fill(&mut frame);
-        if !self.is_full && self.frames.len() < KEPT {
-            self.frames.push(frame);
-        }
-        result
     }
 }
 
@@ -263,6 +249,8 @@ impl World {
     fn run(&mut self) {
         self.stack.run(self.now, &mut self.sent, &mut self.heard);
         self.stack.resume();
+        let older = self.sent.frames.len().saturating_sub(KEPT);
+        self.sent.frames.drain(..older);
         assert!(self.stack.used() <= MOST, "buffers have more than they may");
     }
 
@@ -381,7 +369,7 @@ impl World {
             }
             14 => {
                 let which = input.byte()?;
-                let group = [224, 0, 1, which >> 1];
+                let group = Ipv4Addr::new(224, 0, 1, which >> 1).into();
                 self.command(match which & 1 {
                     0 => Command::Join { group },
                     _ => Command::Leave { group },
