@@ -61,7 +61,15 @@ impl Net {
             domain.arena.make(CapType::Endpoint, PAGE, 1, slot.into())?;
             Ok(slot)
         })?;
-        Ok(Some(Net { device, frame, endpoint, address, child: None, started: 0, failed_at_start: 0 }))
+        Ok(Some(Net {
+            device,
+            frame,
+            endpoint,
+            address,
+            child: None,
+            started: 0,
+            failed_at_start: 0,
+        }))
     }
 
     /// Gives `unixd` what it speaks to the server with.

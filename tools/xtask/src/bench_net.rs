@@ -70,11 +70,13 @@ fn tell(all: &[Measurement]) -> Result<()> {
         let question = &first.question;
         let Some((what, rest)) = question.case.split_once(&format!(", {plain}")) else { continue };
         let case = format!("{what}, {other}{rest}");
-        let second = all.iter().find(|it| it.question.case == case && it.question.at == question.at);
+        let second =
+            all.iter().find(|it| it.question.case == case && it.question.at == question.at);
         let values = [Some(first), second].map(|it| it.and_then(Measurement::median));
         let [Some(before), Some(after)] = values else { continue };
         let difference = 100.0 * (after / before - 1.0);
-        let at = question.at.as_ref().map_or(String::new(), |at| format!(", {} % of them", at.value));
+        let at =
+            question.at.as_ref().map_or(String::new(), |at| format!(", {} % of them", at.value));
         table.row(vec![
             format!("{what}{rest}{at}"),
             grouped(before),
@@ -84,6 +86,9 @@ fn tell(all: &[Measurement]) -> Result<()> {
         worst = worst.max(difference);
     }
     println!("{}", table.render());
-    ensure!(worst <= MOST, "an answer takes {worst:.1} % longer out of persistent memory, not {MOST}");
+    ensure!(
+        worst <= MOST,
+        "an answer takes {worst:.1} % longer out of persistent memory, not {MOST}"
+    );
     Ok(())
 }

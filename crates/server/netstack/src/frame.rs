@@ -30,15 +30,30 @@ const ECHO_REQUEST: u8 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A segment of a connection.
-    Segment { key: Key, to: IpAddr, begins: bool, resets: bool },
+    Segment {
+        key: Key,
+        to: IpAddr,
+        begins: bool,
+        resets: bool,
+    },
     /// A datagram to a port.
-    Datagram { port: u16 },
+    Datagram {
+        port: u16,
+    },
     /// The answer to an echo request.
-    Echo { ident: u16 },
+    Echo {
+        ident: u16,
+    },
     /// Somebody on the way says that a segment of a connection did not arrive, for this reason.
-    Unreachable { key: Key, code: u8 },
+    Unreachable {
+        key: Key,
+        code: u8,
+    },
     /// The same of a datagram that was sent from a port, or an echo request.
-    Undelivered { protocol: Protocol, port: u16 },
+    Undelivered {
+        protocol: Protocol,
+        port: u16,
+    },
     /// Where somebody is, or who wants to know that.
     Address,
     /// Somebody says that it knows the way to others (IPv6).

@@ -1014,7 +1014,10 @@ fn both_versions_have_all_of_it() {
     // One that is longer than a frame goes in parts, and so does a packet that somebody has made; whoever watches hears of both as a whole.
     let (remote, long) = (SocketAddr::from((own_v6(1), 53)), [7; 5000]);
     world.command(1, Command::Watch { frames: false, packets: true });
-    world.command(0, Command::Datagram { protocol, local: ends[0], remote, hops, class, bytes: &long });
+    world.command(
+        0,
+        Command::Datagram { protocol, local: ends[0], remote, hops, class, bytes: &long },
+    );
     world.until(2000, |world| !world.sides[1].heard.datagrams.is_empty());
     let heard = world.sides[1].heard.datagrams.remove(0);
     assert_eq!(heard, (protocol, ends[0], long.to_vec()));
