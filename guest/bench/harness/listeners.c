@@ -22,6 +22,23 @@ static void on_core(int core) {
 
 static struct sockaddr_in at = { .sin_family = AF_INET };
 
+// Time that passes where cores take turns: what one could have executed meanwhile. Else nanoseconds.
+static double now(void) {
+    static char text[8192];
+    int fd = open("/proc/tessera/cores", O_RDONLY);
+    if (fd < 0) {
+        struct timespec time;
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        return time.tv_sec * 1e9 + time.tv_nsec;
+    }
+    long got = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[got > 0 ? got : 0] = 0;
+    char *found = strstr(text, "span_time ");
+    expect("it says what time passes", found != NULL, 1);
+    return atof(found + 10);
+}
+
 static int all_of(int fd, long bytes) {
     for (long got = 0, now; got < bytes; got += now)
         if ((now = read(fd, buffer, bytes - got)) <= 0) return 0;
@@ -74,16 +91,14 @@ int main(int argc, char **argv) {
     for (int i = 0; i < cores; i++) expect("a server", all_of(ready[0], 1), 1);
     for (int i = 0; i < cores; i++)
         if ((clients[i] = fork()) == 0) on_core(i), ask(go[0]);
-    struct timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    double from = now();
     for (int i = 0; i < cores; i++) expect("go", write(go[1], "g", 1), 1);
     for (int i = 0; i < cores; i++) {
         int status;
         expect("a client", waitpid(clients[i], &status, 0), clients[i]);
         expect("its end", status, 0);
     }
-    clock_gettime(CLOCK_MONOTONIC, &to);
+    double time = now() - from;
     for (int i = 0; i < cores; i++) kill(-servers[i], SIGKILL);
-    double time = (to.tv_sec - from.tv_sec) * 1e9 + (to.tv_nsec - from.tv_nsec);
     printf("bench %s_listeners %.0f at=%d:cores\n", kept ? "kept" : "new", time / requests, cores);
 }

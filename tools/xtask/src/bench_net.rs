@@ -1,5 +1,6 @@
-//! `./x bench net/memcached`: how long a memcached takes to answer whose cache is in plain memory, and one whose cache is a morsel of persistent memory (MOR figure 5.8). What
-//! streams, datagrams and connections cost is the program `net` of the standard set.
+//! `./x bench net`: what streams, datagrams and connections cost is the program `net` of the standard set; here is what needs servers, or several cores. `net/memcached`: how long
+//! a memcached takes to answer whose cache is in plain memory, and one whose cache is a morsel of persistent memory (MOR figure 5.8). `net/listeners`: does a server scale
+//! that has a listener on each core?
 
 use crate::bench_group::{Group, Lab};
 use crate::compare::harness;
@@ -11,16 +12,19 @@ use anyhow::{ensure, Result};
 use std::fs;
 
 /// `net` alone is the program of the standard set, and this.
-pub const NET: Group = Group { name: "net", parts: &[("net/memcached", measure)] };
+pub const NET: Group =
+    Group { name: "net", parts: &[("net/memcached", memcached), ("net/listeners", listeners)] };
 
 /// What memcached is told of its cache; the last one is beside the first.
 const CACHES: [(&str, &str); 2] = [("memory", ""), ("persistent_memory", "-e /pmem/cache")];
 /// Requests of each load.
 const REQUESTS: [u32; 2] = [50_000, 2_000];
+/// Cores of the machines with listeners; the first is what the others are compared with.
+const MACHINES: [u32; 3] = [1, 2, 4];
 /// How much longer than with plain memory an answer may take, in per cent: the paper's difference.
 const MOST: f64 = 3.0;
 
-fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
+fn memcached(lab: &Lab) -> Result<Vec<Measurement>> {
     let folder = lab.context.folder("memcached")?;
     let memory = folder.join("memory");
     if memory.exists() {
@@ -46,14 +50,56 @@ fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let said = String::from_utf8_lossy(&output.stdout);
     let complaints = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "memcached under a load: {said}{complaints}");
-    let defaults = Defaults {
+    let all = line::parse_output(&said, &defaults(lab))?;
+    tell(&all)?;
+    Ok(all)
+}
+
+fn defaults(lab: &Lab) -> Defaults {
+    Defaults {
         benchmark: NET.name.to_owned(),
         clock: Clock::Instructions,
         system: System::Tessera,
         provenance: Provenance::host(&lab.context.project),
-    };
-    let all = line::parse_output(&said, &defaults)?;
-    tell(&all)?;
+    }
+}
+
+/// Each core has a listener and a client: where nothing is shared, each client's requests take as long as on one core.
+fn listeners(lab: &Lab) -> Result<Vec<Measurement>> {
+    let folder = lab.context.folder("listeners")?;
+    let program = harness(&lab.context.project, "listeners")?;
+    let requests = if lab.small { "20" } else { "500" };
+    let mut all = Vec::new();
+    for cores in MACHINES {
+        let cores = cores.to_string();
+        let script = format!(
+            "/root/listeners {cores} {requests} && /root/listeners {cores} {requests} kept"
+        );
+        let mut command = this_tool(lab.context, &folder)?;
+        command.args(["run", "--icount", "--turns", "--cores", &cores, "--mem", "512M"]);
+        command.args(["--timeout=1200", "--file"]);
+        command.arg(format!("{}:/root/listeners", program.display()));
+        command.args(["--", "sh", "-c", &script]);
+        let output = feed(&mut command, b"")?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "listeners on {cores} cores: {said}{complaints}");
+        all.extend(line::parse_output(&said, &defaults(lab))?);
+    }
+    let head = ["a request, of each core's client", "cores", "time", "speed-up"];
+    let mut table = Table::new(head.map(String::from).to_vec());
+    for one in &all {
+        let alone = all.iter().find(|it| it.question.case == one.question.case);
+        let times = [alone.and_then(Measurement::median), one.median()];
+        let ([Some(alone), Some(time)], Some(at)) = (times, &one.question.at) else { continue };
+        table.row(vec![
+            one.question.case.clone(),
+            grouped(at.value),
+            grouped(time),
+            format!("{:.2}", at.value * alone / time),
+        ]);
+    }
+    println!("{}", table.render());
     Ok(all)
 }
 

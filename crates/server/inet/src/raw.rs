@@ -282,7 +282,10 @@ impl Inet {
         }
         let is_inside = self.is_local(way.to.ip());
         let packet = if socket.options.is_set(HEADS[usize::from(is_v6)]) {
-            let mtu = self.interface.filter(|_| !is_inside).map_or(0xffff, |one| one.mtu.into());
+            let mtu = match self.interface.filter(|_| !is_inside) {
+                Some(outside) => outside.mtu.into(),
+                None => self.mtu_inside.min(u16::MAX.into()) as usize,
+            };
             if bytes.len() > mtu {
                 return Err(Errno::EMSGSIZE);
             }

@@ -1,6 +1,7 @@
 //! Netlink: what programs ask of interfaces, addresses and ways by messages (`NETLINK_ROUTE`, `rtnetlink(7)`).
 //!
-//! Such a socket is one of datagrams, each of which is answered at once, and the answers wait in it. Nothing can be changed by them.
+//! Such a socket is one of datagrams, each of which is answered at once, and the answers wait in it. Nothing can be changed by them but the size of packets inside
+//! of the machine.
 
 use crate::control::Passage;
 use crate::devices::{broadcast, mask, Device};
@@ -150,19 +151,37 @@ impl Request<'_> {
         self.body.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word))
     }
 
-    /// An attribute behind so many bytes.
-    fn attribute(&self, behind: usize, wanted: u32) -> Option<&[u8]> {
-        let mut rest = self.body.get(behind..)?;
-        loop {
-            let (len, more) = rest.split_first_chunk()?;
+    /// The attributes behind so many bytes: kind and value.
+    fn attributes(&self, behind: usize) -> impl Iterator<Item = (u32, &[u8])> {
+        let mut rest = self.body.get(behind..);
+        core::iter::from_fn(move || {
+            let all = rest?;
+            let (len, more) = all.split_first_chunk()?;
             let (kind, _) = more.split_first_chunk()?;
             let len = usize::from(u16::from_ne_bytes(*len));
-            let value = rest.get(4..len)?;
-            if u32::from(u16::from_ne_bytes(*kind)) == wanted {
-                return Some(value);
-            }
-            rest = rest.get(len.next_multiple_of(ALIGN)..)?;
+            let value = all.get(4..len)?;
+            rest = all.get(len.next_multiple_of(ALIGN)..);
+            Some((u16::from_ne_bytes(*kind).into(), value))
+        })
+    }
+
+    /// One of them.
+    fn attribute(&self, behind: usize, wanted: u32) -> Option<&[u8]> {
+        self.attributes(behind).find_map(|(kind, value)| (kind == wanted).then_some(value))
+    }
+
+    /// Which interface is meant: by its number, or by its name.
+    fn device<'a>(&self, all: &'a [Device]) -> Result<&'a Device, Errno> {
+        let index = self.word(4).ok_or(Errno::EINVAL)?;
+        let name = self.attribute(LINK_BYTES, nl::IFLA_IFNAME as u32);
+        if index == 0 && name.is_none() {
+            return Err(Errno::EINVAL);
         }
+        let is_it = |device: &&Device| match (index, name) {
+            (0, Some(name)) => device.is_called(name),
+            (index, _) => device.index == index,
+        };
+        all.iter().find(is_it).ok_or(Errno::ENODEV)
     }
 
     /// How it was: 0, or an error's number.
@@ -469,7 +488,7 @@ impl Inet {
     }
 
     /// The packets with which a request is answered.
-    fn answers(&self, request: &Request, may_change: bool) -> Vec<Vec<u8>> {
+    fn answers(&mut self, request: &Request, may_change: bool) -> Vec<Vec<u8>> {
         // What is no request, or the acknowledgement of something, is not answered.
         if request.flags & nl::NLM_F_REQUEST == 0 || request.kind < nl::RTM_BASE as u16 {
             return Vec::new();
@@ -488,15 +507,44 @@ impl Inet {
         }
     }
 
+    /// Changes an interface, as far as that can be: what it is already is no change.
+    fn change_link(&mut self, request: &Request, devices: &[Device]) -> Result<(), Errno> {
+        let device = request.device(devices)?;
+        let (flags, mask) = request.word(8).zip(request.word(12)).ok_or(Errno::EINVAL)?;
+        // As Linux does: who says flags and no mask means all.
+        let mask = if mask == 0 && flags != 0 { u32::MAX } else { mask };
+        if !device.has_flags(flags, mask) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut mtu = None;
+        for (kind, value) in request.attributes(LINK_BYTES) {
+            let is = |wanted| kind == wanted as u32;
+            let word = value.first_chunk().map(|word| u32::from_ne_bytes(*word));
+            match word {
+                Some(word) if is(nl::IFLA_MTU) => mtu = Some(word),
+                _ if is(nl::IFLA_IFNAME) && device.is_called(value) => {}
+                _ if is(nl::IFLA_EXT_MASK) => {}
+                _ => return Err(Errno::EOPNOTSUPP),
+            }
+        }
+        mtu.map_or(Ok(()), |mtu| self.set_mtu(device, mtu))
+    }
+
     /// The messages that a request asks for.
-    fn found(&self, request: &Request, may_change: bool) -> Result<Vec<Vec<u8>>, Errno> {
+    fn found(&mut self, request: &Request, may_change: bool) -> Result<Vec<Vec<u8>>, Errno> {
         /// Kinds of requests come in fours: new, delete, get, set.
         const GET: u16 = 2;
         let is = |kind: u32| u32::from(request.kind) == kind;
         let devices = self.devices();
         if (request.kind - nl::RTM_BASE as u16) & 3 != GET {
             // It would change something.
-            return Err(if may_change { Errno::EOPNOTSUPP } else { Errno::EPERM });
+            if !may_change {
+                return Err(Errno::EPERM);
+            }
+            if !is(nl::RTM_NEWLINK as u32) && !is(nl::RTM_SETLINK as u32) {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            return self.change_link(request, &devices).map(|()| Vec::new());
         }
         if request.body.is_empty() {
             return Err(Errno::EINVAL);
@@ -507,19 +555,7 @@ impl Inet {
             if request.is_dump() {
                 return Ok(devices.iter().map(|device| request.link(device)).collect());
             }
-            let index = request.word(4).ok_or(Errno::EINVAL)?;
-            let name = request.attribute(LINK_BYTES, nl::IFLA_IFNAME as u32);
-            let is_it = |device: &&Device| match (index, name) {
-                (0, Some(name)) => {
-                    name.split(|&byte| byte == 0).next() == Some(device.name.as_bytes())
-                }
-                (index, _) => device.index == index,
-            };
-            if index == 0 && name.is_none() {
-                return Err(Errno::EINVAL);
-            }
-            let device = devices.iter().find(is_it).ok_or(Errno::ENODEV)?;
-            return Ok(Vec::from([request.link(device)]));
+            return Ok(Vec::from([request.link(request.device(&devices)?)]));
         }
         if is(nl::RTM_GETADDR as u32) && request.is_dump() {
             // Whoever asks for one interface gets no others, as with strict checks.

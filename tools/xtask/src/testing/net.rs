@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 type Body = fn(&Context, &Path) -> Result<()>;
 
-const CASES: [(&str, Body); 12] = [
+const CASES: [(&str, Body); 13] = [
     ("outward", outward),
     ("given", given),
     ("six", six),
@@ -26,6 +26,7 @@ const CASES: [(&str, Body); 12] = [
     ("fails", fails),
     ("never", never),
     ("refused", refused),
+    ("sizes", sizes),
     ("cache_killed", cache_killed),
 ];
 
@@ -410,6 +411,19 @@ fn refused(context: &Context, folder: &Path) -> Result<()> {
             bail!("{options:?}: {}: {errors}", output.status);
         }
     }
+    Ok(())
+}
+
+/// The size of packets inside of the machine can be set, that of the wire cannot; an interface that is up can be set up.
+fn sizes(context: &Context, folder: &Path) -> Result<()> {
+    let text = "ip link set lo mtu 16384 && ip link show lo | grep -o 'mtu [0-9]*'; cat /sys/class/net/lo/mtu; \
+                ip link set lo mtu 67 2> /dev/null || echo too few; ip link set lo mtu 65537 2> /dev/null || echo too many; \
+                ip link set eth0 mtu 1400 2> /dev/null || echo not that one; ip link set lo up && echo up; \
+                ip link set lo down 2> /dev/null || echo not down; cat /sys/class/net/lo/mtu";
+    let output = feed(&mut x_run(context, folder, &["--net=user"], &["sh", "-c", text])?, b"")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let expected = "mtu 16384\n16384\ntoo few\ntoo many\nnot that one\nup\nnot down\n16384\n";
+    ensure!(printed == expected, "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 
