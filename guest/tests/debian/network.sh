@@ -10,16 +10,16 @@ python3 -m http.server -b ::1 -d www 18082 > log 2>&1 & it=$!
 up 18082 ::1; curl -s 'http://[::1]:18082/'; curl -6 -s http://localhost:18082/large | cmp - www/large && echo same; curl -s -o /dev/null -w '%{http_code}\n' 'http://[::1]:18082/none'; end $it
 echo "-- socat"; socat -t 60 TCP-LISTEN:18083,bind=127.0.0.1,reuseaddr,fork EXEC:'tr a-z A-Z' & it=$!
 up 18083; echo upper | socat -t 60 - TCP:127.0.0.1:18083; end $it
-socat -t 60 UNIX-LISTEN:socket,fork TCP6:[::1]:18084 & it=$!
+socat UNIX-LISTEN:socket,fork TCP6:[::1]:18084 & it=$!
 socat TCP6-LISTEN:18084,bind=[::1],reuseaddr OPEN:out,creat,trunc & end=$!
 until [ -S socket ]; do sleep 0.1; done; up 18084 ::1 || true
 wait $end; socat TCP6-LISTEN:18084,bind=[::1],reuseaddr OPEN:out,creat,trunc & end=$!
-sleep 1; echo through | socat -u - UNIX-CONNECT:socket; wait $end; cat out; end $it
+until grep -q ':46A4 .* 0A ' /proc/net/tcp6; do sleep 0.1; done; echo through | socat -u - UNIX-CONNECT:socket; wait $end; cat out; end $it
 echo "-- nc -u"; nc -u -l 127.0.0.1 18085 > out & it=$!
-until ss -lun | grep -q 18085; do sleep 0.1; done; echo datagram | nc -u -w 1 127.0.0.1 18085; end $it; cat out
+until ss -lun | grep -q 18085; do sleep 0.1; done; echo datagram | nc -u -w 1 127.0.0.1 18085; until grep -q datagram out; do sleep 0.1; done; end $it; cat out
 echo "-- mosquitto"; printf 'listener 11883 127.0.0.1\nallow_anonymous true\npersistence false\n' > mq; mosquitto -c mq > log 2>&1 & it=$!
-up 11883; mosquitto_sub -h 127.0.0.1 -p 11883 -t 'a/#' -q 1 -C 3 -v > out & sub=$!
-sleep 1; for n in 1 2 3; do mosquitto_pub -h 127.0.0.1 -p 11883 -t a/$n -q 1 -m "message $n"; done; wait $sub; cat out; end $it
+up 11883; for n in 1 2 3; do mosquitto_pub -h 127.0.0.1 -p 11883 -t a/$n -q 1 -r -m "message $n"; done
+mosquitto_sub -h 127.0.0.1 -p 11883 -t 'a/#' -q 1 -C 3 -v | sort; end $it
 echo "-- haproxy, lighttpd"; for n in 1 2; do mkdir d$n; echo "server $n" > d$n/index.html; printf 'server.document-root="/tmp/t/d%d"\nserver.bind="127.0.0.1"\nserver.port=1810%d\nindex-file.names=("index.html")\n' $n $n > l$n; lighttpd -D -f l$n > log$n 2>&1 & eval it$n=\$!; done
 printf 'global\n maxconn 200\ndefaults\n mode http\n timeout connect 5s\n timeout client 50s\n timeout server 50s\nfrontend f\n bind 127.0.0.1:18103\n default_backend b\nbackend b\n balance roundrobin\n server a 127.0.0.1:18101\n server b 127.0.0.1:18102\n' > ha
 haproxy -db -f ha > log 2>&1 & it=$!

@@ -433,7 +433,7 @@ impl Texts<'_> {
                 made.uuids.set(made.uuids.get().wrapping_add(1));
                 uuid(self.clock.now() ^ made.uuids.get().rotate_left(32)).into_bytes()
             }
-            Live::MtuInside => format!("{}\n", self.sockets.inet.all.mtu_inside()).into_bytes(),
+            Live::MtuInside => format!("{}\n", self.sockets.all.mtu_inside()).into_bytes(),
             Live::NodeMemory => {
                 let (free, total) = crate::caps::memory();
                 let kib = |bytes: u64| bytes >> 10;

@@ -16,6 +16,7 @@ mod bench_group;
 mod bench_host;
 #[cfg(feature = "workbench")]
 mod bench_mor;
+#[cfg(feature = "workbench")]
 mod bench_net;
 #[cfg(feature = "workbench")]
 mod bench_roots;
