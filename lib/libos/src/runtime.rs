@@ -2,7 +2,7 @@
 
 use crate::{cmdline, invoke, log, Cap};
 use abi::boot::{BootInfo, BOOT_INFO};
-use abi::layout::PAGE;
+use abi::layout::{NATIVE_STACK_BYTES, NATIVE_STACK_TOP, PAGE};
 use abi::{slots, DispatcherFrame};
 use captypes::{op, CapAddr};
 use core::panic::PanicInfo;
@@ -101,6 +101,18 @@ pub fn panicked(info: &PanicInfo) -> ! {
     }
     // SAFETY: raises an exception, which whoever watches over this program is told of.
     unsafe { core::arch::asm!("ud2", options(noreturn)) }
+}
+
+/// Bytes at the lower end of the first thread's stack that nothing was ever written to: what is left of it at its fullest. (The page below is never mapped:
+/// what does not fit ends the program.)
+pub fn stack_unused() -> u64 {
+    const WORD: u64 = 8;
+    let words = (0..NATIVE_STACK_BYTES / WORD).map(|word| {
+        let address = NATIVE_STACK_TOP - NATIVE_STACK_BYTES + word * WORD;
+        // SAFETY: the stack is mapped from its lower end to its top for as long as the program runs, and was zero when it began.
+        unsafe { (address as *const u64).read_volatile() }
+    });
+    WORD * words.take_while(|&word| word == 0).count() as u64
 }
 
 /// Writes the return addresses on the stack to the log.

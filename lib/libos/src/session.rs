@@ -43,6 +43,9 @@ pub const NET_GONE: u64 = 1 << 13;
 /// What the network server is notified with when `unixd` has told something, or has read what it was told.
 pub const NOTIFY_NET: u64 = 1;
 
+/// Each server fails before it has said anything.
+pub const FAILS_AT_START: u8 = 255;
+
 /// The machine's place in its network, as a word of the network server's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
@@ -54,7 +57,7 @@ pub struct Address {
     pub gateway_end: u8,
     /// MiB for the buffers of all connections.
     pub mib: u8,
-    /// The server fails after so many hundred frames, for a test of that; 0: never.
+    /// The server fails after so many hundred frames, for a test of that; 0: never; [`FAILS_AT_START`].
     pub fails: u8,
 }
 
@@ -120,12 +123,14 @@ pub const END: u64 = 2;
 /// Word 0: a server has all that it needs to serve; word 1 is the status word of its start.
 pub const READY: u64 = 3;
 
-/// Word 0: nothing is in the rings of the network server any more, and there may be a new one.
+/// Word 0: nothing is in the rings of the network server, and there may be a first or a new one; word 1: whether the last one had said where in the network this is.
+/// The answer's word 0: whether there is to be a new one.
 pub const NET_CLEARED: u64 = 4;
 
-/// Reports that another network server may begin.
-pub fn net_cleared() -> Result<(), Status> {
-    call(REPORT, [NET_CLEARED, 0, 0, 0, 0, 0], Caps::NONE, Place::NULL).map(|_| ())
+/// Reports that a network server may begin, behind one that had come up or had not. Answers whether there is to be one.
+pub fn net_cleared(came_up: bool) -> Result<bool, Status> {
+    let words = [NET_CLEARED, came_up.into(), 0, 0, 0, 0];
+    call(REPORT, words, Caps::NONE, Place::NULL).map(|answer| answer.words[0] != 0)
 }
 
 /// Reports that this server has started, or that it cannot.

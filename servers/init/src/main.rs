@@ -11,6 +11,7 @@ mod disks;
 mod net;
 mod servers;
 
+use abi::layout::{NATIVE_STACK_BYTES, NATIVE_STACK_TOP, PAGE};
 use abi::slots::{KERNEL, MEMD, SELF_EP};
 use libos::ephemeral::Window;
 use libos::ipc::{self, Caps, Message};
@@ -21,6 +22,8 @@ use net::Net;
 
 libos::program!(main);
 
+/// The vector of a page fault.
+const PAGE_FAULT: u64 = 14;
 /// Exit status when a server could not be started or failed: none that a program's end gives.
 const BROKEN: u32 = 125;
 
@@ -61,9 +64,13 @@ fn wait_for_the_end(boot: &Boot, mut net: Option<Net>, mut window: Window) -> ! 
             [session::END, status, ..] => end(boot, before, status as u32),
             _ => {}
         }
+        let another = match (message.words, &mut net) {
+            ([session::NET_CLEARED, came_up, ..], Some(net)) => net.another(came_up != 0),
+            _ => None,
+        };
         // A caller that has gone needs no answer.
-        let _ = ipc::reply(Place::CALLER, [0; 6], Caps::NONE);
-        if let ([session::NET_CLEARED, ..], Some(net)) = (message.words, &mut net) {
+        let _ = ipc::reply(Place::CALLER, [another.is_some().into(), 0, 0, 0, 0, 0], Caps::NONE);
+        if let Some(net) = another {
             net.begin_again(boot, &mut window);
         }
     }
@@ -74,6 +81,11 @@ fn report_fault(message: &Message) {
     let [vector, error, address, rip, ..] = message.words;
     let who = session::server_name(message.badge as u32).unwrap_or("somebody");
     log!("{who}: exception {vector}, error {error:#x}, address {address:#x}, at {rip:#x}");
+    let stack = NATIVE_STACK_TOP - NATIVE_STACK_BYTES;
+    // The page below is never mapped, and functions that need more than one touch each of them.
+    if vector == PAGE_FAULT && (stack - PAGE..stack).contains(&address) {
+        log!("{who}: its stack of {NATIVE_STACK_BYTES} bytes is too small");
+    }
 }
 
 fn end(boot: &Boot, before: Stats, status: u32) -> ! {

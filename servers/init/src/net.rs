@@ -9,13 +9,15 @@ use libos::ephemeral::Window;
 use libos::frame::{Frame, FrameRequest};
 use libos::ram::Ram;
 use libos::runtime::Boot;
-use libos::session::{Address, NETD_BADGE, NET_GONE};
+use libos::session::{Address, FAILS_AT_START, NETD_BADGE, NET_GONE};
 use libos::spawn::Child;
 use libos::{bringup, cmdline, domain, Cap, CapAddr, CapType, Rights};
 
 const PATH: &str = "boot/netd";
 /// Servers that there may be, one after the other: one that always fails is not started for ever.
 const MOST: u32 = 100;
+/// Of these that fail before they have said where in the network this is, so many in a row.
+const MOST_AT_START: u32 = 5;
 /// Of the machine's memory, the buffers of connections have at most this part; and bounds of that, in MiB.
 const PART: u64 = 16;
 const LEAST_MIB: u64 = 1;
@@ -31,6 +33,8 @@ pub struct Net {
     address: Address,
     child: Option<Child>,
     started: u32,
+    /// The latest so many failed at their start.
+    failed_at_start: u32,
 }
 
 impl Net {
@@ -57,7 +61,15 @@ impl Net {
             domain.arena.make(CapType::Endpoint, PAGE, 1, slot.into())?;
             Ok(slot)
         })?;
-        Ok(Some(Net { device, frame, endpoint, address, child: None, started: 0 }))
+        Ok(Some(Net {
+            device,
+            frame,
+            endpoint,
+            address,
+            child: None,
+            started: 0,
+            failed_at_start: 0,
+        }))
     }
 
     /// Gives `unixd` what it speaks to the server with.
@@ -67,7 +79,7 @@ impl Net {
     }
 
     /// Starts the server.
-    pub fn start(&mut self, boot: &Boot, window: &mut Window) -> Result<(), StartError> {
+    fn start(&mut self, boot: &Boot, window: &mut Window) -> Result<(), StartError> {
         self.started += 1;
         let elf = file(boot, PATH)?.data;
         let child = bringup::start_child(elf, NETD_BADGE, window, |child, _, _| {
@@ -78,8 +90,10 @@ impl Net {
             let [w0, w1, w2, w3] = self.device.lend(child, Slots::FIRST)?;
             Ok([w0, w1, w2, w3, self.address.to_word()])
         });
-        // Only the first one fails by itself.
-        self.address.fails = 0;
+        // Only the first one fails by itself, unless each is to.
+        if self.address.fails != FAILS_AT_START {
+            self.address.fails = 0;
+        }
         self.child = Some(child.map_err(|error| StartError::Server(PATH, error))?);
         Ok(())
     }
@@ -97,14 +111,26 @@ impl Net {
         let _ = UNIXD_EP.notify(NET_GONE);
     }
 
-    /// `unixd` has forgotten the last one.
-    pub fn begin_again(&mut self, boot: &Boot, window: &mut Window) {
+    /// `unixd` listens, and has forgotten the last one, which had told it where in the network this is, or had not. Is there to be another one?
+    pub fn another(&mut self, came_up: bool) -> Option<&mut Net> {
         if self.child.is_some() {
-            return;
+            return None;
+        }
+        self.failed_at_start = if came_up { 0 } else { self.failed_at_start + 1 };
+        if self.failed_at_start >= MOST_AT_START {
+            libos::log!("init: the network is gone: its server fails at its start");
+            return None;
         }
         if self.started >= MOST {
-            libos::log!("init: the network is gone");
-        } else if let Err(error) = self.start(boot, window) {
+            libos::log!("init: the network is gone: {MOST} servers have failed");
+            return None;
+        }
+        Some(self)
+    }
+
+    /// Starts it.
+    pub fn begin_again(&mut self, boot: &Boot, window: &mut Window) {
+        if let Err(error) = self.start(boot, window) {
             libos::log!("init: the network is gone: {error}");
         }
     }

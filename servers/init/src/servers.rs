@@ -78,12 +78,10 @@ pub fn start_all(boot: &Boot) -> Result<(Option<Net>, Window), StartError> {
             .map_err(|error| StartError::Server(path, error))?;
     }
     let disks = Disks::claim(boot, &mut window)?;
-    let mut net = Net::claim(boot, &mut window)?;
+    // Its server is started when `unixd` asks for it: notifications to who does not listen yet are lost.
+    let net = Net::claim(boot, &mut window)?;
     start_unixd(boot, &disks, net.as_ref(), &mut window)?;
     disks.start(boot, &mut window)?;
-    if let Some(net) = &mut net {
-        net.start(boot, &mut window)?;
-    }
     Ok((net, window))
 }
 

@@ -19,10 +19,10 @@ use drivers::{Device, DeviceType, Failure, Slots};
 use libos::abi::slots::SELF_EP;
 use libos::captypes::invocations::NOTIFY_TIMER;
 use libos::runtime::Start;
-use libos::session::{Address, NOTIFY_NET};
-use libos::{heap, ipc, Place};
+use libos::session::{Address, FAILS_AT_START, NOTIFY_NET};
+use libos::{heap, ipc, runtime, Place};
 use link::Link;
-use netstack::{Events, Home, Stack, Wire};
+use netstack::{Command, Event, Events, Home, Stack, Wire};
 
 libos::program!(main);
 
@@ -53,9 +53,11 @@ impl Wire for Out<'_> {
 /// Arguments: where what is in the device's registers; the place in the network, and how much memory buffers may have.
 fn main(start: Start) {
     let [w0, w1, w2, w3, place] = start.args;
+    let address = Address::of_word(place);
+    assert!(address.fails != FAILS_AT_START, "it fails as the command line wants");
     let clock = Clock::new(start.frame);
     match open([w0, w1, w2, w3]) {
-        Ok((net, link)) => serve(net, link, Address::of_word(place), &clock),
+        Ok((net, link)) => serve(net, link, address, &clock),
         Err(error) => panic!("the network does not work: {error:?}"),
     }
 }
@@ -126,7 +128,16 @@ fn turn(net: &mut Net, link: &mut Link, stack: &mut Stack, now: i64) -> (bool, u
     for _ in 0..TURN {
         let done = match link.command() {
             Ok(None) => return (is_more, frames),
-            Ok(Some(command)) => stack.command(command, now),
+            Ok(Some(command)) => {
+                let is_end = command == Command::Finish;
+                let done = stack.command(command, now);
+                if is_end {
+                    // Lost, if nobody reads: it is for tests.
+                    let unused = runtime::stack_unused() as u32;
+                    link.events.tell_spare(&Event::Stack { unused });
+                }
+                done
+            }
             Err(_) => panic!("unixd says what is no command"),
         };
         if done.is_err() {

@@ -55,6 +55,7 @@ pub enum Live {
     InodeNumber,
     Uuid,
     NodeMemory,
+    MtuInside,
 }
 
 #[derive(Debug)]
@@ -284,7 +285,6 @@ impl Made {
         }
         for (name, text) in [
             ("address", "00:00:00:00:00:00\n"),
-            ("mtu", "65536\n"),
             ("ifindex", "1\n"),
             ("type", "772\n"),
             ("flags", "0x9\n"),
@@ -292,6 +292,7 @@ impl Made {
         ] {
             self.fixed(&format!("class/net/lo/{name}"), text);
         }
+        self.add(SYS, "class/net/lo/mtu", Content::Live(Live::MtuInside));
     }
 
     fn fixed(&mut self, path: &str, text: &str) {
@@ -432,6 +433,7 @@ impl Texts<'_> {
                 made.uuids.set(made.uuids.get().wrapping_add(1));
                 uuid(self.clock.now() ^ made.uuids.get().rotate_left(32)).into_bytes()
             }
+            Live::MtuInside => format!("{}\n", self.sockets.all.mtu_inside()).into_bytes(),
             Live::NodeMemory => {
                 let (free, total) = crate::caps::memory();
                 let kib = |bytes: u64| bytes >> 10;

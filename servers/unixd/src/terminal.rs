@@ -253,7 +253,7 @@ pub struct TtyOps<'a> {
     pub procs: &'a Procs,
     pub descs: &'a Descs,
     pub pipes: &'a Pipes,
-    pub sockets: &'a Sockets,
+    pub sockets: &'a mut Sockets,
     pub notify: &'a Instances,
     pub clock: &'a mut Clock,
     pub fx: &'a mut Effects,

@@ -103,16 +103,21 @@ impl Wire {
         }
     }
 
-    /// It is gone. There is another one, once its rings are empty.
-    pub fn gone(&mut self, sockets: &mut Sockets, fx: &mut Effects) {
+    /// It is gone. Answers whether there is another one, now that its rings are empty.
+    pub fn gone(&mut self, sockets: &mut Sockets, fx: &mut Effects) -> bool {
+        let came_up = sockets.inet.all.interface().is_some();
         let mut changes = Changes::new();
         sockets.inet.all.wire_lost(&mut changes);
         sockets.inet.told(changes, fx);
         self.commands.clear();
         self.events.clear();
         self.is_lost = false;
-        if let Err(error) = libos::session::net_cleared() {
-            libos::log!("unixd: there is no other network server: {error:?}");
+        match libos::session::net_cleared(came_up) {
+            Ok(is_another) => is_another,
+            Err(error) => {
+                libos::log!("unixd: there is no other network server: {error:?}");
+                false
+            }
         }
     }
 }

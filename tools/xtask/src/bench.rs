@@ -10,6 +10,7 @@ use crate::bench_cores;
 use crate::bench_group::Lab;
 use crate::bench_host::{self, AMAPS, MAPPING_DATABASE};
 use crate::bench_mor;
+use crate::bench_net;
 use crate::bench_roots;
 use crate::bench_sfb::{self, SFB};
 use crate::bench_sizes::{self, SIZES};
@@ -50,7 +51,8 @@ pub struct BenchOptions {
     /// same beside much that is idle) or some of its programs; caps (capability invocations); capsize (the same by the number of capabilities); cores (the same on
     /// machines with many cores; a part of it: cores/local, cores/visits, cores/shootdown,
     /// cores/load, cores/scale, cores/remote); mor (pools and morsels; a part of it: mor/f5.1, mor/f5.4, mor/f5.7, mor/snapshot,
-    /// mor/recovery, mor/allocator); roots (the start by the size of the root image); uvm (pages that leave memory; a part of it: uvm/policies, uvm/figures, uvm/load); sfb (ephemeral
+    /// mor/recovery, mor/allocator); roots (the start by the size of the root image); uvm (pages that leave memory; a part of it: uvm/policies, uvm/figures, uvm/load);
+    /// net (the program of basic, and servers under a load; a part of it: net/memcached, net/listeners); sfb (ephemeral
     /// mappings: pipes, memory disks and PostMark with three kernels); mdb (the mapping database and others, on the host); amap (layouts of amaps, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,
@@ -135,6 +137,11 @@ pub fn bench(project: &Project, options: &BenchOptions) -> Result<i32> {
         eprintln!("x: measuring pages that leave memory");
         let lab = Lab { context, timeout, small: options.small };
         bench_uvm::UVM.measure(&lab, &options.names, &mut kept)?;
+    }
+    if let Some(context) = context.as_ref().filter(|_| chosen.net) {
+        eprintln!("x: measuring servers that people know");
+        let lab = Lab { context, timeout, small: options.small };
+        bench_net::NET.measure(&lab, &options.names, &mut kept)?;
     }
     if let Some(context) = context.as_ref().filter(|_| chosen.sfb) {
         eprintln!("x: measuring three kernels with ephemeral mappings");
@@ -240,6 +247,7 @@ struct Chosen {
     morsels: bool,
     roots: bool,
     paging: bool,
+    net: bool,
     sfb: bool,
     mapping_database: bool,
     amaps: bool,
@@ -249,7 +257,7 @@ impl Chosen {
     /// Is any of it a native program?
     fn is_native(&self) -> bool {
         let sets = self.invocations || self.papers || self.sizes;
-        sets || self.cores || self.morsels || self.roots || self.paging || self.sfb
+        sets || self.cores || self.morsels || self.roots || self.paging || self.net || self.sfb
     }
 }
 
@@ -262,8 +270,11 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
             || bench_mor::MOR.has(name)
             || bench_roots::ROOTS.has(name)
             || bench_uvm::UVM.has(name)
+            || bench_net::NET.has(name)
     };
-    let single: Vec<String> = names.iter().filter(|name| !is_group(name)).cloned().collect();
+    // The group has what needs servers, the program of that name the rest.
+    let is_single = |name: &&String| !is_group(name) || *name == bench_net::NET.name;
+    let single: Vec<String> = names.iter().filter(is_single).cloned().collect();
     let mut programs = Vec::new();
     if is(BASIC) {
         programs.push(("basic, in instructions", micro::all(project, Set::Standard)?));
@@ -280,6 +291,7 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
     let morsels = names.is_empty() || names.iter().any(|name| bench_mor::MOR.has(name));
     let roots = names.is_empty() || names.iter().any(|name| bench_roots::ROOTS.has(name));
     let paging = names.is_empty() || names.iter().any(|name| bench_uvm::UVM.has(name));
+    let net = names.is_empty() || names.iter().any(|name| bench_net::NET.has(name));
     Ok(Chosen {
         programs,
         invocations,
@@ -289,6 +301,7 @@ fn choose(project: &Project, names: &[String]) -> Result<Chosen> {
         morsels,
         roots,
         paging,
+        net,
         sfb,
         mapping_database,
         amaps: is(AMAPS),

@@ -17,6 +17,8 @@ mod bench_host;
 #[cfg(feature = "workbench")]
 mod bench_mor;
 #[cfg(feature = "workbench")]
+mod bench_net;
+#[cfg(feature = "workbench")]
 mod bench_roots;
 #[cfg(feature = "workbench")]
 mod bench_sfb;

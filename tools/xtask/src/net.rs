@@ -12,12 +12,16 @@ const USER_NAMES: &str = "10.0.2.3";
 /// The device's address: of those that nobody has given to a maker.
 const MAC: &str = "52:54:00:12:34:56";
 
+/// In place of hundreds of frames: see `libos::session::FAILS_AT_START`.
+const ALWAYS: u8 = 255;
+
 /// What kind of network.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// None.
     None,
-    /// The emulator's own. The first server of the network fails after so many hundred frames, for a test of that; 0: never.
+    /// The emulator's own. The first server of the network fails after so many hundred frames, for a test of that; 0: never; [`ALWAYS`]: each one does, at its
+    /// start.
     User { fails: u8 },
     /// The same at another place (`A.B.C`, of 24 bits), which the guest is not told: it asks for it.
     Elsewhere { place: [u8; 3] },
@@ -46,9 +50,12 @@ pub fn parse(text: &str) -> Result<Kind> {
     match (text, text.strip_prefix("tap:")) {
         ("none", _) => Ok(Kind::None),
         ("user", _) => Ok(Kind::User { fails: 0 }),
+        ("user,fails=start", _) => Ok(Kind::User { fails: ALWAYS }),
         (text, None) if text.starts_with("user,fails=") => {
-            let count = text["user,fails=".len()..].parse().ok().filter(|&count| count > 0);
-            Ok(Kind::User { fails: count.context("between 1 and 255 hundred frames")? })
+            let count = text["user,fails=".len()..].parse().ok();
+            let count = count.filter(|count| (1..ALWAYS).contains(count));
+            let count = count.context("between 1 and 254 hundred frames, or start")?;
+            Ok(Kind::User { fails: count })
         }
         (text, None) if text.starts_with("user,dhcp=") => {
             const WRONG: &str = "a network of 24 bits, such as 192.168.76.0/24";
@@ -214,6 +221,7 @@ mod tests {
         assert_eq!(parse("none").unwrap(), Kind::None);
         assert_eq!(parse("user").unwrap(), Kind::User { fails: 0 });
         assert_eq!(parse("user,fails=3").unwrap(), Kind::User { fails: 3 });
+        assert_eq!(parse("user,fails=start").unwrap(), Kind::User { fails: ALWAYS });
         assert_eq!(
             parse("user,dhcp=192.168.76.0/24").unwrap(),
             Kind::Elsewhere { place: [192, 168, 76] }
@@ -225,7 +233,7 @@ mod tests {
         for wrong in [
             "",
             "user,fails=0",
-            "user,fails=256",
+            "user,fails=255",
             "user,dhcp=192.168.76.1/24",
             "user,dhcp=192.168.76.0/16",
             "user,dhcp=127.0.0.0/24",

@@ -22,13 +22,15 @@ impl<'a> Fields<'a> {
     fn word(&mut self) -> Option<u32> {
         self.take().map(u32::from_le_bytes)
     }
+    fn ip(&mut self) -> Option<IpAddr> {
+        match self.byte()? {
+            4 => Some(self.take::<4>()?.into()),
+            6 => Some(self.take::<16>()?.into()),
+            _ => None,
+        }
+    }
     fn address(&mut self) -> Option<SocketAddr> {
-        let ip = match self.byte()? {
-            4 => IpAddr::from(self.take::<4>()?),
-            6 => IpAddr::from(self.take::<16>()?),
-            _ => return None,
-        };
-        Some(SocketAddr::new(ip, self.short()?))
+        Some(SocketAddr::new(self.ip()?, self.short()?))
     }
     fn protocol(&mut self) -> Option<Protocol> {
         match self.byte()? {
@@ -67,12 +69,14 @@ impl Bytes {
     fn word(self, value: u32) -> Self {
         self.all(&value.to_le_bytes())
     }
-    fn address(self, address: SocketAddr) -> Self {
-        let with_ip = match address.ip() {
+    fn ip(self, ip: IpAddr) -> Self {
+        match ip {
             IpAddr::V4(ip) => self.byte(4).all(&ip.octets()),
             IpAddr::V6(ip) => self.byte(6).all(&ip.octets()),
-        };
-        with_ip.short(address.port())
+        }
+    }
+    fn address(self, address: SocketAddr) -> Self {
+        self.ip(address.ip()).short(address.port())
     }
     fn protocol(self, protocol: Protocol) -> Self {
         self.byte(match protocol {
@@ -110,8 +114,8 @@ impl<'a> Command<'a> {
                 head.byte(hops).byte(class).all(bytes)
             }
             Command::Finish => kind(12),
-            Command::Join { group } => kind(13).all(&group),
-            Command::Leave { group } => kind(14).all(&group),
+            Command::Join { group } => kind(13).ip(group),
+            Command::Leave { group } => kind(14).ip(group),
             Command::Watch { frames, packets } => kind(15).byte(frames.into()).byte(packets.into()),
             Command::Frame { bytes } => kind(16).all(bytes),
             Command::Packet { bytes } => kind(17).all(bytes),
@@ -163,8 +167,8 @@ impl<'a> Command<'a> {
                 bytes: from.rest(),
             },
             12 => Command::Finish,
-            13 => Command::Join { group: from.take()? },
-            14 => Command::Leave { group: from.take()? },
+            13 => Command::Join { group: from.ip()? },
+            14 => Command::Leave { group: from.ip()? },
             15 => Command::Watch { frames: from.byte()? != 0, packets: from.byte()? != 0 },
             16 => Command::Frame { bytes: from.rest() },
             17 => Command::Packet { bytes: from.rest() },
@@ -215,6 +219,7 @@ impl<'a> Event<'a> {
                 kind(12).byte(is_sent.into()).word(lost).all(bytes)
             }
             Event::Packet { bytes } => kind(13).all(bytes),
+            Event::Stack { unused } => kind(15).word(unused),
             Event::Up6 { link, address, prefix, gateway } => {
                 kind(14).all(&link).all(&address).byte(prefix).all(&gateway)
             }
@@ -298,6 +303,7 @@ impl<'a> Event<'a> {
                 prefix: from.byte()?,
                 gateway: from.take()?,
             },
+            15 => Event::Stack { unused: from.word()? },
             _ => return None,
         };
         from.end(event)

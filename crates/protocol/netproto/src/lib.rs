@@ -16,7 +16,7 @@ mod ring;
 
 pub use ring::{Broken, Ring};
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// A bit of the numbers of connections that came.
 pub const INCOMING: u32 = 1 << 31;
@@ -87,9 +87,9 @@ pub enum Command<'a> {
         bytes: &'a [u8],
     },
     /// Datagrams to a group are wanted.
-    Join { group: [u8; 4] },
+    Join { group: IpAddr },
     /// They are not any more.
-    Leave { group: [u8; 4] },
+    Leave { group: IpAddr },
     /// Tell of all frames that come and go, and of all packets that come for this machine, from now on.
     Watch { frames: bool, packets: bool },
     /// Send a frame as it is.
@@ -155,6 +155,8 @@ pub enum Event<'a> {
     Frame { is_sent: bool, lost: u32, bytes: &'a [u8] },
     /// A packet has come for this machine, whole, of whatever protocol: besides all that is told of it otherwise.
     Packet { bytes: &'a [u8] },
+    /// After [`Command::Finish`]: so many bytes of its stack the server has never needed.
+    Stack { unused: u32 },
     /// After [`Command::Finish`]: there is no connection, and nothing to be sent.
     Idle,
 }

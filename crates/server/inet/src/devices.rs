@@ -9,7 +9,7 @@ use linux_raw_sys::if_arp::{ARPHRD_ETHER, ARPHRD_LOOPBACK};
 use linux_raw_sys::ioctl::{
     SIOCGIFADDR, SIOCGIFBRDADDR, SIOCGIFCONF, SIOCGIFDSTADDR, SIOCGIFFLAGS, SIOCGIFHWADDR,
     SIOCGIFINDEX, SIOCGIFMAP, SIOCGIFMETRIC, SIOCGIFMTU, SIOCGIFNAME, SIOCGIFNETMASK,
-    SIOCGIFTXQLEN,
+    SIOCGIFTXQLEN, SIOCSIFFLAGS, SIOCSIFMTU,
 };
 use linux_raw_sys::net::net_device_flags as flag;
 use unixproto::sockets::DEVICE_BYTES;
@@ -19,8 +19,15 @@ use unixproto::Errno;
 pub const OUTSIDE: &str = "eth0";
 /// Bytes of a name, with what follows it.
 const NAME_BYTES: usize = 16;
-/// Bytes of a packet inside of the machine.
-const MTU_INSIDE: u32 = 65_536;
+/// Bytes of a packet inside of the machine, unless somebody has said otherwise; also the most. With less than this nobody speaks IPv4.
+pub(crate) const MTU_INSIDE: u32 = 65_536;
+const MTU_LEAST: u32 = 68;
+/// Those of the lower flags that are not only told.
+const FLAGS: u32 = flag::IFF_UP as u32
+    | flag::IFF_NOARP as u32
+    | flag::IFF_PROMISC as u32
+    | flag::IFF_ALLMULTI as u32
+    | flag::IFF_MULTICAST as u32;
 /// Packets that may wait to be sent, as they are told.
 const QUEUE: u32 = 1000;
 
@@ -43,12 +50,12 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    fn inside() -> Device {
+    fn inside(mtu: u32) -> Device {
         Device {
             index: 1,
             name: "lo",
             flags: bits(&[flag::IFF_UP, flag::IFF_LOOPBACK, flag::IFF_RUNNING, flag::IFF_LOWER_UP]),
-            mtu: MTU_INSIDE,
+            mtu,
             kind: ARPHRD_LOOPBACK as u16,
             mac: [0; 6],
             all_macs: [0; 6],
@@ -85,6 +92,16 @@ impl Device {
         }
     }
 
+    /// Are its flags those, as far as the mask says?
+    pub fn has_flags(&self, flags: u32, mask: u32) -> bool {
+        (self.flags ^ flags) & mask == 0
+    }
+
+    /// Is that its name, as far as to the first zero?
+    pub fn is_called(&self, name: &[u8]) -> bool {
+        name.split(|&byte| byte == 0).next() == Some(self.name.as_bytes())
+    }
+
     pub fn is_inside(&self) -> bool {
         self.flags & flag::IFF_LOOPBACK as u32 != 0
     }
@@ -115,18 +132,40 @@ pub(crate) fn broadcast(ip: Ipv4Addr, prefix: u8) -> Ipv4Addr {
 impl Inet {
     /// The interfaces.
     pub(crate) fn devices(&self) -> Vec<Device> {
-        let mut all = Vec::from([Device::inside()]);
+        let mut all = Vec::from([Device::inside(self.mtu_inside)]);
         all.extend(self.interface().map(Device::outside));
         all
+    }
+
+    /// Bytes of a packet inside of the machine. Streams have no packets there, and datagrams are not cut: it is what programs are told, and most that one sends whose head
+    /// somebody has made.
+    pub fn mtu_inside(&self) -> u32 {
+        self.mtu_inside
+    }
+
+    /// Sets the size of an interface's packets.
+    ///
+    /// # Errors
+    /// `EINVAL`: it cannot be that. `EOPNOTSUPP`: that of the wire is what it is.
+    pub(crate) fn set_mtu(&mut self, device: &Device, mtu: u32) -> Result<(), Errno> {
+        match device.is_inside() {
+            false if mtu == device.mtu => Ok(()),
+            false => Err(Errno::EOPNOTSUPP),
+            true if (MTU_LEAST..=MTU_INSIDE).contains(&mtu) => {
+                self.mtu_inside = mtu;
+                Ok(())
+            }
+            true => Err(Errno::EINVAL),
+        }
     }
 
     /// Answers a request about an interface (`struct ifreq` in, and out), or about all (`struct ifreq` of each that has an address).
     ///
     /// # Errors
-    /// `ENODEV`: it is not there. `EADDRNOTAVAIL`: it has no address. `EPERM`, `EOPNOTSUPP`: interfaces are not changed, by others than
-    /// administrators and at all.
+    /// `ENODEV`: it is not there. `EADDRNOTAVAIL`: it has no address. `EPERM`: interfaces are not changed by others than administrators; `EOPNOTSUPP`: nor by
+    /// those, but for the size of packets inside of the machine; `EINVAL`: it cannot be that.
     pub fn device_request(
-        &self,
+        &mut self,
         command: u32,
         input: &[u8],
         may_change: bool,
@@ -140,15 +179,16 @@ impl Inet {
             return Ok(each.flatten().collect());
         }
         let (name, rest) = input.split_first_chunk::<NAME_BYTES>().ok_or(Errno::EINVAL)?;
-        let number = rest.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        let number_in = rest.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
         if command == SIOCGIFNAME {
-            let device = all.iter().find(|device| device.index == number).ok_or(Errno::ENODEV)?;
-            return Ok(request(device.name, &number.to_ne_bytes()));
+            let is_it = |device: &&Device| device.index == number_in;
+            let device = all.iter().find(is_it).ok_or(Errno::ENODEV)?;
+            return Ok(request(device.name, &number_in.to_ne_bytes()));
         }
         let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
         // The rest of a name is that of an address of the same interface.
         let name = name.split(|&byte| byte == b':').next().unwrap_or_default();
-        let device = all.iter().find(|device| device.name.as_bytes() == name);
+        let device = all.iter().find(|device| device.is_called(name));
         let device = device.ok_or(Errno::ENODEV)?;
         let v4 = || device.v4().ok_or(Errno::EADDRNOTAVAIL);
         let number = |value: u32| value.to_ne_bytes().to_vec();
@@ -169,6 +209,13 @@ impl Inet {
             }
             SIOCGIFMAP => Vec::new(),
             _ if !may_change => return Err(Errno::EPERM),
+            SIOCSIFMTU => {
+                self.set_mtu(device, number_in)?;
+                number(number_in)
+            }
+            SIOCSIFFLAGS if device.has_flags(number_in, FLAGS) => {
+                (device.flags as u16).to_ne_bytes().to_vec()
+            }
             _ => return Err(Errno::EOPNOTSUPP),
         };
         Ok(request(device.name, &value))

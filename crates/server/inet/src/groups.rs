@@ -422,7 +422,7 @@ impl Inet {
     fn tell_group(&mut self, group: IpAddr, device: u32, is_in: bool) {
         let IpAddr::V4(group) = group else { return };
         if device == AWAY && self.interface.is_some() {
-            let group = group.octets();
+            let group = group.into();
             self.command(if is_in { Command::Join { group } } else { Command::Leave { group } });
         }
     }

@@ -281,12 +281,11 @@ impl Inet {
             return Err(Errno::EINVAL);
         }
         let is_inside = self.is_local(way.to.ip());
-        if is_v6 && !is_inside {
-            // Nobody finds the way for a whole packet of IPv6 yet.
-            return Err(Errno::EOPNOTSUPP);
-        }
         let packet = if socket.options.is_set(HEADS[usize::from(is_v6)]) {
-            let mtu = self.interface.filter(|_| !is_inside).map_or(0xffff, |one| one.mtu.into());
+            let mtu = match self.interface.filter(|_| !is_inside) {
+                Some(outside) => outside.mtu.into(),
+                None => self.mtu_inside.min(u16::MAX.into()) as usize,
+            };
             if bytes.len() > mtu {
                 return Err(Errno::EMSGSIZE);
             }

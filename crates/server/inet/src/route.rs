@@ -1,12 +1,13 @@
 //! Netlink: what programs ask of interfaces, addresses and ways by messages (`NETLINK_ROUTE`, `rtnetlink(7)`).
 //!
-//! Such a socket is one of datagrams, each of which is answered at once, and the answers wait in it. Nothing can be changed by them.
+//! Such a socket is one of datagrams, each of which is answered at once, and the answers wait in it. Nothing can be changed by them but the size of packets inside
+//! of the machine.
 
 use crate::control::Passage;
 use crate::devices::{broadcast, mask, Device};
 use crate::socket::{Changes, Inet, Kind, Number};
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use linux_raw_sys::netlink as nl;
 use unixproto::sockets::{AF_INET, AF_INET6, AF_NETLINK, AF_UNSPEC};
 use unixproto::Errno;
@@ -27,6 +28,8 @@ const OPER_UP: u8 = 6;
 const OPER_UNKNOWN: u8 = 0;
 /// An address that was not learnt: `IFA_F_PERMANENT`.
 const PERMANENT: u8 = 0x80;
+/// `ICMPV6_ROUTER_PREF_MEDIUM`
+const MEDIUM: u8 = 0;
 /// Bytes of `struct rtnl_link_stats64`, of which nothing is counted.
 const COUNTERS: usize = 25 * 8;
 
@@ -148,19 +151,37 @@ impl Request<'_> {
         self.body.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word))
     }
 
-    /// An attribute behind so many bytes.
-    fn attribute(&self, behind: usize, wanted: u32) -> Option<&[u8]> {
-        let mut rest = self.body.get(behind..)?;
-        loop {
-            let (len, more) = rest.split_first_chunk()?;
+    /// The attributes behind so many bytes: kind and value.
+    fn attributes(&self, behind: usize) -> impl Iterator<Item = (u32, &[u8])> {
+        let mut rest = self.body.get(behind..);
+        core::iter::from_fn(move || {
+            let all = rest?;
+            let (len, more) = all.split_first_chunk()?;
             let (kind, _) = more.split_first_chunk()?;
             let len = usize::from(u16::from_ne_bytes(*len));
-            let value = rest.get(4..len)?;
-            if u32::from(u16::from_ne_bytes(*kind)) == wanted {
-                return Some(value);
-            }
-            rest = rest.get(len.next_multiple_of(ALIGN)..)?;
+            let value = all.get(4..len)?;
+            rest = all.get(len.next_multiple_of(ALIGN)..);
+            Some((u16::from_ne_bytes(*kind).into(), value))
+        })
+    }
+
+    /// One of them.
+    fn attribute(&self, behind: usize, wanted: u32) -> Option<&[u8]> {
+        self.attributes(behind).find_map(|(kind, value)| (kind == wanted).then_some(value))
+    }
+
+    /// Which interface is meant: by its number, or by its name.
+    fn device<'a>(&self, all: &'a [Device]) -> Result<&'a Device, Errno> {
+        let index = self.word(4).ok_or(Errno::EINVAL)?;
+        let name = self.attribute(LINK_BYTES, nl::IFLA_IFNAME as u32);
+        if index == 0 && name.is_none() {
+            return Err(Errno::EINVAL);
         }
+        let is_it = |device: &&Device| match (index, name) {
+            (0, Some(name)) => device.is_called(name),
+            (index, _) => device.index == index,
+        };
+        all.iter().find(is_it).ok_or(Errno::ENODEV)
     }
 
     /// How it was: 0, or an error's number.
@@ -231,10 +252,11 @@ impl Request<'_> {
     }
 
     fn way(&self, way: &Way, has_prefix: bool) -> Vec<u8> {
-        // Who asks for the way to one address gets what was made for it.
-        let (prefix, table, maker, scope, flags) = match has_prefix {
-            true => (way.prefix, way.table, way.maker, way.scope, 0),
-            false => {
+        // Who asks for the way to one address of IPv4 gets what was made for it.
+        let (prefix, table, maker, scope, flags) = match (has_prefix, way.to) {
+            (true, _) => (way.prefix, way.table, way.maker, way.scope, 0),
+            (false, IpAddr::V6(_)) => (128, way.table, way.maker, way.scope, 0),
+            (false, IpAddr::V4(_)) => {
                 let (main, all) =
                     (nl::rt_class_t::RT_TABLE_MAIN, nl::rt_scope_t::RT_SCOPE_UNIVERSE);
                 (32, main as u32, nl::RTPROT_UNSPEC, all, nl::RTM_F_CLONED)
@@ -242,18 +264,23 @@ impl Request<'_> {
         };
         let mut message = self
             .part(nl::RTM_NEWROUTE as u16)
-            .put(&[AF_INET as u8, prefix, 0, 0, table as u8, maker as u8, scope as u8])
+            .put(&[family_of(way.to) as u8, prefix, 0, 0, table as u8, maker as u8, scope as u8])
             .put(&[way.kind as u8])
             .put(&flags.to_ne_bytes())
             .number(nl::rtattr_type_t::RTA_TABLE as u32, table);
         if prefix > 0 {
-            message = message.ip(nl::rtattr_type_t::RTA_DST as u32, way.to.into());
+            message = message.ip(nl::rtattr_type_t::RTA_DST as u32, way.to);
         }
         if let Some(ip) = way.source {
-            message = message.ip(nl::rtattr_type_t::RTA_PREFSRC as u32, ip.into());
+            message = message.ip(nl::rtattr_type_t::RTA_PREFSRC as u32, ip);
         }
         if let Some(ip) = way.by {
-            message = message.ip(nl::rtattr_type_t::RTA_GATEWAY as u32, ip.into());
+            message = message.ip(nl::rtattr_type_t::RTA_GATEWAY as u32, ip);
+        }
+        if let Some(metric) = way.metric {
+            message = message
+                .number(nl::rtattr_type_t::RTA_PRIORITY as u32, metric)
+                .attribute(nl::rtattr_type_t::RTA_PREF as u32, &[MEDIUM]);
         }
         message.number(nl::rtattr_type_t::RTA_OIF as u32, way.device).end()
     }
@@ -271,40 +298,56 @@ fn family_of(ip: IpAddr) -> u16 {
 }
 
 /// Where packets go.
+#[derive(Clone)]
 struct Way {
-    to: Ipv4Addr,
+    to: IpAddr,
     prefix: u8,
     device: u32,
-    source: Option<Ipv4Addr>,
-    by: Option<Ipv4Addr>,
+    source: Option<IpAddr>,
+    by: Option<IpAddr>,
     table: u32,
     scope: nl::rt_scope_t,
     kind: u32,
     maker: u32,
+    /// Of IPv6: which of several is taken.
+    metric: Option<u32>,
+}
+
+impl Way {
+    fn leads_to(&self, to: IpAddr) -> bool {
+        let (own, to, bits) = match (self.to, to) {
+            (IpAddr::V4(own), IpAddr::V4(to)) => (u32::from(own).into(), u32::from(to).into(), 32),
+            (IpAddr::V6(own), IpAddr::V6(to)) => (u128::from(own), u128::from(to), 128),
+            _ => return false,
+        };
+        let others = u32::from(bits - self.prefix.min(bits));
+        (own ^ to).checked_shr(others).unwrap_or(0) == 0
+    }
 }
 
 fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
-    let local = |to, prefix, device, source| Way {
-        to,
+    let local = |to: Ipv4Addr, prefix, device, source: Ipv4Addr| Way {
+        to: to.into(),
         prefix,
         device,
-        source: Some(source),
+        source: Some(source.into()),
         by: None,
         table: nl::rt_class_t::RT_TABLE_LOCAL as u32,
         scope: nl::rt_scope_t::RT_SCOPE_HOST,
         kind: nl::RTN_LOCAL as u32,
         maker: nl::RTPROT_KERNEL,
+        metric: None,
     };
     let inside = Ipv4Addr::LOCALHOST;
     let mut all = Vec::new();
     if let Some(&crate::Interface { address, prefix, gateway, .. }) = interface {
         let net = Ipv4Addr::from(u32::from(address) & u32::from(mask(prefix)));
-        let main = |to, prefix, source, by: Option<Ipv4Addr>| Way {
-            to,
+        let main = |to: Ipv4Addr, prefix, source: Option<Ipv4Addr>, by: Option<Ipv4Addr>| Way {
+            to: to.into(),
             prefix,
             device: 2,
-            source,
-            by,
+            source: source.map(IpAddr::V4),
+            by: by.map(IpAddr::V4),
             table: nl::rt_class_t::RT_TABLE_MAIN as u32,
             scope: match by {
                 Some(_) => nl::rt_scope_t::RT_SCOPE_UNIVERSE,
@@ -312,6 +355,7 @@ fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
             },
             kind: nl::RTN_UNICAST as u32,
             maker: if by.is_some() { nl::RTPROT_BOOT } else { nl::RTPROT_KERNEL },
+            metric: None,
         };
         if !gateway.is_unspecified() {
             all.push(main(Ipv4Addr::UNSPECIFIED, 0, None, Some(gateway)));
@@ -321,6 +365,45 @@ fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
     }
     all.push(local(Ipv4Addr::new(127, 0, 0, 0), 8, 1, inside));
     all.push(local(inside, 32, 1, inside));
+    all
+}
+
+/// The same of IPv6.
+fn ways_v6(interface: Option<&crate::Interface>) -> Vec<Way> {
+    const CONNECTED: u32 = 256;
+    const ROUTER: u32 = 1024;
+    let (main, local) = (nl::rt_class_t::RT_TABLE_MAIN, nl::rt_class_t::RT_TABLE_LOCAL);
+    let way = |to: Ipv6Addr, prefix, device, table, kind, metric| Way {
+        to: to.into(),
+        prefix,
+        device,
+        source: None,
+        by: None,
+        table: table as u32,
+        scope: nl::rt_scope_t::RT_SCOPE_UNIVERSE,
+        kind: kind as u32,
+        maker: nl::RTPROT_KERNEL,
+        metric: Some(metric),
+    };
+    let inside = Ipv6Addr::LOCALHOST;
+    let mut all = Vec::from([
+        way(inside, 128, 1, main, nl::RTN_UNICAST, CONNECTED),
+        way(inside, 128, 1, local, nl::RTN_LOCAL, 0),
+    ]);
+    let Some(crate::Interface { six, .. }) = interface else { return all };
+    for own in six.addresses() {
+        let bits = u128::MAX.checked_shl(128 - u32::from(six.prefix.min(128))).unwrap_or(0);
+        let net = Ipv6Addr::from(u128::from(own) & bits);
+        all.push(way(net, six.prefix, 2, main, nl::RTN_UNICAST, CONNECTED));
+        all.push(way(own, 128, 2, local, nl::RTN_LOCAL, 0));
+    }
+    if !six.gateway.is_unspecified() {
+        let default = way(Ipv6Addr::UNSPECIFIED, 0, 2, main, nl::RTN_UNICAST, ROUTER);
+        let (by, maker) = (Some(six.gateway.into()), nl::RTPROT_RA);
+        all.push(Way { by, maker, ..default });
+    }
+    let groups = Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0);
+    all.push(way(groups, 8, 2, local, nl::RTN_MULTICAST, CONNECTED));
     all
 }
 
@@ -405,7 +488,7 @@ impl Inet {
     }
 
     /// The packets with which a request is answered.
-    fn answers(&self, request: &Request, may_change: bool) -> Vec<Vec<u8>> {
+    fn answers(&mut self, request: &Request, may_change: bool) -> Vec<Vec<u8>> {
         // What is no request, or the acknowledgement of something, is not answered.
         if request.flags & nl::NLM_F_REQUEST == 0 || request.kind < nl::RTM_BASE as u16 {
             return Vec::new();
@@ -424,15 +507,44 @@ impl Inet {
         }
     }
 
+    /// Changes an interface, as far as that can be: what it is already is no change.
+    fn change_link(&mut self, request: &Request, devices: &[Device]) -> Result<(), Errno> {
+        let device = request.device(devices)?;
+        let (flags, mask) = request.word(8).zip(request.word(12)).ok_or(Errno::EINVAL)?;
+        // As Linux does: who says flags and no mask means all.
+        let mask = if mask == 0 && flags != 0 { u32::MAX } else { mask };
+        if !device.has_flags(flags, mask) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut mtu = None;
+        for (kind, value) in request.attributes(LINK_BYTES) {
+            let is = |wanted| kind == wanted as u32;
+            let word = value.first_chunk().map(|word| u32::from_ne_bytes(*word));
+            match word {
+                Some(word) if is(nl::IFLA_MTU) => mtu = Some(word),
+                _ if is(nl::IFLA_IFNAME) && device.is_called(value) => {}
+                _ if is(nl::IFLA_EXT_MASK) => {}
+                _ => return Err(Errno::EOPNOTSUPP),
+            }
+        }
+        mtu.map_or(Ok(()), |mtu| self.set_mtu(device, mtu))
+    }
+
     /// The messages that a request asks for.
-    fn found(&self, request: &Request, may_change: bool) -> Result<Vec<Vec<u8>>, Errno> {
+    fn found(&mut self, request: &Request, may_change: bool) -> Result<Vec<Vec<u8>>, Errno> {
         /// Kinds of requests come in fours: new, delete, get, set.
         const GET: u16 = 2;
         let is = |kind: u32| u32::from(request.kind) == kind;
         let devices = self.devices();
         if (request.kind - nl::RTM_BASE as u16) & 3 != GET {
             // It would change something.
-            return Err(if may_change { Errno::EOPNOTSUPP } else { Errno::EPERM });
+            if !may_change {
+                return Err(Errno::EPERM);
+            }
+            if !is(nl::RTM_NEWLINK as u32) && !is(nl::RTM_SETLINK as u32) {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            return self.change_link(request, &devices).map(|()| Vec::new());
         }
         if request.body.is_empty() {
             return Err(Errno::EINVAL);
@@ -443,19 +555,7 @@ impl Inet {
             if request.is_dump() {
                 return Ok(devices.iter().map(|device| request.link(device)).collect());
             }
-            let index = request.word(4).ok_or(Errno::EINVAL)?;
-            let name = request.attribute(LINK_BYTES, nl::IFLA_IFNAME as u32);
-            let is_it = |device: &&Device| match (index, name) {
-                (0, Some(name)) => {
-                    name.split(|&byte| byte == 0).next() == Some(device.name.as_bytes())
-                }
-                (index, _) => device.index == index,
-            };
-            if index == 0 && name.is_none() {
-                return Err(Errno::EINVAL);
-            }
-            let device = devices.iter().find(is_it).ok_or(Errno::ENODEV)?;
-            return Ok(Vec::from([request.link(device)]));
+            return Ok(Vec::from([request.link(request.device(&devices)?)]));
         }
         if is(nl::RTM_GETADDR as u32) && request.is_dump() {
             // Whoever asks for one interface gets no others, as with strict checks.
@@ -468,22 +568,32 @@ impl Inet {
             return Ok(each.collect());
         }
         if is(nl::RTM_GETROUTE as u32) {
-            let all = ways(self.interface());
+            let mut all = ways(self.interface());
+            all.extend(ways_v6(self.interface()));
             if request.is_dump() {
-                let is_v4 = family == AF_UNSPEC || family == AF_INET;
-                let all = all.iter().filter(|_| is_v4);
+                let all = all.iter().filter(|way| of_family(way.to));
                 return Ok(all.map(|way| request.way(way, true)).collect());
             }
             let to = request.attribute(WAY_BYTES, nl::rtattr_type_t::RTA_DST as u32);
-            let to = to.and_then(|to| to.first_chunk::<4>()).map(|to| Ipv4Addr::from(*to));
-            let to = to.filter(|_| family == AF_INET).ok_or(Errno::EOPNOTSUPP)?;
-            let leads = |way: &&Way| u32::from(to) & u32::from(mask(way.prefix)) == way.to.into();
-            let way = all.iter().filter(leads).max_by_key(|way| way.prefix);
-            let way = way.ok_or(Errno::ENETUNREACH)?;
-            let source = way.source.or(self.interface().map(|interface| interface.address));
-            let (by, kind) = (way.by, way.kind);
-            let way = Way { to, source, by, kind, ..*way };
-            return Ok(Vec::from([request.way(&way, false)]));
+            let to = to.ok_or(Errno::EOPNOTSUPP)?;
+            let to = match family {
+                AF_INET => to.first_chunk::<4>().map(|to| IpAddr::from(*to)),
+                AF_INET6 => to.first_chunk::<16>().map(|to| IpAddr::from(*to)),
+                _ => None,
+            };
+            let to = to.ok_or(Errno::EOPNOTSUPP)?;
+            // Of two that are as long, what is this machine's own.
+            let own = |way: &Way| way.table == nl::rt_class_t::RT_TABLE_LOCAL as u32;
+            let leads = all.iter().filter(|way| way.leads_to(to));
+            let way = leads.max_by_key(|way| (way.prefix, own(way)));
+            let way = way.ok_or(Errno::ENETUNREACH)?.clone();
+            let interface = self.interface();
+            let source = way.source.or_else(|| match to {
+                IpAddr::V6(ip) if own(&way) => Some(ip.into()),
+                IpAddr::V6(ip) => interface?.six.source(ip).map(IpAddr::V6),
+                IpAddr::V4(_) => interface.map(|interface| interface.address.into()),
+            });
+            return Ok(Vec::from([request.way(&Way { to, source, ..way }, false)]));
         }
         // Of neighbours nothing is told.
         if is(nl::RTM_GETNEIGH as u32) && request.is_dump() {

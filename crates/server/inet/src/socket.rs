@@ -276,6 +276,10 @@ pub struct Inet {
     pub(crate) origin: Option<Origin>,
     /// The network server has nothing left to do.
     pub(crate) is_idle: bool,
+    /// Bytes of a packet inside of the machine.
+    pub(crate) mtu_inside: u32,
+    /// Bytes of its stack that it has never needed: it says so at its end.
+    pub(crate) stack_unused: Option<u32>,
     /// Of which listener's sockets the next connection goes to which.
     pub(crate) turn: u32,
     /// Sockets of netlink by their numbers.
@@ -308,6 +312,8 @@ impl Default for Inet {
             interface: None,
             origin: None,
             is_idle: true,
+            mtu_inside: crate::devices::MTU_INSIDE,
+            stack_unused: None,
             turn: 0,
             routes: BTreeMap::new(),
             raws: Vec::new(),

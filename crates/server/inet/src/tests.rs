@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use netproto::{Command, Event, INCOMING, WINDOW};
 use proptest::prelude::*;
 use unixproto::Errno;
@@ -582,8 +582,8 @@ fn told_of_groups(inet: &mut Inet) -> Vec<(bool, [u8; 4])> {
     let mut all = Vec::new();
     while let Some(command) = inet.next_command() {
         match Command::decode(&command.concat()) {
-            Some(Command::Join { group }) => all.push((true, group)),
-            Some(Command::Leave { group }) => all.push((false, group)),
+            Some(Command::Join { group: IpAddr::V4(group) }) => all.push((true, group.octets())),
+            Some(Command::Leave { group: IpAddr::V4(group) }) => all.push((false, group.octets())),
             _ => {}
         }
         inet.command_sent();
@@ -982,4 +982,105 @@ fn ways_of_ipv6_are_those_that_were_told() {
     // Of no network at all that cannot be said.
     inet.wire_lost(&mut changes);
     assert!(!inet.happened(up(NETWORK_V6, ROUTER), &mut changes));
+}
+
+/// A request of netlink, with attributes, and its answers.
+fn netlink(
+    inet: &mut Inet,
+    (kind, flags): (u16, u16),
+    body: &[u8],
+    may_change: bool,
+) -> Vec<Vec<u8>> {
+    let number = inet.make(Family::V4, Kind::Route, 0).unwrap();
+    let bytes = request(kind, flags, body);
+    let mut changes = Changes::new();
+    inet.send_route(number, (None, 7, may_change), &bytes, &mut changes).unwrap();
+    let mut all = Vec::new();
+    while let Ok(got) = inet.receive_datagram(number, 65536, (false, None), &mut changes) {
+        all.push(got.bytes);
+    }
+    inet.remove(number, &mut changes);
+    all
+}
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = [(4 + value.len() as u16).to_ne_bytes(), kind.to_ne_bytes()].concat();
+    bytes.extend_from_slice(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+#[test]
+fn sizes_of_packets_inside_are_set_by_administrators() {
+    const NEW_LINK: u16 = 16;
+    const MTU: u16 = 4;
+    const ADDRESS: u16 = 1;
+    let mut inet = with_network();
+    let set = |inet: &mut Inet, index: u32, flags: [u32; 2], attributes: &[u8], may: bool| {
+        let words = [0, index, flags[0], flags[1]].map(u32::to_ne_bytes);
+        let body = [words.as_flattened(), attributes].concat();
+        let answers = netlink(inet, (NEW_LINK, 5), &body, may);
+        i32::from_ne_bytes(*answers[0][16..].first_chunk().unwrap())
+    };
+    let mtu = |mtu: u32| attribute(MTU, &mtu.to_ne_bytes());
+    assert_eq!(set(&mut inet, 1, [0; 2], &mtu(1500), true), 0);
+    assert_eq!(inet.mtu_inside(), 1500);
+    // EPERM, ENODEV, EINVAL, EOPNOTSUPP: that of the wire, flags, another attribute; half a number is none.
+    for (index, flags, attributes, may, error) in [
+        (1, [0; 2], mtu(1501), false, 1),
+        (9, [0; 2], mtu(1501), true, 19),
+        (0, [0; 2], mtu(1501), true, 22),
+        (1, [0; 2], mtu(67), true, 22),
+        (1, [0; 2], mtu(65_537), true, 22),
+        (2, [0; 2], mtu(1400), true, 95),
+        (1, [0, 1], mtu(1501), true, 95),
+        (1, [0; 2], [attribute(ADDRESS, &[1; 6]), mtu(1501)].concat(), true, 95),
+        (1, [0; 2], attribute(MTU, &[1, 2]), true, 95),
+    ] {
+        assert_eq!(set(&mut inet, index, flags, &attributes, may), -error);
+        assert_eq!(inet.mtu_inside(), 1500);
+    }
+    // Up it is.
+    assert_eq!(set(&mut inet, 1, [1, 1], &[], true), 0);
+    assert_eq!(set(&mut inet, 2, [1, 1], &mtu(1500), true), 0);
+}
+
+#[test]
+fn ways_of_both_versions_are_told() {
+    const GET_ROUTE: u16 = 26;
+    const OIF: u16 = 4;
+    const DST: u16 = 1;
+    let mut inet = with_network();
+    let v6 = |last: u8| [0xfe, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+    let link = [&[0xfe, 0x80][..], &[0; 13], &[9]].concat();
+    let up = Event::Up6 {
+        link: *link.first_chunk().unwrap(),
+        address: v6(5),
+        prefix: 64,
+        gateway: [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2],
+    };
+    assert!(inet.happened(up, &mut Changes::new()));
+    let mut to = |family: u8, ip: &[u8]| {
+        let body = [&[family, ip.len() as u8 * 8][..], &[0; 10], &attribute(DST, ip)].concat();
+        let answers = netlink(&mut inet, (GET_ROUTE, 1), &body, false);
+        let (head, mut rest) = answers[0].split_at(28);
+        let mut device = None;
+        while let Some((len, more)) = rest.split_first_chunk::<2>() {
+            let len = usize::from(u16::from_ne_bytes(*len));
+            if more[..2] == OIF.to_ne_bytes() {
+                device = Some(more[2]);
+            }
+            rest = &rest[len.next_multiple_of(4)..];
+        }
+        // Table, kind.
+        (head[20], head[23], device)
+    };
+    let (main, local, unicast, own) = (254, 255, 1, 2);
+    let inside = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    assert_eq!(to(10, &inside), (local, own, Some(1)));
+    assert_eq!(to(10, &v6(5)), (local, own, Some(2)));
+    assert_eq!(to(10, &v6(6)), (main, unicast, Some(2)));
+    assert_eq!(to(10, &[0x20; 16]), (main, unicast, Some(2)));
+    assert_eq!(to(2, &[10, 0, 2, 15]), (main, own, Some(2)));
+    assert_eq!(to(2, &[8, 8, 8, 8]), (main, unicast, Some(2)));
 }

@@ -57,6 +57,11 @@ impl Inet {
         }
     }
 
+    /// Bytes of its stack that the network server has not needed until its end, once it has told that.
+    pub fn take_stack_unused(&mut self) -> Option<u32> {
+        self.stack_unused.take()
+    }
+
     /// Has it sent everything?
     pub fn is_idle(&self) -> bool {
         self.is_idle
@@ -174,6 +179,10 @@ impl Inet {
             }
             Event::Idle => {
                 self.is_idle = true;
+                true
+            }
+            Event::Stack { unused } => {
+                self.stack_unused = Some(unused);
                 true
             }
             Event::Connected { id, room } => self.of_wire(id, |inet, number| {

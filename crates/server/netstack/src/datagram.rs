@@ -1,5 +1,6 @@
 //! Datagrams, and echo requests: packets that are made here, and wait for the way there to be found.
 
+use crate::parts::cut;
 use crate::port::{Mark, IP_HEAD};
 use crate::router::Place;
 use crate::Events;
@@ -23,6 +24,8 @@ const WAITING_BYTES: usize = 128 * 1024;
 const OUTGOING: usize = 64;
 /// Microseconds for which one waits.
 const PATIENCE: i64 = 3_000_000;
+/// An odd number: numbers of packets come again when there were all.
+const IDENT_STEP: u32 = 0x9e37_79b1;
 /// Bytes of the head of a datagram.
 const HEAD: usize = 8;
 
@@ -67,6 +70,8 @@ pub struct Datagrams {
     came: Option<Came>,
     /// What was said of those that were sent and did not arrive.
     undelivered: VecDeque<Undelivered>,
+    /// The number of the latest packet of IPv6 that went in parts.
+    ident: u32,
     pub outgoing: VecDeque<Outgoing>,
 }
 
@@ -94,6 +99,11 @@ struct Undelivered {
 }
 
 impl Datagrams {
+    /// None. `seed`: nobody knows it.
+    pub fn new(seed: u64) -> Datagrams {
+        Datagrams { ident: (seed >> 32) as u32, ..Datagrams::default() }
+    }
+
     /// Where those that come are put.
     pub fn came(&mut self) -> &mut SocketSet<'static> {
         let came = self.came.get_or_insert_with(|| {
@@ -120,27 +130,37 @@ impl Datagrams {
         (local, remote): (SocketAddr, SocketAddr),
         (hops, class): (u8, u8),
         bytes: &[u8],
-        now: i64,
+        (mtu, now): (u16, i64),
     ) {
         if self.outgoing.len() >= OUTGOING || remote.ip().is_unspecified() {
             return;
         }
-        let made = match (local.ip(), remote.ip()) {
+        let ports = (local.port(), remote.port());
+        let packets = match (local.ip(), remote.ip()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
-                make(protocol, (from, to), (local.port(), remote.port()), hops, bytes)
+                make(protocol, (from, to), ports, hops, bytes).into_iter().collect()
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
-                make_v6(protocol, (from, to), (local.port(), remote.port()), hops, bytes)
+                let packet = make_v6(protocol, (from, to), ports, hops, bytes);
+                packet.map_or(Vec::new(), |packet| self.cut(packet, mtu))
             }
-            _ => None,
+            _ => Vec::new(),
         };
-        let Some(packet) = made else { return };
-        self.queue(&packet, Mark::Class(class), now);
+        self.queue(&packets, Mark::Class(class), now);
     }
 
-    /// Sends a packet of IPv4 that somebody has made: lost as above. `mtu`: with more bytes than that it goes in parts, of which only the type of service
-    /// is as it says.
+    /// A packet of IPv6 as those that it goes in: others on the way do not cut it.
+    fn cut(&mut self, packet: Vec<u8>, mtu: u16) -> Vec<Vec<u8>> {
+        self.ident = self.ident.wrapping_add(IDENT_STEP);
+        cut(packet, mtu.into(), self.ident)
+    }
+
+    /// Sends a packet that somebody has made: lost as above. `mtu`: with more bytes than that it goes in parts, of which, with IPv4, only the type of service is
+    /// as it says.
     pub fn send_packet(&mut self, packet: &[u8], mtu: u16, now: i64) {
+        if packet.first().is_some_and(|first| first >> 4 == 6) {
+            return self.send_packet_v6(packet, mtu, now);
+        }
         let Some((&head, rest)) = packet.split_first_chunk::<IP_HEAD>() else { return };
         // `smoltcp` asserts that a packet is for somebody.
         let is_right = head[0] >> 4 == 4
@@ -161,13 +181,27 @@ impl Datagrams {
         };
         ip.emit(&mut Ipv4Packet::new_unchecked(&mut whole[..]), &ChecksumCapabilities::default());
         whole[IP_HEAD..].copy_from_slice(rest);
-        self.queue(&whole, if is_whole { Mark::Head(head) } else { Mark::Class(head[1]) }, now);
+        let mark = if is_whole { Mark::Head(head) } else { Mark::Class(head[1]) };
+        self.queue(&[whole], mark, now);
     }
 
-    fn queue(&mut self, packet: &[u8], mark: Mark, now: i64) {
-        let to = buffer(1, packet.len());
+    fn send_packet_v6(&mut self, packet: &[u8], mtu: u16, now: i64) {
+        // As above; and a packet without hops is none.
+        let Ok(ip) = Ipv6Packet::new_checked(packet) else { return };
+        let is_right = ip.total_len() == packet.len() && !ip.dst_addr().is_unspecified();
+        if !is_right || ip.hop_limit() == 0 || self.outgoing.len() >= OUTGOING {
+            return;
+        }
+        let class = ip.traffic_class();
+        let packets = self.cut(packet.to_vec(), mtu);
+        self.queue(&packets, Mark::Class(class), now);
+    }
+
+    /// Packets that go to the same receiver, one after the other.
+    fn queue(&mut self, packets: &[Vec<u8>], mark: Mark, now: i64) {
+        let to = buffer(packets.len(), packets.iter().map(Vec::len).sum());
         let mut socket = Socket::new(None, None, buffer(0, 0), to);
-        if socket.send_slice(packet).is_err() {
+        if packets.is_empty() || packets.iter().any(|packet| socket.send_slice(packet).is_err()) {
             return;
         }
         let mut set = SocketSet::new(Vec::with_capacity(1));
@@ -240,86 +274,84 @@ impl Datagrams {
     }
 }
 
+/// Writes what a packet carries: a datagram with its head, or an echo request as it is. With its checksum.
+fn write_payload(
+    protocol: Protocol,
+    (from, to): (IpAddr, IpAddr),
+    (source, target): (u16, u16),
+    bytes: &[u8],
+    payload: &mut [u8],
+) -> Option<()> {
+    match protocol {
+        Protocol::Udp => UdpRepr { src_port: source, dst_port: target }.emit(
+            &mut UdpPacket::new_unchecked(payload),
+            &from.into(),
+            &to.into(),
+            bytes.len(),
+            |inner| inner.copy_from_slice(bytes),
+            &ChecksumCapabilities::default(),
+        ),
+        Protocol::Echo => {
+            payload.copy_from_slice(bytes);
+            match (from, to) {
+                (IpAddr::V6(from), IpAddr::V6(to)) => {
+                    Icmpv6Packet::new_checked(payload).ok()?.fill_checksum(&from, &to);
+                }
+                _ => Icmpv4Packet::new_checked(payload).ok()?.fill_checksum(),
+            }
+        }
+    }
+    Some(())
+}
+
+/// Bytes of what [`write_payload`] writes.
+fn payload_len(protocol: Protocol, bytes: &[u8]) -> usize {
+    bytes.len() + if protocol == Protocol::Udp { HEAD } else { 0 }
+}
+
 /// A whole packet.
 fn make(
     protocol: Protocol,
     (from, to): (Ipv4Addr, Ipv4Addr),
-    (source, target): (u16, u16),
+    ports: (u16, u16),
     hops: u8,
     bytes: &[u8],
 ) -> Option<Vec<u8>> {
-    let head = if protocol == Protocol::Udp { HEAD } else { 0 };
-    let sums = ChecksumCapabilities::default();
     let ip = Ipv4Repr {
         src_addr: from,
         dst_addr: to,
         next_header: number_of(protocol, IpVersion::Ipv4),
-        payload_len: head + bytes.len(),
+        payload_len: payload_len(protocol, bytes),
         hop_limit: hops.max(1),
     };
     let all = ip.buffer_len() + ip.payload_len;
     let mut packet = vec![0; u16::try_from(all).ok()?.into()];
-    ip.emit(&mut Ipv4Packet::new_unchecked(&mut packet[..]), &sums);
-    let inner = &mut packet[ip.buffer_len()..];
-    match protocol {
-        Protocol::Udp => {
-            let udp = UdpRepr { src_port: source, dst_port: target };
-            udp.emit(
-                &mut UdpPacket::new_unchecked(inner),
-                &from.into(),
-                &to.into(),
-                bytes.len(),
-                |payload| payload.copy_from_slice(bytes),
-                &sums,
-            );
-        }
-        Protocol::Echo => {
-            inner.copy_from_slice(bytes);
-            Icmpv4Packet::new_checked(inner).ok()?.fill_checksum();
-        }
-    }
+    ip.emit(&mut Ipv4Packet::new_unchecked(&mut packet[..]), &ChecksumCapabilities::default());
+    let payload = &mut packet[ip.buffer_len()..];
+    write_payload(protocol, (from.into(), to.into()), ports, bytes, payload)?;
     Some(packet)
 }
 
-/// The same of IPv6. It goes as a whole or not at all: nothing puts parts together here.
+/// The same of IPv6.
 fn make_v6(
     protocol: Protocol,
     (from, to): (Ipv6Addr, Ipv6Addr),
-    (source, target): (u16, u16),
+    ports: (u16, u16),
     hops: u8,
     bytes: &[u8],
 ) -> Option<Vec<u8>> {
-    /// Bytes of a packet that an Ethernet carries.
-    const MOST: usize = 1500;
-    let head = if protocol == Protocol::Udp { HEAD } else { 0 };
     let ip = Ipv6Repr {
         src_addr: from,
         dst_addr: to,
         next_header: number_of(protocol, IpVersion::Ipv6),
-        payload_len: head + bytes.len(),
+        payload_len: payload_len(protocol, bytes),
         hop_limit: hops.max(1),
     };
-    let all = ip.buffer_len() + ip.payload_len;
-    let mut packet = vec![0; Some(all).filter(|&all| all <= MOST)?];
+    u16::try_from(ip.payload_len).ok()?;
+    let mut packet = vec![0; ip.buffer_len() + ip.payload_len];
     ip.emit(&mut Ipv6Packet::new_unchecked(&mut packet[..]));
-    let inner = &mut packet[ip.buffer_len()..];
-    match protocol {
-        Protocol::Udp => {
-            let udp = UdpRepr { src_port: source, dst_port: target };
-            udp.emit(
-                &mut UdpPacket::new_unchecked(inner),
-                &from.into(),
-                &to.into(),
-                bytes.len(),
-                |payload| payload.copy_from_slice(bytes),
-                &ChecksumCapabilities::default(),
-            );
-        }
-        Protocol::Echo => {
-            inner.copy_from_slice(bytes);
-            Icmpv6Packet::new_checked(inner).ok()?.fill_checksum(&from, &to);
-        }
-    }
+    let payload = &mut packet[ip.buffer_len()..];
+    write_payload(protocol, (from.into(), to.into()), ports, bytes, payload)?;
     Some(packet)
 }
 

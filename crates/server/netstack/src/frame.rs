@@ -1,5 +1,6 @@
 //! What a frame is about, by its first bytes: whose it is. What is wrong in it is found later, by whoever it is given to.
 
+use crate::parts::PART;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,23 +30,39 @@ const ECHO_REQUEST: u8 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A segment of a connection.
-    Segment { key: Key, to: IpAddr, begins: bool, resets: bool },
+    Segment {
+        key: Key,
+        to: IpAddr,
+        begins: bool,
+        resets: bool,
+    },
     /// A datagram to a port.
-    Datagram { port: u16 },
+    Datagram {
+        port: u16,
+    },
     /// The answer to an echo request.
-    Echo { ident: u16 },
+    Echo {
+        ident: u16,
+    },
     /// Somebody on the way says that a segment of a connection did not arrive, for this reason.
-    Unreachable { key: Key, code: u8 },
+    Unreachable {
+        key: Key,
+        code: u8,
+    },
     /// The same of a datagram that was sent from a port, or an echo request.
-    Undelivered { protocol: Protocol, port: u16 },
+    Undelivered {
+        protocol: Protocol,
+        port: u16,
+    },
     /// Where somebody is, or who wants to know that.
     Address,
     /// Somebody says that it knows the way to others (IPv6).
     Router,
     /// Somebody wants to know which groups there are, or says it.
     Groups,
-    /// A part of a packet.
+    /// A part of a packet, and of one of IPv6.
     Part,
+    PartV6,
     /// Something else.
     Other,
 }
@@ -75,6 +92,38 @@ pub fn look(frame: &[u8]) -> What {
     what(frame).unwrap_or(What::Other)
 }
 
+/// A segment of a connection between two addresses.
+fn segment(from: IpAddr, to: IpAddr, bytes: &[u8]) -> Option<What> {
+    let flags = *bytes.get(13)?;
+    Some(What::Segment {
+        key: (from, short(bytes, 0)?, short(bytes, 2)?),
+        to,
+        begins: flags & 0x12 == 2,
+        resets: flags & 4 != 0,
+    })
+}
+
+/// What a message says that is about a packet of this machine's: of which protocol that was and who it was for, what it carried, the numbers of ICMP and of an
+/// echo request in this version, and the reason for which nothing of a connection arrives, if it is one.
+fn undelivered(
+    (protocol, to): (u8, IpAddr),
+    bytes: &[u8],
+    (icmp, request): (u8, u8),
+    code: Option<u8>,
+) -> Option<What> {
+    match protocol {
+        TCP => {
+            let key = (to, short(bytes, 2)?, short(bytes, 0)?);
+            code.map(|code| What::Unreachable { key, code })
+        }
+        UDP => Some(What::Undelivered { protocol: Protocol::Udp, port: short(bytes, 0)? }),
+        _ if protocol == icmp && bytes.first()? == &request => {
+            Some(What::Undelivered { protocol: Protocol::Echo, port: short(bytes, 4)? })
+        }
+        _ => None,
+    }
+}
+
 fn what(frame: &[u8]) -> Option<What> {
     match *frame.get(12..14)?.first_chunk::<2>()? {
         ARP => return Some(What::Address),
@@ -89,32 +138,15 @@ fn what(frame: &[u8]) -> Option<What> {
         return Some(What::Part);
     }
     Some(match packet[9] {
-        TCP => {
-            let flags = *inner.get(13)?;
-            What::Segment {
-                key: (from.into(), short(inner, 0)?, short(inner, 2)?),
-                to: to.into(),
-                begins: flags & 0x12 == 2,
-                resets: flags & 4 != 0,
-            }
-        }
+        TCP => segment(from.into(), to.into(), inner)?,
         IGMP => What::Groups,
         UDP => What::Datagram { port: short(inner, 2)? },
         ICMP if inner.first()? == &ECHO_ANSWER => What::Echo { ident: short(inner, 4)? },
         ICMP if matches!(*inner.first()?, UNREACHABLE | LATE | WRONG) => {
             let about = inner.get(8..)?;
-            let segment = payload(about)?;
-            match about[9] {
-                TCP if inner[0] == UNREACHABLE => {
-                    let key = (address(about, 16)?.into(), short(segment, 2)?, short(segment, 0)?);
-                    What::Unreachable { key, code: *inner.get(1)? }
-                }
-                UDP => What::Undelivered { protocol: Protocol::Udp, port: short(segment, 0)? },
-                ICMP if segment.first()? == &ECHO_REQUEST => {
-                    What::Undelivered { protocol: Protocol::Echo, port: short(segment, 4)? }
-                }
-                _ => return None,
-            }
+            let (to, segment) = (address(about, 16)?.into(), payload(about)?);
+            let code = Some(inner[1]).filter(|_| inner[0] == UNREACHABLE);
+            undelivered((about[9], to), segment, (ICMP, ECHO_REQUEST), code)?
         }
         _ => return None,
     })
@@ -136,35 +168,18 @@ fn what_v6(packet: &[u8]) -> Option<What> {
     let (from, to) = (address_v6(packet, 8)?, address_v6(packet, 24)?);
     let inner = packet.get(HEAD_V6..)?;
     Some(match packet[6] {
-        TCP => {
-            let flags = *inner.get(13)?;
-            What::Segment {
-                key: (from.into(), short(inner, 0)?, short(inner, 2)?),
-                to: to.into(),
-                begins: flags & 0x12 == 2,
-                resets: flags & 4 != 0,
-            }
-        }
+        TCP => segment(from.into(), to.into(), inner)?,
         UDP => What::Datagram { port: short(inner, 2)? },
+        PART => What::PartV6,
         ICMP6 => match *inner.first()? {
             ECHO_ANSWER => What::Echo { ident: short(inner, 4)? },
             ROUTER => What::Router,
             kind if NEIGHBOURS.contains(&kind) => What::Address,
             kind if ABOUT.contains(&kind) => {
                 let about = inner.get(8..)?;
-                let segment = about.get(HEAD_V6..)?;
-                match about[6] {
-                    TCP if kind == UNREACHABLE => {
-                        let to = address_v6(about, 24)?;
-                        let key = (to.into(), short(segment, 2)?, short(segment, 0)?);
-                        What::Unreachable { key, code: *inner.get(1)? }
-                    }
-                    UDP => What::Undelivered { protocol: Protocol::Udp, port: short(segment, 0)? },
-                    ICMP6 if segment.first()? == &ECHO_REQUEST => {
-                        What::Undelivered { protocol: Protocol::Echo, port: short(segment, 4)? }
-                    }
-                    _ => return None,
-                }
+                let (to, segment) = (address_v6(about, 24)?.into(), about.get(HEAD_V6..)?);
+                let code = Some(inner[1]).filter(|_| kind == UNREACHABLE);
+                undelivered((about[6], to), segment, (ICMP6, ECHO_REQUEST), code)?
             }
             _ => return None,
         },

@@ -17,6 +17,7 @@ mod conn;
 mod datagram;
 mod frame;
 mod lease;
+mod parts;
 mod port;
 mod router;
 mod stack;

@@ -4,6 +4,7 @@ use crate::conn::{Conn, Next, Origin};
 use crate::datagram::Datagrams;
 use crate::frame::{answer_of, group_of, look, told_by, Key, What};
 use crate::lease::{self, Lease, News};
+use crate::parts::{receiver, Parts};
 use crate::port::{Mark, Port};
 use crate::router::Router;
 use crate::watch::Watch;
@@ -11,7 +12,7 @@ use crate::{Broken, Command, Event, Events, Home, Wire};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 use netproto::{Protocol, INCOMING};
 use piecewise::{Limits, Shares};
 use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
@@ -119,6 +120,8 @@ pub struct Stack {
     /// Bytes of all buffers, by whose connections they are.
     shares: Shares,
     datagrams: Datagrams,
+    /// Of packets of IPv6.
+    parts: Parts,
     ports: BTreeSet<(Protocol, u16)>,
     /// What did not come to be: told when there is room.
     failed: VecDeque<(u32, u16)>,
@@ -182,7 +185,8 @@ impl Stack {
             timers: BTreeSet::new(),
             stalled: BTreeSet::new(),
             shares: Shares::new(Limits::of(most)),
-            datagrams: Datagrams::default(),
+            datagrams: Datagrams::new(seed),
+            parts: Parts::default(),
             ports: BTreeSet::new(),
             failed: VecDeque::new(),
             groups: Groups::default(),
@@ -358,21 +362,24 @@ impl Stack {
                 self.ports.remove(&(protocol, port));
                 if self.ports.is_empty() {
                     self.datagrams.forget_came();
+                    self.parts.clear();
                 }
             }
             Command::Datagram { protocol, local, remote, hops, class, bytes } => {
                 let Some(own) = self.source(remote.ip()) else { return Ok(()) };
                 let local = SocketAddr::new(own, local.port());
-                self.datagrams.send(protocol, (local, remote), (hops, class), bytes, now);
+                let how = (hops, class);
+                let at = (self.home.mtu, now);
+                self.datagrams.send(protocol, (local, remote), how, bytes, at);
             }
             Command::Join { group } => {
                 // There is no room for it only as long as many others wait to be told that they were left: it is not heard.
-                let _ = self.iface.join_multicast_group(Ipv4Addr::from(group));
+                let _ = self.iface.join_multicast_group(group);
                 self.groups.changed(now);
             }
             Command::Leave { group } => {
                 // As above.
-                let _ = self.iface.leave_multicast_group(Ipv4Addr::from(group));
+                let _ = self.iface.leave_multicast_group(group);
                 self.groups.changed(now);
             }
             Command::Watch { frames, packets } => self.watch.set(frames, packets),
@@ -454,8 +461,23 @@ impl Stack {
     pub fn frame(&mut self, frame: &[u8], now: i64, wire: &mut impl Wire) {
         let mut watch = core::mem::take(&mut self.watch);
         watch.came(frame, (&self.home, &self.iface), now);
-        self.frame_came(frame, now, &mut watch.over(wire));
+        let is_part = look(frame) == What::PartV6;
+        if !is_part {
+            self.frame_came(frame, now, &mut watch.over(wire));
+        } else if let Some(whole) = self.part_came(frame, watch.wants_packets(), now) {
+            watch.came_whole(&whole, (&self.home, &self.iface));
+            self.frame_came(&whole, now, &mut watch.over(wire));
+        }
         self.watch = watch;
+    }
+
+    /// A part of a packet of IPv6 has come. Answers with the frame that all of them are, if somebody wants it.
+    fn part_came(&mut self, frame: &[u8], is_watched: bool, now: i64) -> Option<Vec<u8>> {
+        let is_mine = frame.starts_with(&self.home.mac) || frame[0] & 1 != 0;
+        let to = receiver(frame)?;
+        let is_for = self.router.place.has(to) || self.iface.has_multicast_group(to);
+        let is_wanted = is_watched || !self.ports.is_empty();
+        (is_mine && is_for && is_wanted).then(|| self.parts.came(frame, now)).flatten()
     }
 
     fn frame_came(&mut self, frame: &[u8], now: i64, wire: &mut impl Wire) {
@@ -684,9 +706,12 @@ impl Stack {
         }
         for packet in &mut self.datagrams.outgoing {
             port.mark = packet.mark;
-            if port.wire.has_room() && self.iface.poll_at(instant(now), &self.nothing).is_none() {
-                self.iface.poll_egress(instant(now), &mut port, &mut packet.set);
-            }
+            // One packet, or the parts of one of IPv6.
+            while port.wire.has_room()
+                && self.iface.poll_at(instant(now), &self.nothing).is_none()
+                && self.iface.poll_egress(instant(now), &mut port, &mut packet.set)
+                    != PollResult::None
+            {}
             while self.iface.poll_at(instant(now), &self.nothing).is_some() && port.wire.has_room()
             {
                 self.iface.poll_egress(instant(now), &mut port, &mut self.nothing);

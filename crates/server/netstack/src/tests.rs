@@ -10,6 +10,9 @@ use fastrand::Rng;
 use netproto::Protocol;
 
 mod lease;
+mod sent;
+
+use sent::Sent;
 
 /// What became of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +28,6 @@ struct Side {
     stack: Stack,
     sent: Sent,
     heard: Heard,
-}
-
-#[derive(Default)]
-struct Sent {
-    frames: VecDeque<Vec<u8>>,
-    is_full: bool,
 }
 
 /// A datagram that did not arrive: from where to where, who says so, type and code, what came back of it.
@@ -57,21 +54,6 @@ struct Heard {
     packets: Vec<Vec<u8>>,
     is_full: bool,
     is_idle: bool,
-}
-
-impl Wire for Sent {
-    fn has_room(&mut self) -> bool {
-        !self.is_full
-    }
-    fn send<R>(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
-        assert!(bytes <= FRAME);
-        let mut frame = vec![0; bytes];
-        let result = fill(&mut frame);
-        if !self.is_full {
-            self.frames.push_back(frame);
-        }
-        result
-    }
 }
 
 impl Events for Heard {
@@ -126,6 +108,7 @@ impl Events for Heard {
                 self.places_v6.push((address.into(), gateway.into()));
             }
             Event::Idle => self.is_idle = true,
+            Event::Stack { .. } => panic!("the stack knows nothing of that"),
         }
         true
     }
@@ -742,11 +725,11 @@ fn groups_are_joined_and_left_and_others_are_not_heard() {
         world.steps(100);
     };
     send(&mut world, GROUP, b"before");
-    world.command(1, Command::Join { group: GROUP });
+    world.command(1, Command::Join { group: GROUP.into() });
     world.steps(10);
     send(&mut world, GROUP, b"joined");
     send(&mut world, [239, 1, 2, 3], b"another with the same address below");
-    world.command(1, Command::Leave { group: GROUP });
+    world.command(1, Command::Leave { group: GROUP.into() });
     world.steps(10);
     send(&mut world, GROUP, b"after");
     let got = &world.sides[1].heard.datagrams;
@@ -763,11 +746,11 @@ fn groups_are_told_when_they_are_joined_left_and_asked_for() {
     side.sent.is_full = true;
     for n in 0..2000u32 {
         let group = [239, 0, (n >> 8) as u8, n as u8];
-        side.command(Command::Join { group }, 0);
-        side.command(Command::Leave { group }, 0);
+        side.command(Command::Join { group: group.into() }, 0);
+        side.command(Command::Leave { group: group.into() }, 0);
     }
     side.sent.is_full = false;
-    side.command(Command::Join { group: GROUP }, 0);
+    side.command(Command::Join { group: GROUP.into() }, 0);
     side.stack.run(0, &mut side.sent, &mut side.heard);
     let below = [1, 0, 0x5e, 1, 2, 3];
     assert_eq!(told_of_groups(&side.sent.frames), [(below, REPORT, GROUP.into())]);
@@ -795,7 +778,7 @@ fn groups_are_told_when_they_are_joined_left_and_asked_for() {
     let answer = told_of_groups(&side.sent.frames);
     assert!(answer.contains(&(below, REPORT, GROUP.into())), "{answer:?}");
     side.sent.frames.clear();
-    side.command(Command::Leave { group: GROUP }, now);
+    side.command(Command::Leave { group: GROUP.into() }, now);
     side.stack.run(now, &mut side.sent, &mut side.heard);
     let left = told_of_groups(&side.sent.frames);
     assert!(matches!(left[..], [(_, LEFT, group)] if group == Ipv4Addr::from(GROUP)), "{left:?}");
@@ -1028,6 +1011,28 @@ fn both_versions_have_all_of_it() {
     let (about, by, kind, quoted) = world.sides[0].heard.undelivered.remove(0);
     assert_eq!((about, by.ip()), ((protocol, ends[0], remote), own_v6(1).into()));
     assert_eq!((kind, &quoted[..]), ((1, 4), &bytes[..]));
+    // One that is longer than a frame goes in parts, and so does a packet that somebody has made; whoever watches hears of both as a whole.
+    let (remote, long) = (SocketAddr::from((own_v6(1), 53)), [7; 5000]);
+    world.command(1, Command::Watch { frames: false, packets: true });
+    world.command(
+        0,
+        Command::Datagram { protocol, local: ends[0], remote, hops, class, bytes: &long },
+    );
+    world.until(2000, |world| !world.sides[1].heard.datagrams.is_empty());
+    let heard = world.sides[1].heard.datagrams.remove(0);
+    assert_eq!(heard, (protocol, ends[0], long.to_vec()));
+    let packet = world.sides[1].heard.packets.pop().unwrap();
+    assert_eq!((packet.len(), packet[6]), (40 + 8 + 5000, 17));
+    world.command(0, Command::Packet { bytes: &packet });
+    // That one goes to the other side again, from itself: nobody believes it. With the other way round it comes.
+    let back = [&packet[..8], &packet[24..40], &packet[8..24], &packet[40..]].concat();
+    world.command(1, Command::Packet { bytes: &back });
+    world.command(0, Command::Watch { frames: false, packets: true });
+    world.until(2000, |world| !world.sides[0].heard.packets.is_empty());
+    assert_eq!(world.sides[0].heard.packets, [back]);
+    for wrong in [&packet[..39], &packet[..100], &[0x60; 40]] {
+        world.command(0, Command::Packet { bytes: wrong });
+    }
     // An echo.
     let protocol = Protocol::Echo;
     world.command(0, Command::Open { protocol, port: 77 });

@@ -11,7 +11,10 @@ use core::net::Ipv4Addr;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::raw::{PacketBuffer, PacketMetadata, Socket};
 use smoltcp::time::Instant;
-use smoltcp::wire::{EthernetAddress, HardwareAddress, IpVersion, Ipv4Packet};
+use smoltcp::wire::{
+    EthernetAddress, HardwareAddress, IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet,
+    IPV6_LINK_LOCAL_ALL_NODES,
+};
 
 /// Bytes that wait to be told, and of frames that wait to be sent, at most.
 const WAITING: usize = 256 * 1024;
@@ -140,7 +143,8 @@ impl Watch {
             return;
         }
         let Some(packet) = packet_for(frame, home, iface) else { return };
-        let is_part = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
+        let is_part =
+            packet[0] >> 4 == 4 && u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
         if !is_part {
             // Without room it is lost, as from any queue.
             self.put(Seen::Packet(packet.to_vec()));
@@ -149,6 +153,18 @@ impl Watch {
         let parts = self.parts.get_or_insert_with(|| Box::new(Parts::new(home, now)));
         if let Some(whole) = parts.put(frame, home.mtu, now) {
             self.put(Seen::Packet(whole));
+        }
+    }
+
+    /// Are packets wanted?
+    pub fn wants_packets(&self) -> bool {
+        self.packets
+    }
+
+    /// The parts of a packet of IPv6 have come: this frame, as a whole.
+    pub fn came_whole(&mut self, frame: &[u8], (home, iface): (&Home, &Interface)) {
+        if let Some(packet) = packet_for(frame, home, iface).filter(|_| self.packets) {
+            self.put(Seen::Packet(packet.to_vec()));
         }
     }
 
@@ -195,13 +211,27 @@ impl Watch {
     }
 }
 
-/// The packet of IPv4 in a frame that is for this machine.
+/// The packet in a frame that is for this machine; of IPv6, if it is none that is a part.
 fn packet_for<'a>(frame: &'a [u8], home: &Home, iface: &Interface) -> Option<&'a [u8]> {
     const IPV4: [u8; 2] = [8, 0];
-    let packet = frame.get(HEAD..).filter(|_| frame[12..14] == IPV4)?;
+    const IPV6: [u8; 2] = [0x86, 0xdd];
+    let packet = frame.get(HEAD..)?;
     // To a card, or to many.
     if frame[..6] != home.mac && frame[0] & 1 == 0 {
         return None;
+    }
+    match &frame[12..14] {
+        kind if kind == IPV4 => {}
+        kind if kind == IPV6 => {
+            let ip = Ipv6Packet::new_checked(packet).ok()?;
+            let to = ip.dst_addr();
+            let is_for = iface.has_ip_addr(to)
+                || iface.has_multicast_group(to)
+                || to == IPV6_LINK_LOCAL_ALL_NODES;
+            let is_whole = ip.next_header() != IpProtocol::Ipv6Frag;
+            return (is_for && is_whole).then(|| &packet[..ip.total_len()]);
+        }
+        _ => return None,
     }
     let ip = Ipv4Packet::new_checked(packet).ok()?;
     let to = ip.dst_addr();

@@ -424,7 +424,7 @@ fn of_protocol(
             options.others.get(&of_level(0, IP_TTL)).copied().unwrap_or(64)
         }
         (IP, IP_MTU) => match all.name(number, true) {
-            Ok(peer) if peer.ip().to_canonical().is_loopback() => 65_536,
+            Ok(peer) if peer.ip().to_canonical().is_loopback() => all.mtu_inside().into(),
             Ok(_) => all.interface().map_or(1500, |interface| interface.mtu.into()),
             Err(error) => return Err(error),
         },

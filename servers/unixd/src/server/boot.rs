@@ -230,6 +230,9 @@ impl Unixd {
     /// Waits until the network server has said where in the network this is, so that the first program finds that: not for ever.
     fn begin_network(&mut self) -> Result<(), libos::Status> {
         let Some(mut wire) = Wire::open()? else { return Ok(()) };
+        // So that nothing that is told is lost.
+        libos::invoke(SELF_EP, captypes::op::Listen { bits: 0 })?;
+        session::net_cleared(true)?;
         let deadline = self.clock.now() + NETWORK_NS;
         while self.sockets.inet.all.interface().is_none() {
             self.clock.begin_event();
@@ -240,8 +243,10 @@ impl Unixd {
             self.clock.arm_within(NETWORK_NS);
             let message = libos::ipc::recv(SELF_EP, libos::Place::NULL)?;
             wire.receive(self.clock.wall(), &mut self.sockets, &mut self.fx);
-            if message.is_notification() && message.words[0] & NET_GONE != 0 {
-                wire.gone(&mut self.sockets, &mut self.fx);
+            let is_gone = message.is_notification() && message.words[0] & NET_GONE != 0;
+            if is_gone && !wire.gone(&mut self.sockets, &mut self.fx) {
+                libos::log!("unixd: there is no network");
+                break;
             }
         }
         self.wire = Some(wire);
@@ -266,6 +271,9 @@ impl Unixd {
             if message.is_notification() && message.words[0] & NET_GONE != 0 {
                 return;
             }
+        }
+        if let Some(unused) = self.sockets.inet.all.take_stack_unused() {
+            libos::log!("@counter netd_stack_unused {unused}");
         }
     }
 

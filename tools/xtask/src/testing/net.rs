@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 type Body = fn(&Context, &Path) -> Result<()>;
 
-const CASES: [(&str, Body); 11] = [
+const CASES: [(&str, Body); 13] = [
     ("outward", outward),
     ("given", given),
     ("six", six),
@@ -24,9 +24,14 @@ const CASES: [(&str, Body); 11] = [
     ("many", many),
     ("end", end),
     ("fails", fails),
+    ("never", never),
     ("refused", refused),
+    ("sizes", sizes),
     ("cache_killed", cache_killed),
 ];
+
+/// Bytes that the network server does not need of its stack, of 128 KiB.
+const STACK_LEFT: u64 = 32 * 1024;
 
 /// How long something may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -215,11 +220,13 @@ impl Guest {
         self.child.stdout.take().context("no output")?.read_to_string(&mut said)?;
         ensure!(self.child.wait()?.success(), "it fails: {said}");
         let log = fs::read_to_string(folder.join("log"))?;
-        let free = |name: &str| -> Result<u64> {
+        let counter = |name: &str| -> Result<u64> {
             let found = log.lines().find_map(|line| line.split_once(name));
             Ok(found.context("no counter")?.1.trim().parse()?)
         };
-        Ok((said, free("free_before")?, free("free_after")?))
+        let unused = counter("netd_stack_unused")?;
+        ensure!(unused >= STACK_LEFT, "of its stack netd has {unused} bytes left");
+        Ok((said, counter("free_before")?, counter("free_after")?))
     }
 }
 
@@ -347,6 +354,22 @@ fn fails(context: &Context, folder: &Path) -> Result<()> {
     ensure_nothing_lost(before, after)
 }
 
+/// Each server of the network fails before it has said anything: another one is started a bounded number of times, the log says what there is not, and so do
+/// programs that want it; inside of the machine all is as ever.
+fn never(context: &Context, folder: &Path) -> Result<()> {
+    let text = "nc -w 5 10.0.2.2 80 2>&1 | grep -o unreachable; ip addr | grep -c eth0; \
+                (echo inside | nc -l -p 80 > got) & until nc 127.0.0.1 80 < /dev/null; do :; done; wait; echo end";
+    let options = ["--net=user,fails=start", "--verbose"];
+    let output = feed(&mut x_run(context, folder, &options, &["sh", "-c", text])?, b"")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(printed == "unreachable\n0\ninside\nend\n", "{printed}\n{log}");
+    let count = log.matches("netd: exception").count();
+    ensure!((2..=10).contains(&count), "{count} servers: {log}");
+    ensure!(log.contains("init: the network is gone: its server fails at its start"), "{log}");
+    Ok(())
+}
+
 /// What a program has sent arrives, although the machine ends with it.
 fn end(context: &Context, folder: &Path) -> Result<()> {
     let sink = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -388,6 +411,19 @@ fn refused(context: &Context, folder: &Path) -> Result<()> {
             bail!("{options:?}: {}: {errors}", output.status);
         }
     }
+    Ok(())
+}
+
+/// The size of packets inside of the machine can be set, that of the wire cannot; an interface that is up can be set up.
+fn sizes(context: &Context, folder: &Path) -> Result<()> {
+    let text = "ip link set lo mtu 16384 && ip link show lo | grep -o 'mtu [0-9]*'; cat /sys/class/net/lo/mtu; \
+                ip link set lo mtu 67 2> /dev/null || echo too few; ip link set lo mtu 65537 2> /dev/null || echo too many; \
+                ip link set eth0 mtu 1400 2> /dev/null || echo not that one; ip link set lo up && echo up; \
+                ip link set lo down 2> /dev/null || echo not down; cat /sys/class/net/lo/mtu";
+    let output = feed(&mut x_run(context, folder, &["--net=user"], &["sh", "-c", text])?, b"")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let expected = "mtu 16384\n16384\ntoo few\ntoo many\nnot that one\nup\nnot down\n16384\n";
+    ensure!(printed == expected, "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 

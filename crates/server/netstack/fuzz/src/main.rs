@@ -5,9 +5,15 @@
 
 #![no_main]
 
+extern crate alloc;
+
+#[path = "../../src/tests/sent.rs"]
+mod sent;
+
 use libfuzzer_sys::fuzz_target;
 use netproto::{Command, Event, Protocol, PIECE, WINDOW};
 use netstack::{Events, Home, Stack, Wire, FRAME};
+use sent::Sent;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -23,6 +29,11 @@ const HEAD: usize = 14;
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const ICMP6: u8 = 58;
+const PART: u8 = 44;
+/// On the wire; the own one as the card has it (EUI-64).
+const OWN_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 1);
+const PEER_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
 
 /// What is left of the input.
 struct Input<'a>(&'a [u8]);
@@ -41,27 +52,6 @@ impl<'a> Input<'a> {
         let (bytes, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;
         Some(bytes)
-    }
-}
-
-#[derive(Default)]
-struct Sent {
-    frames: Vec<Vec<u8>>,
-    is_full: bool,
-}
-
-impl Wire for Sent {
-    fn has_room(&mut self) -> bool {
-        !self.is_full
-    }
-    fn send<R>(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
-        assert!(bytes <= FRAME);
-        let mut frame = vec![0; bytes];
-        let result = fill(&mut frame);
-        if !self.is_full && self.frames.len() < KEPT {
-            self.frames.push(frame);
-        }
-        result
     }
 }
 
@@ -175,6 +165,7 @@ fn mend_v6(packet: &mut [u8]) {
     // As the card has them (EUI-64).
     const CARD: [u8; 8] = [0, 0, 0, 0xff, 0xfe, 0, 0, 1];
     match packet[24] % 4 {
+        _ if packet[24..40] == OWN_V6.octets() => {}
         0 => packet[24..40].copy_from_slice(&[&[0xfe, 0x80, 0, 0, 0, 0, 0, 0][..], &CARD].concat()),
         1 => packet[24..40].copy_from_slice(&[&[0xfe, 0xc0, 0, 0, 0, 0, 0, 0][..], &CARD].concat()),
         2 => packet[24..40].copy_from_slice(&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
@@ -206,18 +197,28 @@ fn mend_v6(packet: &mut [u8]) {
 
 /// The segment with which a peer answers the last one that was sent, with these flags, numbers that are a little off, and bytes.
 fn answer(last: &[u8], flags: u8, off: i8, bytes: &[u8]) -> Option<Vec<u8>> {
-    let packet = last.get(HEAD..).filter(|_| last[12..14] == [8, 0] && last[HEAD + 9] == TCP)?;
-    let words = usize::from(packet[0] & 0xf) * 4;
-    let tcp = packet.get(words..)?;
+    let packet = last.get(HEAD + 20..).map(|_| &last[HEAD..])?;
+    let (protocol, tcp, back) = match packet[0] >> 4 {
+        4 => {
+            let head = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, TCP, 0, 0];
+            let back = [&[8, 0], &head[..], &packet[16..20], &packet[12..16]].concat();
+            (packet[9], packet.get(usize::from(packet[0] & 0xf) * 4..)?, back)
+        }
+        _ => {
+            let (head, to) = ([0x60, 0, 0, 0, 0, 0, TCP, 64], packet.get(24..40)?);
+            let back = [&[0x86, 0xdd], &head[..], to, &packet[8..24]].concat();
+            (packet[6], packet.get(40..)?, back)
+        }
+    };
+    if protocol != TCP {
+        return None;
+    }
     let word = |at: usize| Some(u32::from_be_bytes(*tcp.get(at..)?.first_chunk()?));
     let (seq, ack) = (word(4)?, word(8)?);
     let (data, was) = (usize::from(tcp.get(12)? >> 4) * 4, tcp.get(13)?);
     let len = tcp.len().saturating_sub(data) as u32 + u32::from(was & 3 != 0);
     let (own_seq, own_ack) = (ack.wrapping_add(off as u32), seq.wrapping_add(len));
-    let mut frame = [&MAC[..], &PEER_MAC, &[8, 0]].concat();
-    frame.extend_from_slice(&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, TCP, 0, 0]);
-    frame.extend_from_slice(&packet[16..20]);
-    frame.extend_from_slice(&packet[12..16]);
+    let mut frame = [&MAC[..], &PEER_MAC, &back].concat();
     frame.extend_from_slice(&[tcp[2], tcp[3], tcp[0], tcp[1]]);
     frame.extend_from_slice(&own_seq.to_be_bytes());
     frame.extend_from_slice(&own_ack.to_be_bytes());
@@ -231,6 +232,17 @@ fn answer(last: &[u8], flags: u8, off: i8, bytes: &[u8]) -> Option<Vec<u8>> {
 fn found() -> Vec<u8> {
     let head = [&MAC[..], &PEER_MAC, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &PEER_MAC].concat();
     [&head[..], &PEER.octets(), &MAC, &OWN.octets()].concat()
+}
+
+/// The same of IPv6 and the peer.
+fn found_v6() -> Vec<u8> {
+    let head = [0x60, 0, 0, 0, 0, 32, ICMP6, 255];
+    let (from, to) = (PEER_V6.octets(), OWN_V6.octets());
+    let said = [136, 0, 0, 0, 0x60, 0, 0, 0];
+    let parts = [&MAC[..], &PEER_MAC, &[0x86, 0xdd], &head, &from, &to, &said, &from, &[2, 1]];
+    let mut frame = [&parts.concat()[..], &PEER_MAC].concat();
+    mend(&mut frame);
+    frame
 }
 
 struct World {
@@ -247,6 +259,7 @@ impl World {
         let mut sent = Sent::default();
         let mut stack = Stack::new(home, 7, MOST, 0, &mut sent);
         stack.frame(&found(), 0, &mut sent);
+        stack.frame(&found_v6(), 0, &mut sent);
         World { stack, sent, heard: Heard::default(), now: 0, next: 1 }
     }
 
@@ -263,6 +276,8 @@ impl World {
     fn run(&mut self) {
         self.stack.run(self.now, &mut self.sent, &mut self.heard);
         self.stack.resume();
+        let older = self.sent.frames.len().saturating_sub(KEPT);
+        self.sent.frames.drain(..older);
         assert!(self.stack.used() <= MOST, "buffers have more than they may");
     }
 
@@ -275,7 +290,7 @@ impl World {
     fn step(&mut self, input: &mut Input) -> Option<()> {
         let (own, peer) =
             (|port| SocketAddr::from((OWN, port)), |port| SocketAddr::from((PEER, port)));
-        match input.byte()? % 18 {
+        match input.byte()? % 19 {
             0 => self.frame(input.bytes(FRAME)?),
             1 | 2 => {
                 let version = if input.byte()? & 1 == 0 { [8, 0] } else { [0x86, 0xdd] };
@@ -314,8 +329,11 @@ impl World {
             8 => {
                 let id = self.next;
                 self.next += 1;
-                let local = own(0x8000 + id as u16);
-                let remote = peer(input.short()?);
+                let (port, to) = (0x8000 + id as u16, input.short()?);
+                let (local, remote) = match id % 3 {
+                    0 => (SocketAddr::from((OWN_V6, port)), SocketAddr::from((PEER_V6, to))),
+                    _ => (own(port), peer(to)),
+                };
                 self.command(Command::Connect { id, user: id % 3, local, remote });
             }
             9 => {
@@ -368,7 +386,10 @@ impl World {
             13 => {
                 let (which, port, hops) = (input.byte()?, input.short()?, input.byte()?);
                 let protocol = if which & 1 == 0 { Protocol::Udp } else { Protocol::Echo };
-                let (local, remote) = (own(port), peer(53));
+                let (local, remote) = match which & 2 {
+                    0 => (own(port), peer(53)),
+                    _ => (SocketAddr::from((OWN_V6, port)), SocketAddr::from((PEER_V6, 53))),
+                };
                 let bytes = input.bytes(4000)?;
                 self.command(Command::Datagram {
                     protocol,
@@ -381,7 +402,10 @@ impl World {
             }
             14 => {
                 let which = input.byte()?;
-                let group = [224, 0, 1, which >> 1];
+                let group = match which & 2 {
+                    0 => Ipv4Addr::new(224, 0, 1, which >> 2).into(),
+                    _ => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, (which >> 2).into()).into(),
+                };
                 self.command(match which & 1 {
                     0 => Command::Join { group },
                     _ => Command::Leave { group },
@@ -405,6 +429,17 @@ impl World {
                 if which & 4 != 0 {
                     self.stack.ask(self.now);
                 }
+            }
+            // A part of a packet of IPv6, for the address on the wire.
+            17 => {
+                let (at, ident, which) = (input.short()?, input.byte()?, input.byte()?);
+                let mut frame = [&MAC[..], &PEER_MAC, &[0x86, 0xdd], &[0; 40]].concat();
+                (frame[HEAD + 6], frame[HEAD + 7]) = (PART, 64);
+                let protocol = [UDP, ICMP6, TCP, PART][usize::from(which % 4)];
+                frame.extend_from_slice(&[protocol, 0, (at >> 8) as u8, at as u8, 0, 0, 0, ident]);
+                frame.extend_from_slice(input.bytes(1400)?);
+                mend(&mut frame);
+                self.frame(&frame);
             }
             _ => {
                 self.now += i64::from(input.short()?) * 1000;
