@@ -4,6 +4,7 @@
 // timeout: 600
 // runs: when its suite is asked for
 // args: 1
+// kernel: check=1
 // expect-stdout: sort of 200 MB: in order, and all there\nfork of 300 MB: each has its own\nfour at once: right\nstore: as before\n
 //
 // Much more memory than there is: a mergesort of 200 MB with 100 MB beside them; a process of 300 MB most of which has left, and a child of it, of which
