@@ -116,6 +116,8 @@ pub struct BootInfo {
     pub channels: Range<u64>,
     /// Physical addresses that are no memory, at which devices on buses show their registers.
     pub windows: List<(u64, u64), MAX_WINDOWS>,
+    /// Physical address of the page with the registers of the timer (HPET), or 0.
+    pub timer: u64,
     /// Ticks of the time stamp counter in a second.
     pub tsc_hz: u64,
     /// Does persistent memory keep what the caches hold when the power fails? Else only what was written back.
@@ -141,6 +143,7 @@ impl BootInfo {
             shares: [const { 0..0 }; MAX_CORES],
             channels: 0..0,
             windows: List::new((0, 0)),
+            timer: 0,
             tsc_hz: 0,
             caches_persist: false,
             epoch_seconds: 0,

@@ -1,12 +1,13 @@
-//! The entries of three ACPI tables: SRAT (ACPI 6.5, 5.2.16), which core and which memory belongs to which
-//! node; NFIT (5.2.26), where persistent memory is and what of it survives a power failure; and DMAR, where the IOMMU is
-//! (its entries are taken apart by [`vtd`]).
+//! The entries of four ACPI tables: SRAT (ACPI 6.5, 5.2.16), which core and which memory belongs to which
+//! node; NFIT (5.2.26), where persistent memory is and what of it survives a power failure; DMAR, where the IOMMU is
+//! (its entries are taken apart by [`vtd`]); and HPET (IA-PC HPET 1.0a, 3.2.4), where the registers of that timer are.
 //!
 //! The firmware is trusted to describe the machine, but not to do so without mistakes: whatever the bytes are,
 //! nothing here panics, and persistent memory that contradicts anything else is not used.
 
 use super::boot_info::{BootInfo, List, Region, RegionKind};
 use core::ops::Range;
+use paging::PAGE;
 
 /// A little-endian number of `N` bytes at `at` in an entry, 0 behind its end.
 fn number<const N: usize>(entry: &[u8], at: usize) -> u64 {
@@ -175,6 +176,21 @@ pub fn read_dmar(entries: &[u8], info: &mut BootInfo) -> Option<vtd::Unit> {
     }
     info.add_memory(Region { start, end, kind: RegionKind::Reserved, node: 0 });
     Some(unit)
+}
+
+/// Where the registers of the timer are, unless they are in memory, or `taken` has their page: registers that the kernel keeps for itself.
+pub fn read_hpet(entries: &[u8], taken: [u64; 3], info: &mut BootInfo) {
+    const IN_MEMORY: u64 = 0;
+    let (space, base) = (number::<1>(entries, 4), number::<8>(entries, 8));
+    let is_whole = entries.len() >= 16 && space == IN_MEMORY && base % PAGE == 0;
+    if !is_whole || !(PAGE..HIGHEST).contains(&base) || taken.contains(&base) {
+        return;
+    }
+    let overlaps = |region: &Region| region.start < base + PAGE && base < region.end;
+    let used = |region: &Region| region.kind != RegionKind::Reserved && overlaps(region);
+    if !info.memory.as_slice().iter().any(used) {
+        info.timer = base;
+    }
 }
 
 #[cfg(test)]
@@ -401,6 +417,38 @@ mod tests {
         let windows = info.windows.as_slice();
         assert!(!windows.is_empty());
         assert!(windows.iter().all(|&(start, end)| end <= BASE || BASE + 4096 <= start));
+    }
+
+    /// What QEMU says, with other numbers.
+    fn hpet(space: u8, base: u64) -> Vec<u8> {
+        let mut entries = vec![0x01, 0xa2, 0x86, 0x80, space, 0, 0, 0];
+        entries.extend(base.to_le_bytes());
+        entries.extend([0, 0, 0, 0]);
+        entries
+    }
+
+    fn timer(entries: &[u8]) -> u64 {
+        let mut info = machine();
+        read_hpet(entries, [0xfee0_0000, 0xfec0_0000, 0xfed9_0000], &mut info);
+        info.timer
+    }
+
+    #[test]
+    fn a_timer_is_where_the_table_says() {
+        assert_eq!(timer(&hpet(0, 0xfed0_0000)), 0xfed0_0000);
+    }
+
+    #[test]
+    fn a_timer_elsewhere_is_none() {
+        // In ports; nowhere; in a part of a page; in memory; where the kernel has something; too high.
+        assert_eq!(timer(&hpet(1, 0xfed0_0000)), 0);
+        for base in [0, 0xfed0_0400, GIB, 0xfee0_0000, 0xfed9_0000, 1 << 46, !(PAGE - 1)] {
+            assert_eq!(timer(&hpet(0, base)), 0, "{base:#x}");
+        }
+        let whole = hpet(0, 0xfed0_0000);
+        for end in 0..16 {
+            assert_eq!(timer(&whole[..end]), 0);
+        }
     }
 
     #[test]

@@ -195,7 +195,11 @@ pub(super) fn give_devices(builder: &mut Builder, info: &BootInfo) -> Result<u32
         builder.local.caps.db.insert(slot_at(node, count), cap);
         count += 1;
     }
-    for &(start, end) in info.windows.as_slice().iter().take((L2_SLOTS - count) as usize) {
+    let windows = info.windows.as_slice();
+    let is_apart =
+        |page: u64| page != 0 && !windows.iter().any(|&(start, end)| start <= page && page < end);
+    let timer = Some((info.timer, info.timer + PAGE)).filter(|_| is_apart(info.timer));
+    for (start, end) in windows.iter().copied().chain(timer).take((L2_SLOTS - count) as usize) {
         let cap = memory_cap(CapType::PhysAddr as u8, Rights::ALL, 0, start, end - start);
         builder.local.caps.db.insert(slot_at(node, count), cap);
         count += 1;
@@ -238,6 +242,7 @@ pub(super) fn map_boot_info(
         channel_bytes: info.channels.end - info.channels.start,
         share: [0; 4],
         swap: [0; 4],
+        timer: info.timer,
         nodes,
         cmdline,
     };

@@ -194,7 +194,10 @@ fn fill(
 }
 
 /// A DevFrame of the pages at a physical address, in a new slot.
-pub(crate) fn registers_at(boot: &Boot, base: u64, bytes: u64) -> Result<CapAddr, Status> {
+///
+/// # Errors
+/// `OutOfRange`: there are no registers of devices; whatever the kernel says, and no memory for a slot.
+pub fn registers_at(boot: &Boot, base: u64, bytes: u64) -> Result<CapAddr, Status> {
     let slot = slot()?;
     for number in 0..boot.info.device_caps {
         let whole = CapAddr::new(BOOT_DEVICES_L1, number);

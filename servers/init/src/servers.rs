@@ -16,7 +16,7 @@ use libos::runtime::Boot;
 use libos::session::{MEMD_BADGE, MONITOR_BADGE, SPAWND_BADGE, UNIXD_BADGE};
 use libos::spawn::SpawnError;
 use libos::vspace::RW;
-use libos::{cmdline, Cap, CapType, Rights, Status};
+use libos::{cmdline, domain, Cap, CapAddr, CapType, Rights, Status};
 
 /// The line of the messages of the device with the standard streams.
 const STREAMS_LINE: u64 = 16;
@@ -105,8 +105,10 @@ fn start_unixd(
         let claimed = bus::claim_nth(boot, (DeviceType::Block, before as usize), SWAP_LINE, window);
         claimed.inspect_err(|refusal| libos::log!("init: no swap: {refusal:?}")).ok()
     });
+    let timer = timer(boot);
     let path = "boot/unixd";
-    bringup::start(file(boot, path)?.data, UNIXD_BADGE, window, |child, domain, window| {
+    let program = file(boot, path)?.data;
+    let started = bringup::start(program, UNIXD_BADGE, window, |child, domain, window| {
         for slot in [MEMD, KERNEL, IO] {
             child.give(slot, slot)?;
         }
@@ -144,6 +146,9 @@ fn start_unixd(
                 view.write(offset_of!(BootInfo, swap) + 8 * index, &word.to_le_bytes())?;
             }
         }
+        if let Some(timer) = timer {
+            timer.mint(child.slot(TIMER), Rights::READ.or(Rights::EXEC))?;
+        }
         if boot.persistent_memory().is_some() {
             PERSISTENT.move_to(child.slot(PERSISTENT))?;
         }
@@ -153,8 +158,20 @@ fn start_unixd(
         let [w0, w1, w2, w3] =
             streams.map_or(Ok([0; 4]), |device| device.give(child, Slots::FIRST))?;
         Ok([bytes, w0, w1, w2, w3])
-    })
-    .map_err(|error| StartError::Server(path, error))
+    });
+    if let Some(timer) = timer {
+        // Nobody has the right to write to it any more.
+        timer.discard();
+        domain::free_or_lose_slot(timer);
+    }
+    started.map_err(|error| StartError::Server(path, error))
+}
+
+/// The registers of the timer, if the machine has it: without it there is no `/dev/hpet`.
+fn timer(boot: &Boot) -> Option<CapAddr> {
+    let page = Some(boot.info.timer).filter(|page| *page != 0)?;
+    let registers = bus::registers_at(boot, page, PAGE);
+    registers.inspect_err(|status| libos::log!("init: the timer's registers: {status:?}")).ok()
 }
 
 /// A device, if the machine has it: without that of the streams, they go over the serial port.

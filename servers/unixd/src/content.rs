@@ -9,6 +9,7 @@ use crate::frames::Files;
 use crate::morsels::Morsel;
 use crate::notify::{FileEvent, Instances};
 use crate::procs::Procs;
+use crate::registers;
 use crate::seals::Seals;
 use crate::server::SCRATCH;
 use crate::signals::from_kernel;
@@ -22,6 +23,7 @@ use libos::ipc::Caps;
 use libos::Rights;
 use memfs::Ino;
 use notices::mask;
+use unixproto::files::Kind;
 use unixproto::files::{
     AT_OFFSET, FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE, NOT_BEHIND,
     NO_PAGE, O_APPEND,
@@ -368,7 +370,11 @@ impl Contents<'_> {
     /// `mlock` and `munlock`.
     #[inline(never)]
     pub fn wire(&mut self, op: op::Wire) -> Tried {
-        let (ino, _) = file_of(self.descs, self.caller, op.desc)?;
+        let (ino, _) = match file_of(self.descs, self.caller, op.desc) {
+            // They never leave.
+            Err(_) if self.is_registers(op.desc) => return done(()),
+            file => file?,
+        };
         if let Some(object) = self.leaving(ino, op.first) {
             let pages = (op.first, op.first.saturating_add(op.pages));
             swap::wire(object, self.caller.pid, pages, op.stays)?;
@@ -407,10 +413,20 @@ impl Contents<'_> {
         done(())
     }
 
+    /// Is a description of registers of a device?
+    #[cold]
+    fn is_registers(&self, desc: u32) -> bool {
+        let desc = self.descs.of(self.caller.pid, desc);
+        desc.is_ok_and(|desc| matches!(desc.object, Object::Device(Kind::Registers, _)))
+    }
+
     /// A Frame with a part of a file, to read or also to write; or the Morsel that has all of it.
     #[inline(always)]
     pub fn file_extent(&mut self, op: op::FileExtent) -> Tried {
-        let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
+        let (ino, desc) = match file_of(self.descs, self.caller, op.desc) {
+            Err(_) if self.is_registers(op.desc) => return registers::extent(op.write),
+            file => file?,
+        };
         desc.shares_contents()?;
         if op.write {
             desc.writable()?;

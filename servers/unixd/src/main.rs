@@ -88,6 +88,7 @@ mod proctext;
 mod ptys;
 mod queues;
 mod readiness;
+mod registers;
 mod resolver;
 mod ring;
 mod scheduling;

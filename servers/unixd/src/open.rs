@@ -12,6 +12,7 @@ use crate::nodes::Node;
 use crate::notify::FileEvent;
 use crate::pipes;
 use crate::procs::{NextHome, Procs, State, INIT};
+use crate::registers;
 use crate::semaphores::Semaphores;
 use crate::server::setid::set_ids;
 use crate::share::OpenFile;
@@ -47,6 +48,8 @@ pub mod device {
     pub const CONSOLE: u64 = number(5, 1);
     pub const SERIAL: u64 = number(4, 64);
     pub const PTMX: u64 = number(5, 2);
+    /// The registers of the timer, as Linux has it.
+    pub const HPET: u64 = number(10, 228);
     /// Pseudoterminals, by their minor numbers.
     pub const PTS_MAJOR: u64 = 136;
     /// The memory disk, which is a block device.
@@ -693,6 +696,9 @@ impl Opening<'_> {
             device::ZERO => Object::Device(Kind::Zero, ino),
             device::FULL => Object::Device(Kind::Full, ino),
             device::RANDOM | device::URANDOM => Object::Device(Kind::Random, ino),
+            device::HPET if !registers::are_there() => return Err(Errno::ENXIO),
+            device::HPET if flags & O_ACCMODE != O_RDONLY => return Err(Errno::EINVAL),
+            device::HPET => Object::Device(Kind::Registers, ino),
             device::TTY => {
                 let session = self.procs.get(self.caller.pid)?.sid;
                 let Handles { terminal, fx, .. } = &mut self.handles;

@@ -2,6 +2,7 @@
 
 use crate::nodes::Tree;
 use crate::open::device;
+use crate::registers;
 use bootarchive::{Entry, Kind};
 use memfs::{Attr, Cred, Ino};
 use unixproto::Errno;
@@ -112,6 +113,10 @@ impl Tree {
         let fs = self.files_mut().names_mut();
         for (name, number, mode) in DEVICES {
             fs.create(dev, name, memfs::Node::Device(number), Attr { mode, ..attr.clone() })?;
+        }
+        if registers::are_there() {
+            let attr = Attr { mode: 0o600, ..attr.clone() };
+            fs.create(dev, b"hpet", memfs::Node::Device(device::HPET), attr)?;
         }
         for (name, text) in DEV_LINKS {
             let node = memfs::Node::Symlink(text.to_vec());

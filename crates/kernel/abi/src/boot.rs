@@ -49,6 +49,8 @@ pub struct BootInfo {
     pub share: [u64; 4],
     /// The same of the registers at [`crate::slots::SWAP`].
     pub swap: [u64; 4],
+    /// Physical address of the page with the registers of the timer (HPET), or 0.
+    pub timer: u64,
     /// NUMA nodes of the cores.
     pub nodes: [u8; MAX_CORES],
     /// The kernel command line.

@@ -76,8 +76,10 @@ pub const SWAP_IRQ: CapAddr = CapAddr(SWAP.0 + 1);
 pub const STANDIN: CapAddr = SELF_EP;
 /// A Frame that is shared with the network server, and the endpoint of that in the next slot (`unixd`); else empty.
 pub const NET: CapAddr = CapAddr(SWAP_IRQ.0 + 1);
+/// The registers of the timer (`unixd`: a DevFrame of one page, which can only be read); else empty.
+pub const TIMER: CapAddr = CapAddr(NET.0 + 2);
 /// First slot of the fixed L2CNode that is free for the domain's own use.
-pub const FIRST_FREE: CapAddr = CapAddr(NET.0 + 2);
+pub const FIRST_FREE: CapAddr = CapAddr(TIMER.0 + 1);
 
 /// Root index where `init` finds the RAM that the kernel did not use: an L2CNode of RAM caps.
 pub const BOOT_RAM_L1: u32 = 1;

@@ -52,6 +52,8 @@ pub enum Kind {
     Sealable = 22,
     /// A POSIX message queue: `QueueSend`, `QueueReceive`.
     Messages = 23,
+    /// Registers of a device, to be mapped (`/dev/hpet`): `FileExtent`.
+    Registers = 42,
     /// Text of a process that only its library knows (`/proc/PID/maps`): `MemoryFile`.
     Told = 39,
     /// A regular file, opened to be executed, that runs as somebody else: `Bequeath`, `Succeed`.
@@ -128,6 +130,7 @@ impl Kind {
             17 => Kind::Memory,
             39 => Kind::Told,
             41 => Kind::Listener,
+            42 => Kind::Registers,
             _ => return None,
         })
     }

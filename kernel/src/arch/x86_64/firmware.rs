@@ -1,13 +1,13 @@
-//! The ACPI tables: which cores, interrupt controllers, NUMA nodes, persistent memory and IOMMU there are.
+//! The ACPI tables: which cores, interrupt controllers, NUMA nodes, persistent memory, IOMMU and timer (HPET) there are.
 //!
 //! The `acpi` crate finds and checks the tables and takes the MADT apart. The entries of the
-//! tables that it does not know (SRAT, NFIT, DMAR) are read in `firmware_tables`. All of it
+//! tables that it does not know (SRAT, NFIT, DMAR, HPET) are read in `firmware_tables`. All of it
 //! happens on the boot page tables, which map 4 GiB.
 
 use super::apic::{Line, Routing, LINES};
 use super::memory::phys_to_virt;
 use crate::arch::boot_info::{BootInfo, CoreInfo};
-use crate::arch::firmware_tables::{read_dmar, read_nfit, read_srat};
+use crate::arch::firmware_tables::{read_dmar, read_hpet, read_nfit, read_srat};
 use acpi::madt::{InterruptSourceOverrideEntry, Madt, MadtEntry};
 use acpi::sdt::{SdtHeader, Signature};
 use acpi::{AcpiHandler, AcpiTable, AcpiTables, PhysicalMapping};
@@ -69,6 +69,7 @@ macro_rules! table {
 table!(Srat, SRAT, 48);
 table!(Nfit, NFIT, 40);
 table!(Dmar, DMAR, 48);
+table!(Hpet, HPET, 36);
 
 /// Reads all tables. `rsdp`: physical address of their root, or 0 to search for it.
 ///
@@ -98,6 +99,10 @@ pub fn read(rsdp: u64, info: &mut BootInfo) -> Controllers {
     }
     if let Ok(dmar) = tables.find_table::<Dmar>() {
         controllers.iommu = read_dmar(dmar.entries(), info);
+    }
+    if let Ok(hpet) = tables.find_table::<Hpet>() {
+        let iommu = controllers.iommu.as_ref().map_or(0, |unit| unit.base);
+        read_hpet(hpet.entries(), [controllers.local_apic, controllers.routing.base, iommu], info);
     }
     controllers
 }

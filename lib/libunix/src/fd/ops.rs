@@ -79,6 +79,12 @@ pub enum Mapped {
     Contents(Contents),
     /// What a file of the host has now, by its description.
     Copy(u32),
+    /// A page with registers of a device, by its description, which nobody writes to.
+    Registers {
+        desc: u32,
+        /// Key for its mappings.
+        inode: u64,
+    },
 }
 
 /// The contents of a regular file, which the library copies and maps by itself.

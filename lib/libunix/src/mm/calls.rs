@@ -245,6 +245,14 @@ fn find_object(
                 request.flags = request.flags.or(Flags::NEVER_WRITE);
             }
         }
+        Mapped::Registers { .. } if offset > 0 || request.len > PAGE => return Err(Errno::EINVAL),
+        // There are no copies of registers.
+        Mapped::Registers { .. } if request.prot.has(Prot::WRITE) => return Err(Errno::EACCES),
+        Mapped::Registers { desc, inode } => {
+            let index = p.fds.index(fd)?;
+            request.object = Some((object_of(p, desc, index, inode, false)?, 0));
+            request.flags = request.flags.or(Flags::NEVER_WRITE);
+        }
         Mapped::Contents(Contents { desc, inode, is_stored, is_large, is_sealable }) => {
             match is_large {
                 true => make_large(request, LARGE_PAGE, offset)?,

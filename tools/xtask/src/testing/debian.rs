@@ -102,6 +102,9 @@ pub fn start(context: &Context, script: &Script, arguments: &[&str]) -> Result<O
     command.args(["--mem", script.directives.memory.as_deref().unwrap_or("1G")]);
     command.args(["--cores", &script.directives.cores.unwrap_or(context.cores).to_string()]);
     command.args(["--timeout", &timeout.as_secs().to_string()]);
+    if let Some(bytes) = &script.directives.swap {
+        command.args(["--swap", bytes]);
+    }
     if let Some(bytes) = &script.directives.nvdimm {
         command.args(["--nvdimm", &format!("{}:{bytes}", script.memory())]);
     }

@@ -43,6 +43,7 @@ const AT_HOMES: &[&str] = &[
     "shared_events",
     "signals",
     "sockets",
+    "swap_killed",
     "thread_signals",
     "threads",
     "userfaultfd",

@@ -2347,6 +2347,21 @@ const BUGS: &[Bug] = &[
         )],
         found_by: Test::Machine { test: "linux/own_threads.gcc" },
     },
+    Bug {
+        name: "a_timer_is_where_the_kernel_has_something",
+        changes: &[("kernel/src/arch/firmware_tables.rs", " || taken.contains(&base) {", " || taken.contains(&1) {")],
+        found_by: Test::Host { package: "kernel", test: "a_timer_elsewhere_is_none" },
+    },
+    Bug {
+        name: "a_timer_is_in_memory",
+        changes: &[("kernel/src/arch/firmware_tables.rs", "    if !info.memory.as_slice().iter().any(used) {\n        info.timer = base;", "    if info.memory.as_slice().iter().any(used) || base > 0 {\n        info.timer = base;")],
+        found_by: Test::Host { package: "kernel", test: "a_timer_elsewhere_is_none" },
+    },
+    Bug {
+        name: "registers_are_given_to_be_written_to",
+        changes: &[("servers/unixd/src/registers.rs", "    if write {\n", "    if write && TIMER.identify().is_err() {\n")],
+        found_by: Test::Machine { test: "linux/hpet.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

@@ -108,6 +108,8 @@ kinds! { $
     full::Full;
     /// `/dev/random` and `/dev/urandom`.
     random::Random;
+    /// Registers of a device.
+    registers::Registers;
     /// `eventfd`.
     event::Event;
     /// `timerfd`.
