@@ -270,13 +270,37 @@ impl Tree {
                 Gone::At(node) => self.release_from_mount(node),
                 Gone::Root(node, volume) => {
                     self.release_from_mount(node);
-                    // A disk stays with its server until somebody unmounts it or the session ends.
-                    if let (Kind::Tmpfs(number, top), 1) = (volume.kind, Rc::strong_count(&volume))
-                    {
-                        self.files_mut().names_mut().drop_volume(number, top);
-                    }
+                    self.drop_volume(volume);
                 }
             }
+        }
+    }
+
+    /// One less has what can be mounted. A disk stays with its server until somebody unmounts it or the session ends.
+    pub fn drop_volume(&mut self, volume: Rc<Volume>) {
+        if let (Kind::Tmpfs(number, top), 1) = (volume.kind, Rc::strong_count(&volume)) {
+            self.files_mut().names_mut().drop_volume(number, top);
+        }
+    }
+
+    /// Mounts something at no place.
+    pub fn mount_detached(
+        &mut self,
+        root: Node,
+        flags: u32,
+        volume: Rc<Volume>,
+        uid: u32,
+    ) -> Result<MountId, Errno> {
+        let mount = self.mounted_mut().table.detached(root, flags, volume, uid)?;
+        self.hold_for_mount(root);
+        Ok(mount)
+    }
+
+    /// A mount that is still at no place goes.
+    pub fn dissolve(&mut self, mount: MountId) {
+        if self.mounts().is_detached(mount) {
+            let gone = self.mounted_mut().table.dissolve(mount);
+            self.let_go(gone);
         }
     }
 

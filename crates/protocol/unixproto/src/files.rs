@@ -60,6 +60,26 @@ pub enum Kind {
     SetId = 40,
 }
 
+/// What `fsconfig` is to do: `FSCONFIG_*`.
+pub mod fsconfig {
+    /// Sets a flag.
+    pub const SET_FLAG: u32 = 0;
+    /// Sets a text.
+    pub const SET_STRING: u32 = 1;
+    /// Sets bytes.
+    pub const SET_BINARY: u32 = 2;
+    /// Sets a file by its path.
+    pub const SET_PATH: u32 = 3;
+    /// Sets a file by its path, which may be empty.
+    pub const SET_PATH_EMPTY: u32 = 4;
+    /// Sets an open file.
+    pub const SET_FD: u32 = 5;
+    /// Makes what can be mounted.
+    pub const CREATE: u32 = 6;
+    /// Changes what is mounted.
+    pub const RECONFIGURE: u32 = 7;
+}
+
 /// What `kcmp` compares: `KCMP_*`.
 pub mod kcmp {
     /// Open files.
@@ -253,6 +273,14 @@ pub use general::{
 };
 pub use general::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
 pub use general::{NAME_MAX, PATH_MAX};
+pub use general::{
+    AT_NO_AUTOMOUNT, AT_RECURSIVE, FSMOUNT_CLOEXEC, FSOPEN_CLOEXEC, FSPICK_CLOEXEC,
+    FSPICK_EMPTY_PATH, FSPICK_NO_AUTOMOUNT, FSPICK_SYMLINK_NOFOLLOW, MOUNT_ATTR_IDMAP,
+    MOUNT_ATTR_NOATIME, MOUNT_ATTR_NODEV, MOUNT_ATTR_NODIRATIME, MOUNT_ATTR_NOEXEC,
+    MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY, MOUNT_ATTR_STRICTATIME, MOUNT_ATTR__ATIME,
+    MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_F_SYMLINKS, MOVE_MOUNT_SET_GROUP, MOVE_MOUNT_T_EMPTY_PATH,
+    MOVE_MOUNT_T_SYMLINKS, MOVE_MOUNT__MASK, OPEN_TREE_CLOEXEC, OPEN_TREE_CLONE,
+};
 pub use general::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOATIME, O_NOCTTY,
     O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY,

@@ -1865,6 +1865,58 @@ requests! {
         /// `UMOUNT_NOFOLLOW` and others.
         flags: u32
     ) -> ();
+    /// `fsopen`: begins a file system of the type `a`. `EPERM`, `ENODEV`.
+    320 OpenFs() -> Opened;
+    /// `fspick`: a file system that is mounted at `a` is to be changed.
+    321 PickFs(
+        /// Where a relative path begins.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> Opened;
+    /// `fsconfig`: `a` is the key, `b` the value.
+    322 ConfigureFs(
+        /// Of `OpenFs` or `PickFs`.
+        desc: u32,
+        /// `FSCONFIG_*`.
+        command: u32
+    ) -> ();
+    /// `fsmount`: mounts what was made at no place.
+    323 MountFs(
+        /// Of `OpenFs`.
+        desc: u32,
+        /// `MOUNT_ATTR_*`.
+        attributes: u32
+    ) -> Opened;
+    /// `open_tree`: a copy of the mounts at `a`, at no place (`OPEN_TREE_CLONE`), or, where `a` is empty, the place that is open.
+    324 OpenTree(
+        /// Where a relative path begins.
+        dir: u32,
+        /// `OPEN_TREE_CLONE`, `AT_RECURSIVE`, `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> Opened;
+    /// `move_mount`: what is mounted at `a` is to be at `b`.
+    325 MoveMount(
+        /// Where `a` begins.
+        from: u32,
+        /// Where `b` begins.
+        to: u32,
+        /// `MOVE_MOUNT_*`.
+        flags: u32
+    ) -> ();
+    /// `mount_setattr`: changes what is mounted at `a`.
+    326 SetMount(
+        /// Where a relative path begins.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`, `AT_RECURSIVE`.
+        flags: u32,
+        /// `MOUNT_ATTR_*` that it has from now on.
+        set: u32,
+        /// Those that it has no more; they are looked at first.
+        clear: u32,
+        /// `MS_SHARED` and the like, or 0.
+        propagation: u32
+    ) -> ();
     /// Returns when everything is stored on all disks.
     202 SyncDisks() -> ();
     /// The directory `a` is the root of the process from now on.
