@@ -55,6 +55,8 @@ enum Phase {
 pub struct Making {
     kind: FsType,
     phase: Phase,
+    /// The user name space of who has begun it: whoever makes it needs rights there.
+    owner: u64,
     source: Option<Vec<u8>>,
     options: Vec<u8>,
     read_only: Option<bool>,
@@ -68,10 +70,16 @@ pub struct Making {
 pub type Shared = Rc<RefCell<Making>>;
 
 impl Making {
-    fn new(kind: FsType, phase: Phase, volume: Option<(Node, Rc<Volume>)>) -> Shared {
+    fn new(
+        kind: FsType,
+        phase: Phase,
+        owner: u64,
+        volume: Option<(Node, Rc<Volume>)>,
+    ) -> Shared {
         Rc::new(RefCell::new(Making {
             kind,
             phase,
+            owner,
             source: None,
             options: Vec::new(),
             read_only: None,
@@ -236,7 +244,7 @@ impl PathOps<'_> {
         self.may_mount()?;
         let kind = self.procs.a(self.caller, call)?;
         let kind = FsType::named(&kind).ok_or(Errno::ENODEV)?;
-        Ok(Making::new(kind, Phase::New, None))
+        Ok(Making::new(kind, Phase::New, self.owner()?, None))
     }
 
     /// `fspick`: what is to be changed.
@@ -254,8 +262,9 @@ impl PathOps<'_> {
         let volume = self.tree.mounts().get(spot.mount)?.volume.clone();
         // What is not mounted by programs has no type that could be made.
         let kind = FsType::named(volume.kind_name().as_bytes()).ok_or(Errno::EOPNOTSUPP)?;
+        let owner = self.owner()?;
         self.tree.hold(spot.node);
-        Ok(Making::new(kind, Phase::Mounted, Some((spot.node, volume))))
+        Ok(Making::new(kind, Phase::Mounted, owner, Some((spot.node, volume))))
     }
 
     /// `fsconfig`.
@@ -267,12 +276,13 @@ impl PathOps<'_> {
                 if phase != Phase::New {
                     return Err(Errno::EBUSY);
                 }
-                let (kind, source, options, read_only) = {
+                let (kind, owner, source, options, read_only) = {
                     let making = making.borrow();
                     let source = making.source.clone().unwrap_or_default();
-                    (making.kind, source, making.options.clone(), making.read_only)
+                    let options = making.options.clone();
+                    (making.kind, making.owner, source, options, making.read_only)
                 };
-                if !self.procs.get(self.caller.pid)?.who.has_own(Capability::SysAdmin) {
+                if !self.procs.get(self.caller.pid)?.who.has_in(owner, Capability::SysAdmin) {
                     return Err(Errno::EPERM);
                 }
                 let read_only = read_only.unwrap_or(false);

@@ -303,6 +303,9 @@ impl PathOps<'_> {
             return Err(Errno::EINVAL);
         }
         let mut visible = BTreeSet::new();
+        if !self.is_dir(source)? {
+            return Ok(visible);
+        }
         for mount in self.tree.mounts().below(source.mount) {
             let mount = self.tree.mounts().get(mount)?;
             let Some((_, node)) = mount.at.filter(|(above, _)| *above == source.mount) else {
@@ -450,7 +453,7 @@ impl PathOps<'_> {
     }
 
     /// The user name space of the process, to which belongs what it makes.
-    fn owner(&self) -> Result<u64, Errno> {
+    pub(crate) fn owner(&self) -> Result<u64, Errno> {
         Ok(self.procs.get(self.caller.pid)?.who.space_number())
     }
 

@@ -60,6 +60,15 @@ pub enum Kind {
     SetId = 40,
 }
 
+/// `SECCOMP_ADDFD_FLAG_SETFD`: the descriptor is given.
+pub const ADDFD_SETFD: u32 = 1;
+/// `SECCOMP_ADDFD_FLAG_SEND`: the call answers it.
+pub const ADDFD_SEND: u32 = 2;
+/// The descriptor is closed when a program is executed.
+pub const ADDFD_CLOEXEC: u32 = 4;
+/// A thread whose call is to be decided is to have a file first.
+pub const CALL_ADDS: u32 = 1 << 31;
+
 /// What `fsconfig` is to do: `FSCONFIG_*`.
 pub mod fsconfig {
     /// Sets a flag.

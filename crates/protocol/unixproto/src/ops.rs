@@ -115,7 +115,8 @@ replies! {
         value: u64,
         /// Its error, negative.
         error: i32,
-        /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: it is made.
+        /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: it is made. [`CALL_ADDS`](crate::files::CALL_ADDS): nothing is decided yet; the thread is to
+        /// have a file: `value` is a description, `error` the descriptor, and the other flags say how.
         flags: u32,
     }
     /// A limit of a process.
@@ -558,6 +559,28 @@ requests! {
         desc: u32,
         /// The call.
         id: u64
+    ) -> ();
+    /// The process whose call was told gets a file of the caller's. Answers its descriptor there. `ENOENT`: the call is not waited for any
+    /// more, `ESRCH`: not by the time that it would have it; `EINPROGRESS`: it was not told, or is decided; `EBUSY`: it gets others, and
+    /// would be answered. `EBADF`: the file, or the number; `EMFILE`.
+    327 NoticeAddFd(
+        /// Description.
+        desc: u32,
+        /// The call.
+        id: u64,
+        /// The description that it gets.
+        file: u32,
+        /// The descriptor that it gets, with `ADDFD_SETFD`.
+        fd: u32,
+        /// `ADDFD_*`.
+        flags: u32
+    ) -> Count;
+    /// A thread has a file that it was told to have (`CALL_ADDS`), or could not.
+    328 NoticeAdded(
+        /// Who has told.
+        listener: u32,
+        /// Its descriptor, or the error, negative.
+        result: i32
     ) -> ();
     /// Sets a limit of any process. Answers the one before. Errors as of `LimitOf`; `EINVAL`: what counts is above how far it may be
     /// raised; `EPERM`: that is raised without `CAP_SYS_RESOURCE`, or so many descriptors nobody may have.

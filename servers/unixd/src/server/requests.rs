@@ -207,6 +207,8 @@ impl Unixd {
             Any::LimitOf(op) => self.procs.limit_of(pid, op),
             Any::HearCalls(_) => self.hear_calls(),
             Any::CallNotice(op) => self.call_notice(call, op.listener),
+            Any::NoticeAddFd(op) => self.notice_add_fd(call, op),
+            Any::NoticeAdded(op) => self.notice_added(op),
             Any::NoticeReceive(op) => self.notice_receive(op.desc),
             Any::NoticeAnswer(op) => self.notice_answer(op),
             Any::NoticeValid(op) => self.notice_valid(op),
