@@ -25,7 +25,7 @@ use crate::spaces::Opened as OpenedSpace;
 use crate::streams::Channel;
 use crate::terminal::Terminal;
 use crate::voices::Speaker;
-use crate::volumes::Standing;
+use crate::volumes::{Standing, Volume};
 use crate::wait::{done, Tried};
 use crate::watches::{Source, Watches};
 use alloc::collections::BTreeMap;
@@ -705,10 +705,8 @@ impl Handles<'_> {
             Object::Space(OpenedSpace::Mounts(space, _)) => self.tree.leave_space(space),
             Object::Space(_) => {}
             Object::Making(ref making) => {
-                if let Some((root, volume)) = making.borrow_mut().take() {
-                    self.release(root);
-                    self.tree.drop_volume(volume);
-                }
+                let held = making.borrow_mut().take();
+                self.let_making_go(held);
             }
             Object::Shared(file) => self.tree.close_shared(file),
             Object::Tty(line, _) => self.terminal.closed_line(line, self.fx),
@@ -727,6 +725,14 @@ impl Handles<'_> {
             if place.above != place.mount {
                 self.tree.release_mount(place.above);
             }
+        }
+    }
+
+    /// What was made to be mounted is not held by who has made it any more.
+    pub fn let_making_go(&mut self, held: Option<(Node, Rc<Volume>)>) {
+        if let Some((root, volume)) = held {
+            self.release(root);
+            self.tree.drop_volume(volume);
         }
     }
 

@@ -11,6 +11,7 @@ use crate::nodes::Node;
 use crate::open::Opening;
 use crate::pathops::PathOps;
 use crate::share::UNANSWERED;
+use crate::spaces::Lease;
 use crate::tmpfs;
 use crate::volumes::{flag, Spot, Volume};
 use crate::wait::{count, done, Call, Tried};
@@ -64,6 +65,8 @@ pub struct Making {
     volume: Option<(Node, Rc<Volume>)>,
     /// What was wrong, to be read.
     messages: VecDeque<Vec<u8>>,
+    /// Its place in the count of who has begun it.
+    kept: Option<Rc<Lease>>,
 }
 
 /// One that descriptions share.
@@ -85,6 +88,7 @@ impl Making {
             read_only: None,
             volume,
             messages: VecDeque::new(),
+            kept: None,
         }))
     }
 
@@ -465,6 +469,15 @@ fn changed(now: u32, set: u32, clear: u32) -> Result<u32, Errno> {
 impl Opening<'_> {
     /// Opens what is made or changed.
     pub fn open_making(&mut self, making: Shared) -> Tried {
+        let uid = self.cred().uid;
+        match self.system.numbers().lease(uid) {
+            Ok(lease) => making.borrow_mut().kept = Some(lease),
+            Err(error) => {
+                let held = making.borrow_mut().take();
+                self.handles.let_making_go(held);
+                return Err(error);
+            }
+        }
         self.opened(Object::Making(making), O_RDWR, None, Claim::None)
     }
 

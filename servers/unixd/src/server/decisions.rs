@@ -1,7 +1,7 @@
 //! Requests of those who decide about calls of others, and of those whose calls these are ([`calls`](crate::calls)).
 
 use super::Unixd;
-use crate::calls::{Calls, Heard, DATA_BYTES};
+use crate::calls::{Addition, Calls, Heard, DATA_BYTES};
 use crate::counters::{self, Origin};
 use crate::descs::{Heirs, Object};
 use crate::procs::Pid;
@@ -103,6 +103,8 @@ impl Unixd {
                 return Err(Errno::EBADF);
             }
             let (_, calls) = self.calls_of(op.desc)?;
+            // Of a request before this one, whose listener it has closed.
+            calls.withdraw(tid);
             let to = calls.add(op.id, (pid, tid), (op.file, op.fd, op.flags))?;
             call.kept = 1;
             self.fx.wake(to);
@@ -130,23 +132,22 @@ impl Unixd {
     fn given(&mut self, listener: u32) -> Option<CallReply> {
         let Speaker { pid, tid } = self.caller;
         let calls = self.counters.listeners.get_mut(&listener)?;
-        let (by, file, fd, flags) = {
-            let one = calls.addition(tid)?;
-            (one.by.0, one.file, one.fd, one.flags)
-        };
         let uid = self.procs.cred(pid).uid;
-        let may = match self.descs.holds(by, file) {
-            true => self.descs.room(pid, uid, 1),
-            false => Err(Errno::EBADF),
-        };
-        if let Err(error) = may {
+        loop {
+            let &Addition { by: (by, _), file, fd, flags, .. } = calls.addition(tid)?;
+            let may = match self.descs.holds(by, file) {
+                true => self.descs.room(pid, uid, 1),
+                false => Err(Errno::EBADF),
+            };
+            let Err(error) = may else {
+                self.descs.pass(file);
+                self.descs.receive(pid, file, false);
+                let (value, error) = (file.into(), fd as i32);
+                return Some(CallReply { value, error, flags: flags | CALL_ADDS });
+            };
             let giver = calls.added(tid, -i32::from(error.0));
             giver.into_iter().for_each(|giver| self.fx.wake(giver));
-            return None;
         }
-        self.descs.pass(file);
-        self.descs.receive(pid, file, false);
-        Some(CallReply { value: file.into(), error: fd as i32, flags: flags | CALL_ADDS })
     }
 
     /// The caller has a file, or could not have it.

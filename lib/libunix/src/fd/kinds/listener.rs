@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fd::ops::{unnamed_stat, FileOps, Handle, Server};
 use crate::fd::watch::Look;
-use crate::fd::{close, duplicate_to, install, install_given, Fds, File};
+use crate::fd::{install, install_given, Fds, File};
 use crate::mm::user;
 use crate::process::Io;
 use crate::server::{self, op};
@@ -122,15 +122,8 @@ fn add_fd(io: &mut Io, desc: u32, arg: u64, bytes: usize) -> Result<u64> {
 pub fn take(io: &mut Io, reply: &CallReply) -> Result<i32> {
     let desc = reply.value as u32;
     let cloexec = reply.flags & ADDFD_CLOEXEC != 0;
-    let fd = install_given(io, desc, cloexec)?;
-    let wanted = reply.error;
-    if reply.flags & ADDFD_SETFD == 0 || fd == wanted {
-        return Ok(fd);
-    }
-    let placed = duplicate_to(io, fd, wanted, cloexec);
-    // It is open.
-    let _ = close(&mut io.fds, fd);
-    placed
+    let at = (reply.flags & ADDFD_SETFD != 0).then_some(reply.error);
+    install_given(io, desc, at, cloexec)
 }
 
 /// Makes one for the process. Answers its descriptor, and what `unixd` calls it.
