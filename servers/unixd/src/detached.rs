@@ -73,12 +73,7 @@ pub struct Making {
 pub type Shared = Rc<RefCell<Making>>;
 
 impl Making {
-    fn new(
-        kind: FsType,
-        phase: Phase,
-        owner: u64,
-        volume: Option<(Node, Rc<Volume>)>,
-    ) -> Shared {
+    fn new(kind: FsType, phase: Phase, owner: u64, volume: Option<(Node, Rc<Volume>)>) -> Shared {
         Rc::new(RefCell::new(Making {
             kind,
             phase,
@@ -497,7 +492,8 @@ impl Opening<'_> {
         tree.hold(node);
         tree.hold(node);
         tree.hold_mount(mount);
-        let place = Place { dir: node, name: Name::from_slice(b"."), above: mount, mount, dissolves };
+        let place =
+            Place { dir: node, name: Name::from_slice(b"."), above: mount, mount, dissolves };
         let object = if is_dir { Object::Dir(node) } else { Object::Path(node) };
         self.opened(object, O_PATH, Some(place), Claim::None)
     }

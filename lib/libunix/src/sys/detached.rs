@@ -56,8 +56,7 @@ fn refused_first(wrong: Errno) -> Errno {
 }
 
 pub fn fspick(io: &mut Io, dirfd: i32, name: u64, flags: u32) -> Result<u64> {
-    let known =
-        FSPICK_CLOEXEC | FSPICK_SYMLINK_NOFOLLOW | FSPICK_NO_AUTOMOUNT | FSPICK_EMPTY_PATH;
+    let known = FSPICK_CLOEXEC | FSPICK_SYMLINK_NOFOLLOW | FSPICK_NO_AUTOMOUNT | FSPICK_EMPTY_PATH;
     io.fds.check_room(0, io.limits.max_files())?;
     if flags & !known != 0 {
         return Err(refused_first(Errno::EINVAL));
@@ -198,7 +197,8 @@ pub fn mount_setattr(
         return Err(refused_first(Errno::E2BIG));
     }
     let word = |at: usize| {
-        raw.get(at..at + 8).map_or(0, |bytes| bytes.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte)))
+        raw.get(at..at + 8)
+            .map_or(0, |bytes| bytes.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte)))
     };
     let (set, clear, propagation) = (word(0), word(8), word(16));
     // Those whose ids are mapped need a file system that does that, and there is none.

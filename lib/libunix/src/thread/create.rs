@@ -193,7 +193,9 @@ fn settle(
     if cores != u64::MAX {
         set_affinity(area::dispatcher(index), cores)?;
     }
-    area::header(index).affinity.store(if cores == u64::MAX { 0 } else { cores }, Ordering::Relaxed);
+    area::header(index)
+        .affinity
+        .store(if cores == u64::MAX { 0 } else { cores }, Ordering::Relaxed);
     p.threads.add(thread);
     if request.ids.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.
