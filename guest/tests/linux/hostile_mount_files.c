@@ -91,25 +91,30 @@ static int handed(void) {
     return wait_for(pid) == 0;
 }
 
-int main(void) {
-    forged();
-    // What it takes the first time stays.
-    for (int n = 0; n < 2; n++) wait_for(forked(many_of, 0));
-    unsigned long before = free_pages();
-    int status = wait_for(forked(many_of, 0));
-    printf("many: %d\n", status >> 8);
-    int fd = made();
-    printf("others: %s\n", fd >= 0 ? "yes" : "no");
-    close(fd);
+static int rounds(int count) {
     int failed = 0;
-    for (int n = 0; n < ROUNDS; n++) {
+    for (int n = 0; n < count; n++) {
         pid_t pids[4];
         for (int one = 0; one < 4; one++) pids[one] = forked(round_of, 1001 + one);
         usleep(20000 + n * 1000);
         for (int one = 0; one < 4; one++) kill(pids[one], SIGKILL);
         for (int one = 0; one < 4; one++) failed += wait_for(pids[one]) != SIGKILL;
     }
-    printf("killed in the middle: %d\n", failed);
+    return failed;
+}
+
+int main(void) {
+    forged();
+    // What it takes the first times stays.
+    for (int n = 0; n < 2; n++) wait_for(forked(many_of, 0));
+    int failed = rounds(3) + !handed();
+    unsigned long before = free_pages();
+    int status = wait_for(forked(many_of, 0));
+    printf("many: %d\n", status >> 8);
+    int fd = made();
+    printf("others: %s\n", fd >= 0 ? "yes" : "no");
+    close(fd);
+    printf("killed in the middle: %d\n", failed + rounds(ROUNDS));
     printf("handed on: %s\n", handed() ? "yes" : "no");
     int is_back = 0;
     for (int n = 0; n < 200 && !is_back; n++) {
