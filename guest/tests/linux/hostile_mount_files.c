@@ -10,7 +10,7 @@
 #include "raw.h"
 #include <sys/mount.h>
 
-enum { OPEN_TREE = 428, MOVE_MOUNT, FSOPEN, FSCONFIG, FSMOUNT, CREATE = 6, CLONE_IT = 1, RECURSIVE = 0x8000, F_EMPTY = 4 };
+enum { CREATE = 6, CLONE_IT = 1, RECURSIVE = 0x8000, F_EMPTY = 4 };
 enum { OP_CONFIGURE_FS = 322, OP_MOUNT_FS, OP_OPEN_TREE, OP_MOVE_MOUNT, OP_SET_MOUNT, MOST = 5000, ROUNDS = 30 };
 
 static int apart(int user) {
@@ -21,9 +21,9 @@ static int apart(int user) {
 }
 
 static int made(void) {
-    int fd = syscall(FSOPEN, "tmpfs", 1);
-    if (fd < 0 || syscall(FSCONFIG, fd, CREATE, NULL, NULL, 0)) return close(fd), -1;
-    int at = syscall(FSMOUNT, fd, 1, 0), error = errno;
+    int fd = syscall(SYS_fsopen, "tmpfs", 1);
+    if (fd < 0 || syscall(SYS_fsconfig, fd, CREATE, NULL, NULL, 0)) return close(fd), -1;
+    int at = syscall(SYS_fsmount, fd, 1, 0), error = errno;
     close(fd);
     errno = error;
     return at;
@@ -41,11 +41,11 @@ static int many(void) {
     if (apart(1001)) return 1;
     int count = 0, fd, error = 0;
     while (count < MOST && !error) {
-        fd = count & 1 ? made() : (int)syscall(OPEN_TREE, AT_FDCWD, "/", CLONE_IT | RECURSIVE);
+        fd = count & 1 ? made() : (int)syscall(SYS_open_tree, AT_FDCWD, "/", CLONE_IT | RECURSIVE);
         if (fd < 0) error = errno;
         else count++;
         // Descriptors are not what there is least of.
-        if (fd > 200 && syscall(MOVE_MOUNT, fd, "", AT_FDCWD, "/mnt", F_EMPTY)) error = errno;
+        if (fd > 200 && syscall(SYS_move_mount, fd, "", AT_FDCWD, "/mnt", F_EMPTY)) error = errno;
         if (fd > 200) close(fd);
     }
     return error;
@@ -54,13 +54,13 @@ static int many(void) {
 static int round_of(int user) {
     if (apart(user)) return 1;
     for (int n = 0;; n++) {
-        int fd = n & 1 ? made() : (int)syscall(OPEN_TREE, AT_FDCWD, "/", CLONE_IT | RECURSIVE);
+        int fd = n & 1 ? made() : (int)syscall(SYS_open_tree, AT_FDCWD, "/", CLONE_IT | RECURSIVE);
         if (fd < 0) {
             for (int one = 3; one < 300; one++) close(one);
             continue;
         }
         close(openat(fd, "file", O_CREAT | O_RDWR, 0600));
-        if (n % 5 == 0) syscall(MOVE_MOUNT, fd, "", AT_FDCWD, "/tmp", F_EMPTY);
+        if (n % 5 == 0) syscall(SYS_move_mount, fd, "", AT_FDCWD, "/tmp", F_EMPTY);
         if (n % 7 == 0) umount2("/tmp", MNT_DETACH);
         if (n % 3 == 0) close(fd);
     }

@@ -4,23 +4,22 @@
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 
-enum { OPEN_TREE = 428, MOVE_MOUNT, FSOPEN, FSCONFIG, FSMOUNT, FSPICK, MOUNT_SETATTR = 442 };
 enum { SET_FLAG, SET_STRING, SET_BINARY, SET_PATH, SET_PATH_EMPTY, SET_FD, CREATE, RECONFIGURE };
 enum { CLONE_IT = 1, RECURSIVE = 0x8000, EMPTY = 0x1000, NOFOLLOW = 0x100, F_EMPTY = 4, T_EMPTY = 0x40, F_LINKS = 1, T_LINKS = 0x10 };
 
 struct attr { uint64_t set, clear, propagation, userns; };
 
-static int fs(const char *kind) { return syscall(FSOPEN, kind, 1); }
+static int fs(const char *kind) { return syscall(SYS_fsopen, kind, 1); }
 static int config(int fd, int command, const char *key, const void *value, int aux) {
-    return syscall(FSCONFIG, fd, command, key, value, aux);
+    return syscall(SYS_fsconfig, fd, command, key, value, aux);
 }
 static int set_attr(int dir, const char *path, int flags, uint64_t set, uint64_t clear, uint64_t how) {
     struct attr attr = {set, clear, how, 0};
-    return syscall(MOUNT_SETATTR, dir, path, flags, &attr, sizeof attr);
+    return syscall(SYS_mount_setattr, dir, path, flags, &attr, sizeof attr);
 }
-static int tree(int dir, const char *path, unsigned flags) { return syscall(OPEN_TREE, dir, path, flags); }
+static int tree(int dir, const char *path, unsigned flags) { return syscall(SYS_open_tree, dir, path, flags); }
 static int moved(int from, const char *a, int to, const char *b, unsigned flags) {
-    return syscall(MOVE_MOUNT, from, a, to, b, flags);
+    return syscall(SYS_move_mount, from, a, to, b, flags);
 }
 static void says(int fd) {
     char text[300];
@@ -44,15 +43,15 @@ static void flags_of(const char *path) {
 static int made(const char *size, unsigned attributes) {
     int fd = fs("tmpfs");
     if (config(fd, SET_STRING, "size", size, 0) || config(fd, CREATE, NULL, NULL, 0)) return -1;
-    int at = syscall(FSMOUNT, fd, 1, attributes);
+    int at = syscall(SYS_fsmount, fd, 1, attributes);
     close(fd);
     return at;
 }
 
 static void errors(void) {
     SHOW(fs("nothing"));
-    SHOW(syscall(FSOPEN, "tmpfs", 2));
-    SHOW(syscall(FSOPEN, NULL, 0));
+    SHOW(syscall(SYS_fsopen, "tmpfs", 2));
+    SHOW(syscall(SYS_fsopen, NULL, 0));
     int fd = fs("tmpfs"), other = open("/tmp", O_RDONLY);
     SHOW(config(fd, SET_FLAG, NULL, NULL, 0));
     SHOW(config(fd, SET_FLAG, "ro", "x", 0));
@@ -96,18 +95,18 @@ static void errors(void) {
     says(fd);
     SHOW(write(fd, "x", 1));
     SHOW(lseek(fd, 0, SEEK_SET));
-    SHOW(syscall(FSMOUNT, fd, 0, 0));
+    SHOW(syscall(SYS_fsmount, fd, 0, 0));
     SHOW(config(fd, RECONFIGURE, NULL, NULL, 0));
     SHOW(config(fd, CREATE, NULL, NULL, 0));
     SHOW(config(fd, CREATE, NULL, NULL, 0));
     SHOW(config(fd, SET_STRING, "size", "1M", 0));
-    SHOW(syscall(FSMOUNT, fd, 2, 0));
-    SHOW(syscall(FSMOUNT, fd, 0, 0x30));
-    SHOW(syscall(FSMOUNT, fd, 0, 0x4000000));
-    SHOW(syscall(FSMOUNT, other, 0, 0));
-    SHOW(syscall(FSMOUNT, 999, 0, 0));
-    SHOW(got(syscall(FSMOUNT, fd, 1, 0)));
-    SHOW(syscall(FSMOUNT, fd, 1, 0));
+    SHOW(syscall(SYS_fsmount, fd, 2, 0));
+    SHOW(syscall(SYS_fsmount, fd, 0, 0x30));
+    SHOW(syscall(SYS_fsmount, fd, 0, 0x4000000));
+    SHOW(syscall(SYS_fsmount, other, 0, 0));
+    SHOW(syscall(SYS_fsmount, 999, 0, 0));
+    SHOW(got(syscall(SYS_fsmount, fd, 1, 0)));
+    SHOW(syscall(SYS_fsmount, fd, 1, 0));
     SHOW(config(fd, CREATE, NULL, NULL, 0));
     SHOW(config(fd, SET_STRING, "size", "2M", 0));
     SHOW(config(fd, RECONFIGURE, NULL, NULL, 0));
@@ -224,12 +223,12 @@ static void attributes(void) {
     SHOW(set_attr(AT_FDCWD, "/tmp/m/a", RECURSIVE, 0, 0, MS_SHARED));
     SHOW(set_attr(AT_FDCWD, "/tmp/m/a", RECURSIVE, 0, 0, MS_PRIVATE));
     struct { struct attr attr; uint64_t more; } large = {{1}, 0};
-    SHOW(syscall(MOUNT_SETATTR, AT_FDCWD, "/tmp/m/a", 0, &large, sizeof large.attr - 8));
-    SHOW(syscall(MOUNT_SETATTR, AT_FDCWD, "/tmp/m/a", 0, &large, 5000));
-    SHOW(syscall(MOUNT_SETATTR, AT_FDCWD, "/tmp/m/a", 0, &large, sizeof large));
+    SHOW(syscall(SYS_mount_setattr, AT_FDCWD, "/tmp/m/a", 0, &large, sizeof large.attr - 8));
+    SHOW(syscall(SYS_mount_setattr, AT_FDCWD, "/tmp/m/a", 0, &large, 5000));
+    SHOW(syscall(SYS_mount_setattr, AT_FDCWD, "/tmp/m/a", 0, &large, sizeof large));
     large.more = 1;
-    SHOW(syscall(MOUNT_SETATTR, AT_FDCWD, "/tmp/m/a", 0, &large, sizeof large));
-    SHOW(syscall(MOUNT_SETATTR, AT_FDCWD, "/tmp/m/a", 0, NULL, sizeof large.attr));
+    SHOW(syscall(SYS_mount_setattr, AT_FDCWD, "/tmp/m/a", 0, &large, sizeof large));
+    SHOW(syscall(SYS_mount_setattr, AT_FDCWD, "/tmp/m/a", 0, NULL, sizeof large.attr));
     // Of one that is at no place yet.
     int at = made("1M", 0);
     SHOW(set_attr(at, "", EMPTY, 1, 0, 0));
@@ -240,13 +239,13 @@ static void attributes(void) {
 }
 
 static void picked(void) {
-    SHOW(syscall(FSPICK, AT_FDCWD, "/tmp/m", 0));
-    SHOW(syscall(FSPICK, AT_FDCWD, "/tmp/m/b", 16));
-    SHOW(syscall(FSPICK, AT_FDCWD, "", 0));
-    int fd = syscall(FSPICK, AT_FDCWD, "/tmp/m/b", 1);
+    SHOW(syscall(SYS_fspick, AT_FDCWD, "/tmp/m", 0));
+    SHOW(syscall(SYS_fspick, AT_FDCWD, "/tmp/m/b", 16));
+    SHOW(syscall(SYS_fspick, AT_FDCWD, "", 0));
+    int fd = syscall(SYS_fspick, AT_FDCWD, "/tmp/m/b", 1);
     SHOW(fcntl(fd, F_GETFD));
     SHOW(config(fd, CREATE, NULL, NULL, 0));
-    SHOW(syscall(FSMOUNT, fd, 0, 0));
+    SHOW(syscall(SYS_fsmount, fd, 0, 0));
     SHOW(config(fd, SET_STRING, "size", "64k", 0));
     SHOW(config(fd, RECONFIGURE, NULL, NULL, 0));
     struct statvfs it;
@@ -263,8 +262,12 @@ static void picked(void) {
     SHOW(config(fd, RECONFIGURE, NULL, NULL, 0));
     SHOW(config(fd, RECONFIGURE, NULL, NULL, 0));
     close(fd);
+    const char *of_terminals = "newinstance,ptmxmode=0666,mode=620";
+    SHOW(mount("devpts", "/tmp/m/c", "devpts", MS_NOSUID | MS_NOEXEC, of_terminals));
+    SHOW(umount("/tmp/m/c"));
+    SHOW(mount("devpts", "/tmp/m/c", "devpts", 0, "nothing=1"));
     int dir = open("/tmp/m/b", O_PATH);
-    SHOW(got(syscall(FSPICK, dir, "", 8)));
+    SHOW(got(syscall(SYS_fspick, dir, "", 8)));
     close(dir);
 }
 
@@ -273,16 +276,16 @@ static void nobody(void) {
     SHOW(setgid(1000) || setuid(1000));
     SHOW(fs("tmpfs"));
     SHOW(fs("nothing"));
-    SHOW(syscall(FSOPEN, NULL, 2));
+    SHOW(syscall(SYS_fsopen, NULL, 2));
     SHOW(config(fd, SET_STRING, "size", "1M", 0));
     SHOW(config(fd, CREATE, NULL, NULL, 0));
-    SHOW(syscall(FSMOUNT, 999, 8, 0));
-    SHOW(syscall(FSPICK, AT_FDCWD, "/tmp/m/none", 0));
+    SHOW(syscall(SYS_fsmount, 999, 8, 0));
+    SHOW(syscall(SYS_fspick, AT_FDCWD, "/tmp/m/none", 0));
     SHOW(tree(AT_FDCWD, "/tmp/m/none", CLONE_IT));
     SHOW(got(tree(AT_FDCWD, "/tmp/m", 0)));
     SHOW(moved(at, "", AT_FDCWD, "/tmp/m/c", F_EMPTY));
     SHOW(set_attr(AT_FDCWD, "/tmp/m/b", 0, 1, 0, 0));
-    SHOW(syscall(MOUNT_SETATTR, AT_FDCWD, "/tmp/m/b", 0, NULL, 32));
+    SHOW(syscall(SYS_mount_setattr, AT_FDCWD, "/tmp/m/b", 0, NULL, 32));
 }
 
 static void apart(void) {
@@ -302,7 +305,7 @@ static void apart(void) {
     SHOW(set_attr(AT_FDCWD, "/tmp/m/a", 0, 0, 4, 0));
     SHOW(set_attr(AT_FDCWD, "/tmp/m/a", 0, 1, 0, 0));
     SHOW(set_attr(AT_FDCWD, "/tmp/m/a", 0, 0, 1, 0));
-    SHOW(syscall(FSPICK, AT_FDCWD, "/tmp/m/a", 0) >= 0);
+    SHOW(syscall(SYS_fspick, AT_FDCWD, "/tmp/m/a", 0) >= 0);
 }
 
 int main(void) {

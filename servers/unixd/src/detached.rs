@@ -39,6 +39,8 @@ const ATTRIBUTES: u32 = MOUNT_ATTR_RDONLY
     | MOUNT_ATTR__ATIME
     | MOUNT_ATTR_NODIRATIME;
 
+const DEVPTS_OPTIONS: [&[u8]; 6] = [b"newinstance", b"ptmxmode", b"mode", b"uid", b"gid", b"max"];
+
 /// How far a file system has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -169,6 +171,7 @@ impl FsType {
             FsType::Ramfs => b"ramfs",
             FsType::Proc => b"proc",
             FsType::Sysfs => b"sysfs",
+            FsType::Devpts => b"devpts",
             FsType::Ext4 => b"ext4",
         }
     }
@@ -176,14 +179,20 @@ impl FsType {
         match self {
             FsType::Tmpfs | FsType::Ramfs => tmpfs::OPTIONS.contains(&key),
             FsType::Proc => matches!(key, b"gid" | b"hidepid" | b"subset"),
+            FsType::Devpts => DEVPTS_OPTIONS.contains(&key),
             FsType::Sysfs | FsType::Ext4 => false,
         }
     }
     /// Is an option with its value one that it understands?
-    fn takes(self, option: &[u8]) -> bool {
+    pub fn takes(self, option: &[u8]) -> bool {
         match self {
             FsType::Tmpfs | FsType::Ramfs => {
                 tmpfs::Options::parse(option, crate::caps::memory().1).is_ok()
+            }
+            FsType::Devpts => {
+                let mut parts = option.splitn(2, |&byte| byte == b'=');
+                let key = parts.next().unwrap_or_default();
+                self.has_option(key) && parts.next().is_some() != (key == b"newinstance")
             }
             _ => option.contains(&b'='),
         }

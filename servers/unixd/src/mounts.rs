@@ -2,7 +2,7 @@
 
 use crate::nodes::Node;
 use crate::open::device;
-use crate::pathops::PathOps;
+use crate::pathops::{PathOps, DEVICE};
 use crate::procfs::{self, ProcNode};
 use crate::tmpfs::Options;
 use crate::volumes::{device_of_volume, flag, Kind, Spot, Volume};
@@ -47,6 +47,7 @@ pub(crate) enum FsType {
     Ramfs,
     Proc,
     Sysfs,
+    Devpts,
     Ext4,
 }
 
@@ -58,6 +59,7 @@ impl FsType {
             b"ramfs" => FsType::Ramfs,
             b"proc" => FsType::Proc,
             b"sysfs" => FsType::Sysfs,
+            b"devpts" => FsType::Devpts,
             b"ext4" | b"ext3" | b"ext2" => FsType::Ext4,
             _ => return None,
         })
@@ -438,6 +440,7 @@ impl PathOps<'_> {
             FsType::Sysfs => {
                 self.make_shown((Kind::Sys, ProcNode::Made(crate::made::SYS)), wanted, at)
             }
+            FsType::Devpts => self.make_devpts(wanted, at),
             FsType::Ext4 => self.make_disk(wanted, at),
         }
     }
@@ -504,6 +507,28 @@ impl PathOps<'_> {
             read_only: Cell::new(wanted.read_only),
         };
         Ok((Node::Proc(root), Rc::new(volume)))
+    }
+
+    /// The names of pseudoterminals, of which there is one directory: what is said of another one has no effect.
+    fn make_devpts(
+        &mut self,
+        wanted: &Wanted,
+        at: Option<Spot>,
+    ) -> Result<(Node, Rc<Volume>), Errno> {
+        let mut options = wanted.options.split(|&byte| byte == b',').filter(|one| !one.is_empty());
+        if !options.all(|option| FsType::Devpts.takes(option)) {
+            return Err(Errno::EINVAL);
+        }
+        self.may_cover(at)?;
+        let names = crate::ptys::directory(self.tree.files().names()).ok_or(Errno::ENODEV)?;
+        let volume = Volume {
+            kind: Kind::Devpts,
+            source: wanted.source.to_vec(),
+            device: DEVICE,
+            owner: self.owner()?,
+            read_only: Cell::new(wanted.read_only),
+        };
+        Ok((Node::Mem(names), Rc::new(volume)))
     }
 
     fn make_disk(

@@ -41,6 +41,8 @@ pub enum Kind {
     Proc,
     /// The machine.
     Sys,
+    /// Names of pseudoterminals.
+    Devpts,
     /// Files that survive.
     Pmem,
     /// The folder of the host.
@@ -69,6 +71,7 @@ impl Volume {
             Kind::Root | Kind::Tmpfs(..) => "tmpfs",
             Kind::Proc => "proc",
             Kind::Sys => "sysfs",
+            Kind::Devpts => "devpts",
             Kind::Pmem => "pmfs",
             Kind::Host => "9p",
             Kind::Disk(_) => "ext4",
@@ -336,9 +339,12 @@ impl Tree {
     /// The path of a node from the root of a volume on, as it is shown.
     pub fn path_in_volume(&self, node: Node, volume: &Volume) -> Vec<u8> {
         let mut path = self.inner_path(node).unwrap_or_default();
-        if volume.kind == Kind::Pmem {
-            path = path.split_off(path.len().min(b"/pmem".len()));
-        }
+        let above: &[u8] = match volume.kind {
+            Kind::Pmem => b"/pmem",
+            Kind::Devpts => b"/dev/pts",
+            _ => b"",
+        };
+        path = path.split_off(path.len().min(above.len()));
         if path.is_empty() {
             path.push(b'/');
         }

@@ -336,7 +336,9 @@ impl<N: Node, V> Mounts<N, V> {
         // It is a peer of what it was bound from.
         (made.kept, made.follows) = (kept, follows);
         copied(root);
-        at.map(|(_, node)| copied(node));
+        if let Some((_, node)) = at {
+            copied(node);
+        }
         let mut copies = BTreeMap::from([(source, top)]);
         for id in from.into_iter().skip(1) {
             let one = self.get(id)?;
