@@ -6,12 +6,10 @@
 // mem: 512M
 // timeout: 300
 // expect-stdout: forged: 22 22 11 3\nas many as it may: yes\nof another: -1 -1\nkilled in the middle: 0\nnever ends: 9, all ended\nkilled with all: 9, all ended\nmemory is back: yes\n
-#include "test.h"
+#include "spaces.h"
 #include "raw.h"
 #include <poll.h>
-#include <sched.h>
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
 
 enum { STACK = 32 << 10, MANY = 60, ROUNDS = 60, OP_COPY_HELD = 301 };
 #define FIRST_AREA 0x7ffff4000000ul
@@ -21,20 +19,6 @@ static char stacks[MANY][STACK] __attribute__((aligned(16)));
 static pid_t beside(int place, int (*body)(void *), void *with) {
     return clone(body, stacks[place] + STACK, CLONE_VM | SIGCHLD, with);
 }
-
-static int wait_for(pid_t pid) {
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    return status;
-}
-
-static unsigned long free_pages(void) {
-    struct sysinfo it;
-    sysinfo(&it);
-    return it.freeram / 4096 * it.mem_unit;
-}
-
-static int as_user(int id) { return setgid(id) || setuid(id); }
 
 // In line: `errno` is all others', too.
 static inline long call5(long number, long a, long b, long c, long d) {

@@ -35,7 +35,7 @@ static int fill(void) {
     return close(mq);
 }
 
-static int as_user(int id) { return setgid(id) || setuid(id) || unshare(CLONE_NEWUSER | CLONE_NEWIPC); }
+static int as_user_apart(int id) { return as_user(id) || unshare(CLONE_NEWUSER | CLONE_NEWIPC); }
 
 // As many as there may be at once, held by descriptors.
 static int hold(int prints) {
@@ -68,7 +68,7 @@ int main(void) {
 
     pid_t user = fork();
     if (user == 0) {
-        if (as_user(1000)) _exit(1);
+        if (as_user_apart(1000)) _exit(1);
         hold(1);
         printf("again, when those are gone: %s\n", hold(0) > 900 ? "yes" : "NO");
         fflush(stdout);
@@ -83,7 +83,7 @@ int main(void) {
         pid_t users[USERS];
         for (int n = 0; n < USERS; n++)
             if ((users[n] = fork()) == 0) {
-                if (as_user(1000 + n)) _exit(1);
+                if (as_user_apart(1000 + n)) _exit(1);
                 for (int at = 0; at < (turn ? MANY / USERS : 20); at++) {
                     int wrong = fill();
                     if (wrong) _exit(10 + wrong);

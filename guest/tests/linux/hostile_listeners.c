@@ -6,12 +6,10 @@
 // mem: 512M
 // timeout: 300
 // expect-stdout: not heard: 38 of 38\nnothing to decide: 9 9 9\nmany: 64, 24\nthose that are gone do not count: yes\nnever decided: 0\nleft alone: 0\nmemory is back: yes\n
-#include "test.h"
+#include "spaces.h"
 #include "raw.h"
 #include <poll.h>
-#include <sched.h>
 #include <sys/prctl.h>
-#include <sys/sysinfo.h>
 
 enum { OP_HEAR_CALLS = 304, OP_CALL_NOTICE, OP_NOTICE_RECEIVE, OP_NOTICE_ANSWER, OP_NOTICE_VALID, MANY = 20, ROUNDS = 30 };
 
@@ -20,20 +18,6 @@ struct instruction {
     uint8_t jt, jf;
     uint32_t k;
 };
-
-static int wait_for(pid_t pid) {
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    return status;
-}
-
-static unsigned long free_pages(void) {
-    struct sysinfo it;
-    sysinfo(&it);
-    return it.freeram / 4096 * it.mem_unit;
-}
-
-static int as_user(int id) { return setgid(id) || setuid(id); }
 
 static int listens(void) {
     struct instruction code[] = {{0x20, 0, 0, 0}, {0x15, 0, 1, SYS_getppid}, {6, 0, 0, 0x7fc00000}, {6, 0, 0, 0x7fff0000}};

@@ -22,8 +22,6 @@ static pid_t in_new(uint64_t flags) {
     return syscall(435, &args, sizeof args);
 }
 
-static int as_user(int id) { return setgid(id) || setuid(id); }
-
 // Forks for ever: children that end, that stay, that leave their group, and orphans.
 static void forks(void) {
     for (unsigned n = 0;; n++) {

@@ -81,7 +81,7 @@ static void of_child(uint64_t flags, int user) {
     waitpid(pid, NULL, 0);
 }
 
-static void as_user(void) { of_child(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS, 1000); }
+static void around_user(void) { of_child(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS, 1000); }
 
 // Handed in from outside, which is not to be looked at from here.
 static int outer[5];
@@ -99,7 +99,7 @@ int main(void) {
     printf("status %x\n", cloned_for(all & ~CLONE_NEWUSER, inside));
     of_child(all, 0);
     of_child(all & ~CLONE_NEWUSER, 0);
-    child(as_user);
+    child(around_user);
     for (int n = 0; n < 5; n++) outer[n] = opened("self", kinds[n]);
     printf("status %x\n", cloned_for(all, handed));
     int file = open("/proc/self/status", O_RDONLY), pair[2];

@@ -14,7 +14,7 @@ use crate::mm::{library, usage, user, userfault, Mm};
 use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::processes;
-use crate::sys::scheduling::take_affinity;
+use crate::sys::scheduling::{own_cores, take_affinity};
 use crate::thread::create::{self, Ids, NewProcess};
 use crate::thread::{self, area, company, lock, restart, Me};
 use crate::trace::{self, event};
@@ -467,6 +467,7 @@ pub fn replace(p: &mut Process, regs: &mut Regs) -> Result<u64> {
 }
 
 fn make_empty(p: &mut Process, regs: &mut Regs) -> core::result::Result<(), Status> {
+    p.me.affinity = own_cores();
     make_spaces(&mut p.mm.caps)?;
     for slot in [MEMD, LIBUNIX_ELF] {
         slot.copy_to(within(slot))?;
@@ -518,6 +519,7 @@ fn share_memory(
 
 /// The rest: what `unixd` gave, `pages` of RAM, and the library's own memory.
 fn give_and_copy(p: &mut Process, regs: &mut Regs, pages: u64) -> core::result::Result<(), Status> {
+    p.me.affinity = own_cores();
     let arena = &mut p.mm.caps.arena;
     library::with(|library| library.share_tables(arena, CHILD_ROOT))?;
     let bytes = (library::with(|library| library.pages()) as u64 + 1) * PAGE;

@@ -28,6 +28,7 @@ use abi::slots::{SESSION, UNIXD};
 use alloc::boxed::Box;
 use captypes::invocations::MapFlags;
 use captypes::CapAddr;
+use core::sync::atomic::Ordering::Relaxed;
 use libos::Cap;
 use linuxdomain::{entry_of, own, SESSION_PAGES};
 
@@ -103,7 +104,9 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     };
     let moved = UNIXD.move_to(own::PARENT).and(SESSION.move_to(own::PARENT.plus(1)));
     moved.map_err(|_| Errno::EIO)?;
+    let cores = server::header().affinity.load(Relaxed);
     identify(own::SCRATCH);
+    server::header().affinity.store(cores, Relaxed);
     p.parent = Some(Box::new(parent));
     p.mm.caps.objects.may_own = false;
     p.fds.forget_knowledge();

@@ -4,6 +4,7 @@
 //! that makes the call waits in [`CallNotice`](unixproto::op::CallNotice) meanwhile. A listener hears those processes only that were under it when
 //! they were made, or have made it: a process has what says so as long as it lives.
 
+use crate::procs::Pid;
 use crate::threads::Tid;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -26,6 +27,8 @@ enum State {
     New,
     /// It was told.
     Told,
+    /// It answers the descriptor that it is about to get.
+    Sending,
     /// It is decided.
     Decided(CallReply),
 }
@@ -38,10 +41,34 @@ pub struct Notice {
     state: State,
 }
 
+/// A file that a process is to have whose call was told.
+pub struct Addition {
+    /// Who gives it, and waits meanwhile.
+    pub by: (Pid, Tid),
+    /// The description.
+    pub file: u32,
+    /// The descriptor that it is to be.
+    pub fd: u32,
+    /// `ADDFD_*`
+    pub flags: u32,
+    /// Who gets it.
+    to: Tid,
+    progress: Progress,
+}
+
+/// How far a file has come.
+enum Progress {
+    Wanted,
+    Given,
+    Done(i32),
+}
+
 /// The calls of a listener: at most one of each thread, as that waits.
 pub struct Calls {
     heard: Rc<Heard>,
     notices: Vec<Notice>,
+    /// At most one of each thread that gives, as that waits.
+    additions: Vec<Addition>,
     /// The id that was given last.
     last: u64,
     /// Nobody is heard any more.
@@ -51,7 +78,7 @@ pub struct Calls {
 impl Calls {
     /// Of a listener that hears who has this.
     pub fn new(heard: Rc<Heard>) -> Calls {
-        Calls { heard, notices: Vec::new(), last: 0, is_over: false }
+        Calls { heard, notices: Vec::new(), additions: Vec::new(), last: 0, is_over: false }
     }
     /// Does it hear somebody who has these?
     pub fn hears(&self, heard_by: &[Rc<Heard>]) -> bool {
@@ -90,9 +117,75 @@ impl Calls {
         notice.state = State::Decided(reply);
         Ok(notice.tid)
     }
-    /// The threads that wait.
+    /// The threads that wait: for what is decided, or until a file is taken that they give.
     pub fn waiting(&self) -> impl Iterator<Item = Tid> + '_ {
-        self.notices.iter().map(|notice| notice.tid)
+        let give = self.additions.iter().map(|addition| addition.by.1);
+        self.notices.iter().map(|notice| notice.tid).chain(give)
+    }
+
+    /// A thread gives a file to one whose call was told. Answers that one.
+    pub fn add(
+        &mut self,
+        id: u64,
+        by: (Pid, Tid),
+        (file, fd, flags): (u32, u32, u32),
+    ) -> Result<Tid, Errno> {
+        let to = self.told(id)?.tid;
+        if flags & ADDFD_SEND != 0 {
+            if self.additions.iter().any(|addition| addition.to == to) {
+                return Err(Errno::EBUSY);
+            }
+            self.told(id)?.state = State::Sending;
+        }
+        self.additions.push(Addition { by, file, fd, flags, to, progress: Progress::Wanted });
+        Ok(to)
+    }
+
+    /// The next file that a thread is to take; it is on its way from now on.
+    pub fn addition(&mut self, to: Tid) -> Option<&Addition> {
+        let is_next =
+            |one: &&mut Addition| one.to == to && matches!(one.progress, Progress::Wanted);
+        let one = self.additions.iter_mut().find(is_next)?;
+        one.progress = Progress::Given;
+        Some(one)
+    }
+
+    /// A thread has taken a file, or could not. Answers who has given it.
+    pub fn added(&mut self, to: Tid, result: i32) -> Option<Tid> {
+        for notice in self.notices.iter_mut().filter(|notice| notice.tid == to) {
+            if let State::Sending = notice.state {
+                notice.state = match u64::try_from(result) {
+                    Ok(value) => State::Decided(CallReply { value, error: 0, flags: 0 }),
+                    Err(_) => State::Told,
+                };
+            }
+        }
+        let is_it = |one: &&mut Addition| one.to == to && matches!(one.progress, Progress::Given);
+        let one = self.additions.iter_mut().find(is_it)?;
+        one.progress = Progress::Done(result);
+        Some(one.by.1)
+    }
+
+    /// What has become of the file that a thread gives.
+    pub fn outcome(&mut self, by: Tid) -> Option<i32> {
+        let at = self.additions.iter().position(|one| one.by.1 == by)?;
+        let Progress::Done(result) = self.additions[at].progress else { return None };
+        self.additions.remove(at);
+        Some(result)
+    }
+
+    /// A thread does not give its file any more.
+    pub fn withdraw(&mut self, by: Tid) {
+        for one in self.additions.iter().filter(|one| one.by.1 == by) {
+            let is_sent = |notice: &&mut Notice| notice.tid == one.to;
+            // Who has it already says what has become of it.
+            if let (Progress::Wanted, Some(Notice { state: state @ State::Sending, .. })) =
+                (&one.progress, self.notices.iter_mut().find(is_sent))
+            {
+                *state = State::Told;
+            }
+        }
+        self.additions.retain(|one| one.by.1 != by);
     }
     /// `POLL*` bits.
     pub fn ready(&self) -> u16 {
@@ -116,9 +209,17 @@ impl Calls {
             _ => Err(Errno::EINPROGRESS),
         }
     }
-    /// A thread does not wait any more.
-    pub fn leave(&mut self, tid: Tid) {
+    /// A thread does not wait any more. Answers who would have given it files.
+    pub fn leave(&mut self, tid: Tid) -> Vec<Tid> {
         self.notices.retain(|notice| notice.tid != tid);
+        let gone = self.additions.iter_mut().filter(|one| one.to == tid);
+        let tell = |one: &mut Addition| {
+            if !matches!(one.progress, Progress::Done(_)) {
+                one.progress = Progress::Done(-i32::from(Errno::ESRCH.0));
+            }
+            one.by.1
+        };
+        gone.map(tell).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::detached;
 use crate::disks;
 use crate::effects::Effects;
 use crate::leases::AllLeases;
@@ -24,7 +25,7 @@ use crate::spaces::Opened as OpenedSpace;
 use crate::streams::Channel;
 use crate::terminal::Terminal;
 use crate::voices::Speaker;
-use crate::volumes::Standing;
+use crate::volumes::{Standing, Volume};
 use crate::wait::{done, Tried};
 use crate::watches::{Source, Watches};
 use alloc::collections::BTreeMap;
@@ -95,6 +96,8 @@ pub enum Object {
     Path(Node),
     /// A name space.
     Space(OpenedSpace),
+    /// A file system that is made or changed.
+    Making(detached::Shared),
 }
 
 impl Object {
@@ -116,7 +119,7 @@ impl Object {
             Object::Messages(_) => Kind::Messages,
             Object::Device(kind, _) => *kind,
             Object::Disk { .. } => Kind::Disk,
-            Object::Text(..) | Object::Space(_) => Kind::Text,
+            Object::Text(..) | Object::Space(_) | Object::Making(_) => Kind::Text,
             Object::Memory(node, _) => match procfs::told(*node) {
                 Some(_) => Kind::Told,
                 None => Kind::Memory,
@@ -141,7 +144,7 @@ impl Object {
             | Object::Memory(node, _) => Some(*node),
             Object::Stream(_) | Object::Counter(..) | Object::Set(_) | Object::Signals(_) => None,
             Object::Socket(_) | Object::Inet(_) | Object::Notices(_) | Object::Space(_) => None,
-            Object::Fanotify(_) => None,
+            Object::Fanotify(_) | Object::Making(_) => None,
         }
     }
     /// What names its contents for caches of them: of a file, or a disk. Of a memory: whose it is. Of what a process tells: the
@@ -174,7 +177,7 @@ impl Object {
             Object::Signals(_) => Some(Source::Signals(pid)),
             Object::File(_) | Object::Dir(_) | Object::Device(..) | Object::Disk { .. } => None,
             Object::Text(..) | Object::Path(_) | Object::Memory(..) | Object::Shared(_) => None,
-            Object::Space(_) => None,
+            Object::Space(_) | Object::Making(_) => None,
         }
     }
 }
@@ -189,6 +192,8 @@ pub struct Place {
     pub above: MountId,
     /// The mount by which it was opened, held.
     pub mount: MountId,
+    /// That goes with the description, if it is at no place.
+    pub dissolves: bool,
 }
 
 /// Who holds a description after a fork of who holds it.
@@ -699,6 +704,10 @@ impl Handles<'_> {
             Object::Disk { .. } | Object::Memory(..) | Object::Messages(_) => {}
             Object::Space(OpenedSpace::Mounts(space, _)) => self.tree.leave_space(space),
             Object::Space(_) => {}
+            Object::Making(ref making) => {
+                let held = making.borrow_mut().take();
+                self.let_making_go(held);
+            }
             Object::Shared(file) => self.tree.close_shared(file),
             Object::Tty(line, _) => self.terminal.closed_line(line, self.fx),
             Object::Master(number, _) => self.close_master(number),
@@ -708,11 +717,22 @@ impl Handles<'_> {
             self.release(node);
         }
         if let Some(place) = desc.place {
+            if place.dissolves {
+                self.tree.dissolve(place.mount);
+            }
             self.release(place.dir);
             self.tree.release_mount(place.mount);
             if place.above != place.mount {
                 self.tree.release_mount(place.above);
             }
+        }
+    }
+
+    /// What was made to be mounted is not held by who has made it any more.
+    pub fn let_making_go(&mut self, held: Option<(Node, Rc<Volume>)>) {
+        if let Some((root, volume)) = held {
+            self.release(root);
+            self.tree.drop_volume(volume);
         }
     }
 

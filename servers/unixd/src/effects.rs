@@ -49,6 +49,10 @@ pub enum Effect {
     LeaveLeases(Tid),
     /// A thread does not wait for what a listener decides about its call.
     LeaveNotice(Tid, u32),
+    /// A thread that a listener hears is over.
+    LeaveNotices(Tid),
+    /// A thread does not give a file to one whose call a listener decides about.
+    Withdraw(Pid, Tid, u32),
     /// A call of a process that was sending to a description is over, and is told of.
     CallOver(Pid, u32, inet::Telling),
     /// A process closes a description, which it does not know of yet.
@@ -242,6 +246,11 @@ impl Effects {
         self.list.push(Effect::Nudge(tid, signals));
     }
 
+    /// A thread that a listener hears is over.
+    pub fn leave_notices(&mut self, tid: Tid) {
+        self.list.push(Effect::LeaveNotices(tid));
+    }
+
     /// A request of a thread is given up that may have opened something already, or is among those who wait for something.
     pub fn drop_kept(&mut self, (pid, tid): (Pid, Tid), call: &Call) {
         match call.any {
@@ -255,6 +264,7 @@ impl Effects {
                 self.list.push(Effect::LeaveLeases(tid))
             }
             Any::CallNotice(op) => self.list.push(Effect::LeaveNotice(tid, op.listener)),
+            Any::NoticeAddFd(op) => self.list.push(Effect::Withdraw(pid, tid, op.desc)),
             Any::SwapOff(_) => crate::swap::stays_on(tid),
             Any::Send(op::Send { desc, .. }) | Any::Write(op::Write { desc }) => {
                 if let Some(telling) = crate::inet::told_of(call) {

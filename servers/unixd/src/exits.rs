@@ -52,7 +52,11 @@ impl Life<'_> {
         proc.status = status;
         proc.state = State::Ending;
         proc.stopped = false;
-        proc.heard_by.clear();
+        if !proc.heard_by.is_empty() {
+            proc.heard_by.clear();
+            self.procs.threads_of(pid).into_iter().for_each(|tid| self.fx.leave_notices(tid));
+        }
+        let Ok(proc) = self.procs.get_mut(pid) else { return };
         let usage = usage(proc);
         proc.children_faults += usage.faults;
         proc.children_peak = proc.children_peak.max(usage.most_resident);

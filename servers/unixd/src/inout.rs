@@ -1,6 +1,7 @@
 //! Small input and output through the data area.
 
 use crate::descs::{Descs, Object};
+use crate::detached;
 use crate::made::Live;
 use crate::names::View;
 use crate::nodes::{Node, Tree};
@@ -35,6 +36,9 @@ impl InOut<'_> {
                 let bytes = part.len();
                 self.descs.of_mut(caller.pid, id)?.offset += bytes as u64;
                 count(bytes)
+            }
+            Object::Making(making) => {
+                detached::read(making, bytes, |text| self.procs.put(caller, text))
             }
             Object::Dir(_) => Err(Errno::EISDIR),
             Object::Device(Kind::Null, _) => count(0),

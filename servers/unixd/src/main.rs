@@ -29,6 +29,7 @@ mod cpuclocks;
 mod cpuinfo;
 mod cputime;
 mod descs;
+mod detached;
 mod dirs;
 mod disks;
 mod dnotify;

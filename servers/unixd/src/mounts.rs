@@ -2,7 +2,7 @@
 
 use crate::nodes::Node;
 use crate::open::device;
-use crate::pathops::PathOps;
+use crate::pathops::{PathOps, DEVICE};
 use crate::procfs::{self, ProcNode};
 use crate::tmpfs::Options;
 use crate::volumes::{device_of_volume, flag, Kind, Spot, Volume};
@@ -40,6 +40,40 @@ const MNT_DETACH: u32 = 2;
 const MNT_EXPIRE: u32 = 4;
 const UMOUNT_NOFOLLOW: u32 = 8;
 
+/// The types of what can be mounted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FsType {
+    Tmpfs,
+    Ramfs,
+    Proc,
+    Sysfs,
+    Devpts,
+    Ext4,
+}
+
+impl FsType {
+    /// By its name.
+    pub fn named(name: &[u8]) -> Option<FsType> {
+        Some(match name {
+            b"tmpfs" => FsType::Tmpfs,
+            b"ramfs" => FsType::Ramfs,
+            b"proc" => FsType::Proc,
+            b"sysfs" => FsType::Sysfs,
+            b"devpts" => FsType::Devpts,
+            b"ext4" | b"ext3" | b"ext2" => FsType::Ext4,
+            _ => return None,
+        })
+    }
+}
+
+/// What is made to be mounted.
+pub(crate) struct Wanted<'a> {
+    pub kind: FsType,
+    pub source: &'a [u8],
+    pub options: &'a [u8],
+    pub read_only: bool,
+}
+
 /// What `mount` is asked for.
 struct Wish {
     kind: Option<Vec<u8>>,
@@ -62,9 +96,20 @@ impl Wish {
     }
 }
 
+/// How mounts are to follow each other. `EINVAL`: that is none of the four ways.
+pub(crate) fn propagation(flags: u32) -> Result<Propagation, Errno> {
+    Ok(match flags {
+        MS_SHARED => Propagation::Shared,
+        MS_PRIVATE => Propagation::Private,
+        MS_SLAVE => Propagation::Slave,
+        MS_UNBINDABLE => Propagation::Unbindable,
+        _ => return Err(Errno::EINVAL),
+    })
+}
+
 impl PathOps<'_> {
     /// `EPERM` unless the process may change what is mounted in its name space.
-    fn may_mount(&self) -> Result<(), Errno> {
+    pub(crate) fn may_mount(&self) -> Result<(), Errno> {
         let proc = self.procs.get(self.caller.pid)?;
         let owner = self.tree.mounts().space(proc.stands.space).map_or(0, |space| space.owner);
         match proc.who.has_in(owner, Capability::SysAdmin) {
@@ -74,7 +119,7 @@ impl PathOps<'_> {
     }
 
     /// `EINVAL` unless a mount is in the name space of the process.
-    fn is_own(&self, mount: MountId) -> Result<(), Errno> {
+    pub(crate) fn is_own(&self, mount: MountId) -> Result<(), Errno> {
         let space = self.procs.get(self.caller.pid)?.stands.space;
         match self.tree.mounts().get(mount)?.space() == Some(space) {
             true => Ok(()),
@@ -87,7 +132,7 @@ impl PathOps<'_> {
     }
 
     /// `ENOSPC`: too much is mounted at one place already.
-    fn has_room_on(&self, mut spot: Spot) -> Result<(), Errno> {
+    pub(crate) fn has_room_on(&self, mut spot: Spot) -> Result<(), Errno> {
         for _ in 0..STACK_MAX {
             let mount = self.tree.mounts().get(spot.mount)?;
             match mount.at {
@@ -101,7 +146,7 @@ impl PathOps<'_> {
     }
 
     /// Is a node the root of its mount?
-    fn is_root(&self, spot: Spot) -> Result<bool, Errno> {
+    pub(crate) fn is_root(&self, spot: Spot) -> Result<bool, Errno> {
         Ok(self.tree.mounts().get(spot.mount)?.root == spot.node)
     }
 
@@ -157,7 +202,7 @@ impl PathOps<'_> {
     }
 
     /// What was mounted at a place is mounted wherever that is followed. If it cannot be, it is nowhere.
-    fn propagate(&mut self, target: Spot) -> Tried {
+    pub(crate) fn propagate(&mut self, target: Spot) -> Tried {
         let Some(top) = self.tree.mounts().covering(target.mount, target.node) else {
             return done(());
         };
@@ -184,33 +229,50 @@ impl PathOps<'_> {
             return Err(Errno::EINVAL);
         }
         let flags = wish.of_mount();
-        let mount = self.tree.mounts().get(target.mount)?;
-        if mount.kept & !flags != 0 {
-            return Err(Errno::EPERM);
-        }
-        let volume = mount.volume.clone();
+        self.may_have_flags(target.mount, flags)?;
         if !only_mount {
-            // All see it as it is then, in whatever mount.
-            if !self.procs.get(self.caller.pid)?.who.has_in(volume.owner, Capability::SysAdmin) {
-                return Err(Errno::EPERM);
-            }
-            if let Kind::Tmpfs(number, _) = volume.kind {
-                let options = Options::parse(&wish.options, self.ram())?;
-                let names = self.tree.files_mut().names_mut();
-                let had = names.volume(number).ok_or(Errno::EINVAL)?;
-                let pages = options.pages.unwrap_or(had.pages_limit);
-                names.limit_volume(number, pages, options.inodes.unwrap_or(had.inodes_limit))?;
-            }
-            if let Kind::Disk(_) | Kind::Host = volume.kind {
-                // Its server has it as it was mounted.
-                if volume.read_only.get() && flags & flag::RDONLY == 0 {
-                    return Err(Errno::EROFS);
-                }
-            }
-            volume.read_only.set(flags & flag::RDONLY != 0);
+            let volume = self.tree.mounts().get(target.mount)?.volume.clone();
+            let read_only = wish.flags & flag::RDONLY != 0;
+            self.change_volume(&volume, &wish.options, Some(read_only))?;
         }
         self.tree.mounted_mut().table.get_mut(target.mount)?.flags = flags;
         done(())
+    }
+
+    /// `EPERM`: a mount keeps flags that it would not have any more.
+    pub(crate) fn may_have_flags(&self, mount: MountId, flags: u32) -> Result<(), Errno> {
+        match self.tree.mounts().get(mount)?.kept & !flags {
+            0 => Ok(()),
+            _ => Err(Errno::EPERM),
+        }
+    }
+
+    /// Changes what is shown by all mounts of it.
+    pub(crate) fn change_volume(
+        &mut self,
+        volume: &Volume,
+        options: &[u8],
+        read_only: Option<bool>,
+    ) -> Result<(), Errno> {
+        if !self.procs.get(self.caller.pid)?.who.has_in(volume.owner, Capability::SysAdmin) {
+            return Err(Errno::EPERM);
+        }
+        if let Kind::Tmpfs(number, _) = volume.kind {
+            let options = Options::parse(options, self.ram())?;
+            let names = self.tree.files_mut().names_mut();
+            let had = names.volume(number).ok_or(Errno::EINVAL)?;
+            let pages = options.pages.unwrap_or(had.pages_limit);
+            names.limit_volume(number, pages, options.inodes.unwrap_or(had.inodes_limit))?;
+        }
+        let Some(read_only) = read_only else { return Ok(()) };
+        if let Kind::Disk(_) | Kind::Host = volume.kind {
+            // Its server has it as it was mounted.
+            if volume.read_only.get() && !read_only {
+                return Err(Errno::EROFS);
+            }
+        }
+        volume.read_only.set(read_only);
+        Ok(())
     }
 
     fn ram(&self) -> u64 {
@@ -226,51 +288,70 @@ impl PathOps<'_> {
         let (source, from_dir) = (found.spot()?, found.parent);
         self.is_own(source.mount)?;
         self.is_own(wish.target.mount)?;
+        let all = wish.flags & MS_REC != 0;
+        let visible = self.may_copy(source, all)?;
+        if self.is_dir(source)? != self.is_dir(wish.target)? {
+            return Err(Errno::ENOTDIR);
+        }
+        let to = Some((wish.target, wish.dir));
+        self.copy_mounts((source, from_dir), all, &visible, to)?;
+        done(())
+    }
+
+    /// `EINVAL`: what is seen at a place must not be shown elsewhere, with all that is mounted below it or without. Answers the nodes below it on which
+    /// something is mounted.
+    pub(crate) fn may_copy(&self, source: Spot, all: bool) -> Result<BTreeSet<Node>, Errno> {
         if self.tree.mounts().get(source.mount)?.follows.is_unbindable {
             return Err(Errno::EINVAL);
         }
         let mut visible = BTreeSet::new();
+        if !self.is_dir(source)? {
+            return Ok(visible);
+        }
         for mount in self.tree.mounts().below(source.mount) {
             let mount = self.tree.mounts().get(mount)?;
             let Some((_, node)) = mount.at.filter(|(above, _)| *above == source.mount) else {
                 continue;
             };
             if self.tree.path_below(source.node, node)?.is_some() {
-                if wish.flags & MS_REC == 0 && mount.is_locked {
+                if !all && mount.is_locked {
                     return Err(Errno::EINVAL);
                 }
                 visible.insert(node);
             }
         }
-        if self.is_dir(source)? != self.is_dir(wish.target)? {
-            return Err(Errno::ENOTDIR);
-        }
+        Ok(visible)
+    }
+
+    /// Copies what is seen at a place, found in a directory, to another one, or to none.
+    pub(crate) fn copy_mounts(
+        &mut self,
+        (source, from_dir): (Spot, Node),
+        all: bool,
+        visible: &BTreeSet<Node>,
+        to: Option<(Spot, Node)>,
+    ) -> Result<MountId, Errno> {
         let (uid, mut held) = (self.cred().uid, Vec::new());
         let table = &mut self.tree.mounted_mut().table;
-        let (from, at) = ((source.mount, source.node), (wish.target.mount, wish.target.node));
-        let all = wish.flags & MS_REC != 0;
+        let from = (source.mount, source.node);
+        let at = to.map(|(target, _)| (target.mount, target.node));
         let seen = |node| visible.contains(&node);
         let made = table.bind(from, at, all, uid, seen, |node| held.push(node));
         if made.is_ok() {
             self.tree.note_place(source.node, from_dir);
-            self.tree.note_place(wish.target.node, wish.dir);
+            if let Some((target, dir)) = to {
+                self.tree.note_place(target.node, dir);
+            }
         }
         for node in held {
             self.tree.hold_for_mount(node);
         }
-        made?;
-        done(())
+        made
     }
 
     /// Says how mounts follow each other.
     fn set_propagation(&mut self, wish: &Wish) -> Tried {
-        let how = match wish.flags & !(MS_REC | MS_SILENT) {
-            MS_SHARED => Propagation::Shared,
-            MS_PRIVATE => Propagation::Private,
-            MS_SLAVE => Propagation::Slave,
-            MS_UNBINDABLE => Propagation::Unbindable,
-            _ => return Err(Errno::EINVAL),
-        };
+        let how = propagation(wish.flags & !(MS_REC | MS_SILENT))?;
         let Spot { mount, .. } = wish.target;
         self.is_own(mount)?;
         if !self.is_root(wish.target)? {
@@ -295,10 +376,17 @@ impl PathOps<'_> {
             return Err(Errno::EINVAL);
         }
         let source = self.view()?.walk(CWD, &wish.source, true)?.spot()?;
-        self.is_own(source.mount)?;
-        self.is_own(wish.target.mount)?;
+        self.relocate(source, (wish.target, wish.dir))
+    }
+
+    /// Moves a mount to a place, found in a directory.
+    pub(crate) fn relocate(&mut self, source: Spot, (target, dir): (Spot, Node)) -> Tried {
+        if !self.tree.mounts().is_detached(source.mount) {
+            self.is_own(source.mount)?;
+        }
+        self.is_own(target.mount)?;
         let is_locked = self.tree.mounts().get(source.mount)?.is_locked;
-        let fits = self.is_dir(source)? == self.is_dir(wish.target)?;
+        let fits = self.is_dir(source)? == self.is_dir(target)?;
         if !self.is_root(source)? || is_locked || !fits {
             return Err(Errno::EINVAL);
         }
@@ -309,39 +397,57 @@ impl PathOps<'_> {
         let is_unbindable =
             |id: &MountId| mounts.get(*id).is_ok_and(|one| one.follows.is_unbindable);
         let stays = above.is_some_and(|(above, _)| self.is_followed(above) == Ok(true));
-        if stays || self.is_followed(wish.target.mount)? && tree.iter().any(is_unbindable) {
+        if stays || self.is_followed(target.mount)? && tree.iter().any(is_unbindable) {
             return Err(Errno::EINVAL);
         }
-        let roots = self.roots_above(wish.target);
-        let place = (wish.target.mount, wish.target.node);
+        let roots = self.roots_above(target);
+        let to = (target.mount, target.node);
         let uid = self.cred().uid;
-        mounts.may_propagate(place, (tree.len(), uid), |root, _| roots.contains(&root))?;
-        let to = (wish.target.mount, wish.target.node);
+        mounts.may_propagate(to, (tree.len(), uid), |root, _| roots.contains(&root))?;
         let before = self.tree.mounted_mut().table.relocate(source.mount, to)?;
-        self.tree.note_place(wish.target.node, wish.dir);
-        self.tree.hold_for_mount(wish.target.node);
-        self.tree.release_from_mount(before);
+        self.tree.note_place(target.node, dir);
+        self.tree.hold_for_mount(target.node);
+        if let Some(before) = before {
+            self.tree.release_from_mount(before);
+        }
         done(())
     }
 
     fn new_mount(&mut self, wish: Wish) -> Tried {
         let kind = wish.kind.as_ref().ok_or(Errno::EINVAL)?;
-        match &kind[..] {
-            b"tmpfs" | b"ramfs" => self.mount_tmpfs(&wish),
-            b"proc" => self.mount_made(&wish, Kind::Proc, ProcNode::Root, procfs::DEVICE),
-            b"sysfs" => self.mount_made(
-                &wish,
-                Kind::Sys,
-                ProcNode::Made(crate::made::SYS),
-                procfs::SYS_DEVICE,
-            ),
-            b"ext4" | b"ext3" | b"ext2" => self.mount_disk(&wish),
-            _ => Err(Errno::ENODEV),
+        let kind = FsType::named(kind).ok_or(Errno::ENODEV)?;
+        let read_only = wish.flags & flag::RDONLY != 0;
+        let wanted = Wanted { kind, source: &wish.source, options: &wish.options, read_only };
+        let (root, volume) = self.volume(&wanted, Some(wish.target))?;
+        let uid = self.cred().uid;
+        let mounted = self.tree.mount((wish.target, root), wish.of_mount(), volume.clone(), uid);
+        if mounted.is_err() {
+            self.tree.drop_volume(volume);
+        }
+        mounted?;
+        done(())
+    }
+
+    /// Makes something that can be mounted. What is to be mounted `at` a place must fit there.
+    pub(crate) fn volume(
+        &mut self,
+        wanted: &Wanted,
+        at: Option<Spot>,
+    ) -> Result<(Node, Rc<Volume>), Errno> {
+        match wanted.kind {
+            FsType::Tmpfs | FsType::Ramfs => self.make_tmpfs(wanted, at),
+            FsType::Proc => self.make_shown((Kind::Proc, ProcNode::Root), wanted, at),
+            FsType::Sysfs => {
+                self.make_shown((Kind::Sys, ProcNode::Made(crate::made::SYS)), wanted, at)
+            }
+            FsType::Devpts => self.make_devpts(wanted, at),
+            FsType::Ext4 => self.make_disk(wanted, at),
         }
     }
 
     /// `EINVAL`, `ENOTDIR`: a directory cannot be shown there.
-    fn may_cover(&self, target: Spot) -> Result<(), Errno> {
+    fn may_cover(&self, target: Option<Spot>) -> Result<(), Errno> {
+        let Some(target) = target else { return Ok(()) };
         self.is_own(target.mount)?;
         match self.is_dir(target)? {
             true => Ok(()),
@@ -350,16 +456,19 @@ impl PathOps<'_> {
     }
 
     /// The user name space of the process, to which belongs what it makes.
-    fn owner(&self) -> Result<u64, Errno> {
+    pub(crate) fn owner(&self) -> Result<u64, Errno> {
         Ok(self.procs.get(self.caller.pid)?.who.space_number())
     }
 
-    fn mount_tmpfs(&mut self, wish: &Wish) -> Tried {
-        let options = Options::parse(&wish.options, self.ram())?;
-        self.may_cover(wish.target)?;
+    fn make_tmpfs(
+        &mut self,
+        wanted: &Wanted,
+        at: Option<Spot>,
+    ) -> Result<(Node, Rc<Volume>), Errno> {
+        let options = Options::parse(wanted.options, self.ram())?;
+        self.may_cover(at)?;
         let mut cred = self.cred();
         (cred.uid, cred.gid) = (options.uid.unwrap_or(cred.uid), options.gid.unwrap_or(cred.gid));
-        let uid = self.cred().uid;
         let attr = Attr { mode: options.mode, cred, now: self.clock.wall() };
         let limits = (options.pages(self.ram()), options.inodes(self.ram()));
         let owner = self.owner()?;
@@ -367,21 +476,20 @@ impl PathOps<'_> {
         let (number, top) = names.make_volume(limits, attr)?;
         let volume = Volume {
             kind: Kind::Tmpfs(number, top),
-            source: wish.source.clone(),
+            source: wanted.source.to_vec(),
             device: device_of_volume(number),
             owner,
-            read_only: Cell::new(wish.flags & flag::RDONLY != 0),
+            read_only: Cell::new(wanted.read_only),
         };
-        let place = (wish.target, Node::Mem(top));
-        let mounted = self.tree.mount(place, wish.of_mount(), Rc::new(volume), uid);
-        if mounted.is_err() {
-            self.tree.files_mut().names_mut().drop_volume(number, top);
-        }
-        mounted?;
-        done(())
+        Ok((Node::Mem(top), Rc::new(volume)))
     }
 
-    fn mount_made(&mut self, wish: &Wish, kind: Kind, root: ProcNode, device: u64) -> Tried {
+    fn make_shown(
+        &mut self,
+        (kind, root): (Kind, ProcNode),
+        wanted: &Wanted,
+        at: Option<Spot>,
+    ) -> Result<(Node, Rc<Volume>), Errno> {
         // What it shows belongs to name spaces of which there are only the first, but for processes.
         let proc = self.procs.get(self.caller.pid)?;
         let shows_own = proc.pids.as_ref().filter(|_| root == ProcNode::Root);
@@ -389,39 +497,62 @@ impl PathOps<'_> {
         if !proc.who.has_in(owner, Capability::SysAdmin) {
             return Err(Errno::EPERM);
         }
-        self.may_cover(wish.target)?;
-        let root = Node::Proc(root);
+        self.may_cover(at)?;
+        let device = if kind == Kind::Proc { procfs::DEVICE } else { procfs::SYS_DEVICE };
         let volume = Volume {
             kind,
-            source: wish.source.clone(),
+            source: wanted.source.to_vec(),
             device,
             owner: self.owner()?,
-            read_only: Cell::new(wish.flags & flag::RDONLY != 0),
+            read_only: Cell::new(wanted.read_only),
         };
-        let uid = self.cred().uid;
-        self.tree.mount((wish.target, root), wish.of_mount(), Rc::new(volume), uid)?;
-        done(())
+        Ok((Node::Proc(root), Rc::new(volume)))
     }
 
-    fn mount_disk(&mut self, wish: &Wish) -> Tried {
+    /// The names of pseudoterminals, of which there is one directory: what is said of another one has no effect.
+    fn make_devpts(
+        &mut self,
+        wanted: &Wanted,
+        at: Option<Spot>,
+    ) -> Result<(Node, Rc<Volume>), Errno> {
+        let mut options = wanted.options.split(|&byte| byte == b',').filter(|one| !one.is_empty());
+        if !options.all(|option| FsType::Devpts.takes(option)) {
+            return Err(Errno::EINVAL);
+        }
+        self.may_cover(at)?;
+        let names = crate::ptys::directory(self.tree.files().names()).ok_or(Errno::ENODEV)?;
+        let volume = Volume {
+            kind: Kind::Devpts,
+            source: wanted.source.to_vec(),
+            device: DEVICE,
+            owner: self.owner()?,
+            read_only: Cell::new(wanted.read_only),
+        };
+        Ok((Node::Mem(names), Rc::new(volume)))
+    }
+
+    fn make_disk(
+        &mut self,
+        wanted: &Wanted,
+        at: Option<Spot>,
+    ) -> Result<(Node, Rc<Volume>), Errno> {
         // What is on a disk is not to be trusted by who has not made it.
         if !self.has(Capability::SysAdmin)? {
             return Err(Errno::EPERM);
         }
-        let disk = self.view()?.walk(CWD, &wish.source, true)?.existing()?;
+        let disk = self.view()?.walk(CWD, wanted.source, true)?.existing()?;
         let memfs::Node::Block(number) = self.inode(disk).ok_or(Errno::ENOTBLK)?.node else {
             return Err(Errno::ENOTBLK);
         };
         if number == device::RAM_DISK {
             return Err(Errno::EINVAL);
         }
-        self.may_cover(wish.target)?;
+        self.may_cover(at)?;
         let share = self.tree.device(number).ok_or(Errno::ENXIO)?;
         let (root, folder) = (share.root(), share.folder());
-        let read_only = wish.flags & flag::RDONLY != 0;
+        let read_only = wanted.read_only;
         let volume = match self.tree.disk_volume(folder) {
-            Some(volume) if wish.target.node == Node::Share(root) => {
-                drop(volume);
+            Some(_) if at.is_some_and(|at| at.node == Node::Share(root)) => {
                 return Err(Errno::EBUSY);
             }
             // It is there already; all see it in the same way.
@@ -439,9 +570,7 @@ impl PathOps<'_> {
                 volume
             }
         };
-        let uid = self.cred().uid;
-        self.tree.mount((wish.target, Node::Share(root)), wish.of_mount(), volume, uid)?;
-        done(())
+        Ok((Node::Share(root), volume))
     }
 
     fn inode(&self, node: Node) -> Option<&memfs::Inode<crate::frames::Contents>> {

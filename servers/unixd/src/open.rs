@@ -289,7 +289,7 @@ impl Opening<'_> {
         if above != mount {
             tree.hold_mount(above);
         }
-        Place { dir, name, above, mount }
+        Place { dir, name, above, mount, dissolves: false }
     }
 
     /// `EROFS`, `EACCES`: by a mount with these flags it is not opened so.

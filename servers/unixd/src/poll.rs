@@ -78,7 +78,7 @@ impl Polling<'_> {
                     Object::Signals(_) => {}
                     // They are always ready.
                     Object::File(_) | Object::Dir(_) | Object::Device(..) => {}
-                    Object::Shared(_) | Object::Space(_) => {}
+                    Object::Shared(_) | Object::Space(_) | Object::Making(_) => {}
                     Object::Disk { .. } => {}
                     Object::Text(..) | Object::Path(_) | Object::Memory(..) => {}
                 }

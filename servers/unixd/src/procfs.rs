@@ -664,6 +664,7 @@ impl View<'_> {
             | Object::Memory(..)
             | Object::Shared(_) => b"/memfd: (deleted)".to_vec(),
             Object::Space(space) => space.text(),
+            Object::Making(_) => b"anon_inode:[fscontext]".to_vec(),
         })
     }
 }

@@ -279,7 +279,7 @@ impl Ptys {
 const TTY_GROUP: u32 = 5;
 
 /// The directory of the names, unless somebody has taken that away.
-fn directory<C: Default>(names: &Fs<C>) -> Option<Ino> {
+pub fn directory<C: Default>(names: &Fs<C>) -> Option<Ino> {
     let mut parts = PTS.split(|&byte| byte == b'/');
     parts.try_fold(names.root(), |dir, part| names.lookup(dir, part).ok()?)
 }

@@ -8,6 +8,7 @@ use crate::wait::{count, Tried};
 use abi::slots::KERNEL;
 use alloc::vec::Vec;
 use captypes::op as invocation;
+use core::sync::atomic::Ordering::Relaxed;
 use credentials::{Capability, Credentials};
 use libos::{invoke, CapAddr};
 use unixproto::scheduling::*;
@@ -221,8 +222,32 @@ impl Procs {
                 let policy = Policy::of(value);
                 self.change_each(pid, &meant[..1], |from, to| to.set_policy(from, policy))
             }
+            GET_CORES => {
+                let header = self.session_of(meant[0]).map(|session| session.header());
+                count(header.map_or(0, |header| header.affinity.load(Relaxed)) as usize)
+            }
+            SET_CORES => self.set_cores(pid, meant[0], value),
             _ => Err(Errno::EINVAL),
         }
+    }
+
+    /// Lets a thread run on these cores only; its library looks at them when it needs to know.
+    fn set_cores(&self, from: Pid, tid: Tid, cores: u64) -> Tried {
+        let (from, target) = (self.get(from)?, self.target(tid)?);
+        if !target.is_of(from) && !from.who.has_over(target.who.space.as_ref(), Capability::SysNice)
+        {
+            return Err(Errno::EPERM);
+        }
+        if cores == 0 {
+            return Err(Errno::EINVAL);
+        }
+        // The first process runs nothing, and who has just ended runs nowhere.
+        if let (Some(runner), Ok(session)) = (self.runner_of(tid), self.session_of(tid)) {
+            let set = invocation::SetAffinity { mask: cores };
+            invoke(runner.dispatcher, set).map_err(|_| Errno::EINVAL)?;
+            session.header().affinity.store(cores, Relaxed);
+        }
+        count(0)
     }
 
     /// Changes all of them that may be changed. Answers the last error.

@@ -196,6 +196,11 @@ impl Numbers {
         }
     }
 
+    /// Something that is made and takes memory meanwhile, on a user's account like a name space. `ENOSPC`: that one has too many.
+    pub fn lease(&self, uid: u32) -> Result<Rc<Lease>, Errno> {
+        Ok(self.take(uid)?.1)
+    }
+
     /// A number, on a user's account. `ENOSPC`: that one has too many.
     fn take(&self, uid: u32) -> Result<(u64, Rc<Lease>), Errno> {
         if !self.all.borrow().has_room(uid, 1) {

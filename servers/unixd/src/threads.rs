@@ -248,6 +248,9 @@ impl Life<'_> {
         runner.suspend();
         let used = CpuTime::of(runner.dispatcher, self.clock);
         if let Ok(proc) = self.procs.get_mut(thread.leader) {
+            if !proc.heard_by.is_empty() {
+                self.fx.leave_notices(tid);
+            }
             proc.threads.retain(|&other| other != tid);
             proc.cpu += used;
         }

@@ -6,6 +6,21 @@ const PAGE: u64 = 4096;
 /// The mode of its root.
 const MODE: u32 = 0o1777;
 
+/// The names of all options.
+pub const OPTIONS: [&[u8]; 11] = [
+    b"size",
+    b"nr_blocks",
+    b"nr_inodes",
+    b"mode",
+    b"uid",
+    b"gid",
+    b"huge",
+    b"mpol",
+    b"inode32",
+    b"inode64",
+    b"noswap",
+];
+
 /// What a mount of `tmpfs` is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {

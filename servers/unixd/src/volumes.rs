@@ -41,6 +41,8 @@ pub enum Kind {
     Proc,
     /// The machine.
     Sys,
+    /// Names of pseudoterminals.
+    Devpts,
     /// Files that survive.
     Pmem,
     /// The folder of the host.
@@ -69,6 +71,7 @@ impl Volume {
             Kind::Root | Kind::Tmpfs(..) => "tmpfs",
             Kind::Proc => "proc",
             Kind::Sys => "sysfs",
+            Kind::Devpts => "devpts",
             Kind::Pmem => "pmfs",
             Kind::Host => "9p",
             Kind::Disk(_) => "ext4",
@@ -270,13 +273,37 @@ impl Tree {
                 Gone::At(node) => self.release_from_mount(node),
                 Gone::Root(node, volume) => {
                     self.release_from_mount(node);
-                    // A disk stays with its server until somebody unmounts it or the session ends.
-                    if let (Kind::Tmpfs(number, top), 1) = (volume.kind, Rc::strong_count(&volume))
-                    {
-                        self.files_mut().names_mut().drop_volume(number, top);
-                    }
+                    self.drop_volume(volume);
                 }
             }
+        }
+    }
+
+    /// One less has what can be mounted. A disk stays with its server until somebody unmounts it or the session ends.
+    pub fn drop_volume(&mut self, volume: Rc<Volume>) {
+        if let (Kind::Tmpfs(number, top), 1) = (volume.kind, Rc::strong_count(&volume)) {
+            self.files_mut().names_mut().drop_volume(number, top);
+        }
+    }
+
+    /// Mounts something at no place.
+    pub fn mount_detached(
+        &mut self,
+        root: Node,
+        flags: u32,
+        volume: Rc<Volume>,
+        uid: u32,
+    ) -> Result<MountId, Errno> {
+        let mount = self.mounted_mut().table.detached(root, flags, volume, uid)?;
+        self.hold_for_mount(root);
+        Ok(mount)
+    }
+
+    /// A mount that is still at no place goes.
+    pub fn dissolve(&mut self, mount: MountId) {
+        if self.mounts().is_detached(mount) {
+            let gone = self.mounted_mut().table.dissolve(mount);
+            self.let_go(gone);
         }
     }
 
@@ -312,9 +339,12 @@ impl Tree {
     /// The path of a node from the root of a volume on, as it is shown.
     pub fn path_in_volume(&self, node: Node, volume: &Volume) -> Vec<u8> {
         let mut path = self.inner_path(node).unwrap_or_default();
-        if volume.kind == Kind::Pmem {
-            path = path.split_off(path.len().min(b"/pmem".len()));
-        }
+        let above: &[u8] = match volume.kind {
+            Kind::Pmem => b"/pmem",
+            Kind::Devpts => b"/dev/pts",
+            _ => b"",
+        };
+        path = path.split_off(path.len().min(above.len()));
         if path.is_empty() {
             path.push(b'/');
         }

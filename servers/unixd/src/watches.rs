@@ -149,7 +149,7 @@ impl Sources<'_> {
                 _ => POLLIN,
             },
             Object::File(_) | Object::Dir(_) | Object::Device(..) => ALWAYS_READY,
-            Object::Shared(_) | Object::Space(_) => ALWAYS_READY,
+            Object::Shared(_) | Object::Space(_) | Object::Making(_) => ALWAYS_READY,
             Object::Disk { .. } => ALWAYS_READY,
             Object::Text(..) | Object::Path(_) | Object::Memory(..) => ALWAYS_READY,
         }

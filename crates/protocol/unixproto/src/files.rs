@@ -62,6 +62,35 @@ pub enum Kind {
     SetId = 40,
 }
 
+/// `SECCOMP_ADDFD_FLAG_SETFD`: the descriptor is given.
+pub const ADDFD_SETFD: u32 = 1;
+/// `SECCOMP_ADDFD_FLAG_SEND`: the call answers it.
+pub const ADDFD_SEND: u32 = 2;
+/// The descriptor is closed when a program is executed.
+pub const ADDFD_CLOEXEC: u32 = 4;
+/// A thread whose call is to be decided is to have a file first.
+pub const CALL_ADDS: u32 = 1 << 31;
+
+/// What `fsconfig` is to do: `FSCONFIG_*`.
+pub mod fsconfig {
+    /// Sets a flag.
+    pub const SET_FLAG: u32 = 0;
+    /// Sets a text.
+    pub const SET_STRING: u32 = 1;
+    /// Sets bytes.
+    pub const SET_BINARY: u32 = 2;
+    /// Sets a file by its path.
+    pub const SET_PATH: u32 = 3;
+    /// Sets a file by its path, which may be empty.
+    pub const SET_PATH_EMPTY: u32 = 4;
+    /// Sets an open file.
+    pub const SET_FD: u32 = 5;
+    /// Makes what can be mounted.
+    pub const CREATE: u32 = 6;
+    /// Changes what is mounted.
+    pub const RECONFIGURE: u32 = 7;
+}
+
 /// What `kcmp` compares: `KCMP_*`.
 pub mod kcmp {
     /// Open files.
@@ -253,6 +282,14 @@ poll_bits! { POLLIN POLLPRI POLLOUT POLLERR POLLHUP POLLNVAL POLLRDNORM POLLWRNO
 
 pub use general::{
     AT_EACCESS, AT_EMPTY_PATH, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW,
+};
+pub use general::{
+    AT_NO_AUTOMOUNT, AT_RECURSIVE, FSMOUNT_CLOEXEC, FSOPEN_CLOEXEC, FSPICK_CLOEXEC,
+    FSPICK_EMPTY_PATH, FSPICK_NO_AUTOMOUNT, FSPICK_SYMLINK_NOFOLLOW, MOUNT_ATTR_IDMAP,
+    MOUNT_ATTR_NOATIME, MOUNT_ATTR_NODEV, MOUNT_ATTR_NODIRATIME, MOUNT_ATTR_NOEXEC,
+    MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY, MOUNT_ATTR_STRICTATIME, MOUNT_ATTR__ATIME,
+    MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_F_SYMLINKS, MOVE_MOUNT_SET_GROUP, MOVE_MOUNT_T_EMPTY_PATH,
+    MOVE_MOUNT_T_SYMLINKS, MOVE_MOUNT__MASK, OPEN_TREE_CLOEXEC, OPEN_TREE_CLONE,
 };
 pub use general::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
 pub use general::{NAME_MAX, PATH_MAX};

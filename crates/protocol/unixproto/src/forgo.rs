@@ -57,6 +57,13 @@ pub const fn kind(request: &Any) -> u32 {
         | Any::RemoveXattr(_) => CHANGE,
         Any::Mount(_)
         | Any::Unmount(_)
+        | Any::OpenFs(_)
+        | Any::PickFs(_)
+        | Any::ConfigureFs(_)
+        | Any::MountFs(_)
+        | Any::OpenTree(_)
+        | Any::MoveMount(_)
+        | Any::SetMount(_)
         | Any::Chroot(_)
         | Any::PivotRoot(_)
         | Any::Unshare(_)
@@ -109,8 +116,12 @@ pub const fn calls(kind: u32) -> &'static [u16] {
             285, 316, 452, // setxattrat, removexattrat
             463, 466,
         ],
-        // pivot_root, chroot, mount, umount2, sethostname, setdomainname, unshare, setns
-        MOUNT => &[155, 161, 165, 166, 170, 171, 272, 308],
+        MOUNT => &[
+            // pivot_root, chroot, mount, umount2, sethostname, setdomainname, unshare, setns
+            155, 161, 165, 166, 170, 171, 272, 308,
+            // open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr
+            428, 429, 430, 431, 432, 433, 442,
+        ],
         FORK => &[56, 57, 58, 435],
         // kill, rt_sigqueueinfo, tkill, tgkill, rt_tgsigqueueinfo, pidfd_send_signal
         SIGNAL => &[62, 129, 200, 234, 297, 424],

@@ -115,7 +115,8 @@ replies! {
         value: u64,
         /// Its error, negative.
         error: i32,
-        /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: it is made.
+        /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: it is made. [`CALL_ADDS`](crate::files::CALL_ADDS): nothing is decided yet; the thread is to
+        /// have a file: `value` is a description, `error` the descriptor, and the other flags say how.
         flags: u32,
     }
     /// A limit of a process.
@@ -558,6 +559,28 @@ requests! {
         desc: u32,
         /// The call.
         id: u64
+    ) -> ();
+    /// The process whose call was told gets a file of the caller's. Answers its descriptor there. `ENOENT`: the call is not waited for any
+    /// more, `ESRCH`: not by the time that it would have it; `EINPROGRESS`: it was not told, or is decided; `EBUSY`: it gets others, and
+    /// would be answered. `EBADF`: the file, or the number; `EMFILE`.
+    327 NoticeAddFd(
+        /// Description.
+        desc: u32,
+        /// The call.
+        id: u64,
+        /// The description that it gets.
+        file: u32,
+        /// The descriptor that it gets, with `ADDFD_SETFD`.
+        fd: u32,
+        /// `ADDFD_*`.
+        flags: u32
+    ) -> Count;
+    /// A thread has a file that it was told to have (`CALL_ADDS`), or could not.
+    328 NoticeAdded(
+        /// Who has told.
+        listener: u32,
+        /// Its descriptor, or the error, negative.
+        result: i32
     ) -> ();
     /// Sets a limit of any process. Answers the one before. Errors as of `LimitOf`; `EINVAL`: what counts is above how far it may be
     /// raised; `EPERM`: that is raised without `CAP_SYS_RESOURCE`, or so many descriptors nobody may have.
@@ -1864,6 +1887,58 @@ requests! {
     201 Unmount(
         /// `UMOUNT_NOFOLLOW` and others.
         flags: u32
+    ) -> ();
+    /// `fsopen`: begins a file system of the type `a`. `EPERM`, `ENODEV`.
+    320 OpenFs() -> Opened;
+    /// `fspick`: a file system that is mounted at `a` is to be changed.
+    321 PickFs(
+        /// Where a relative path begins.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> Opened;
+    /// `fsconfig`: `a` is the key, `b` the value.
+    322 ConfigureFs(
+        /// Of `OpenFs` or `PickFs`.
+        desc: u32,
+        /// `FSCONFIG_*`.
+        command: u32
+    ) -> ();
+    /// `fsmount`: mounts what was made at no place.
+    323 MountFs(
+        /// Of `OpenFs`.
+        desc: u32,
+        /// `MOUNT_ATTR_*`.
+        attributes: u32
+    ) -> Opened;
+    /// `open_tree`: a copy of the mounts at `a`, at no place (`OPEN_TREE_CLONE`), or, where `a` is empty, the place that is open.
+    324 OpenTree(
+        /// Where a relative path begins.
+        dir: u32,
+        /// `OPEN_TREE_CLONE`, `AT_RECURSIVE`, `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
+        flags: u32
+    ) -> Opened;
+    /// `move_mount`: what is mounted at `a` is to be at `b`.
+    325 MoveMount(
+        /// Where `a` begins.
+        from: u32,
+        /// Where `b` begins.
+        to: u32,
+        /// `MOVE_MOUNT_*`.
+        flags: u32
+    ) -> ();
+    /// `mount_setattr`: changes what is mounted at `a`.
+    326 SetMount(
+        /// Where a relative path begins.
+        dir: u32,
+        /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`, `AT_RECURSIVE`.
+        flags: u32,
+        /// `MOUNT_ATTR_*` that it has from now on.
+        set: u32,
+        /// Those that it has no more; they are looked at first.
+        clear: u32,
+        /// `MS_SHARED` and the like, or 0.
+        propagation: u32
     ) -> ();
     /// Returns when everything is stored on all disks.
     202 SyncDisks() -> ();

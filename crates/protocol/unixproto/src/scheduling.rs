@@ -13,6 +13,11 @@ pub const GET_IO: u32 = 4;
 /// Sets them.
 pub const SET_IO: u32 = 5;
 
+/// The cores on which a thread may run, bit n for core n; 0: all.
+pub const GET_CORES: u32 = 6;
+/// Sets them, of any thread but the caller.
+pub const SET_CORES: u32 = 7;
+
 /// A thread.
 pub const PROCESS: u32 = 0;
 /// The threads of the processes of a group.

@@ -87,7 +87,7 @@ pub struct Header {
     pub used: AtomicU32,
     /// How many places of `fds` were ever used: those behind are zero. By the library.
     pub most_fds: AtomicU32,
-    /// The cores on which the thread that executes a program may run, 0 for all. By the library, when it executes one.
+    /// The cores on which the thread may run, 0 for all. By the library, and by `unixd` when somebody else sets them.
     pub affinity: AtomicU64,
     /// What identifies the process: unlike `pid`, the same in all name spaces of process ids. By `unixd`.
     pub key: AtomicU32,

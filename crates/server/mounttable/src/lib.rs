@@ -189,6 +189,30 @@ impl<N: Node, V> Mounts<N, V> {
         self.last
     }
 
+    fn new_mount(
+        &mut self,
+        root: N,
+        flags: u32,
+        volume: Rc<V>,
+        uid: u32,
+        space: Option<SpaceId>,
+    ) -> Mount<N, V> {
+        Mount {
+            number: self.number(),
+            at: None,
+            root,
+            flags,
+            volume,
+            is_locked: false,
+            kept: 0,
+            follows: Follows::default(),
+            uid,
+            space,
+            children: Vec::new(),
+            holds: 0,
+        }
+    }
+
     /// Mounts something on a node of a mount that is in a space.
     ///
     /// # Errors
@@ -205,20 +229,7 @@ impl<N: Node, V> Mounts<N, V> {
         if !self.users.has_room(uid, 1) {
             return Err(Errno::ENOSPC);
         }
-        let mount = Mount {
-            number: self.number(),
-            at: Some(at),
-            root,
-            flags,
-            volume,
-            is_locked: false,
-            kept: 0,
-            follows: Follows::default(),
-            uid,
-            space: Some(space),
-            children: Vec::new(),
-            holds: 0,
-        };
+        let mount = self.new_mount(root, flags, volume, uid, Some(space));
         let id = self.add(mount)?;
         self.attach(id, at);
         Ok(id)
@@ -281,8 +292,8 @@ impl<N: Node, V> Mounts<N, V> {
         all
     }
 
-    /// Copies mounts that are below another one onto a node: a part of what the first of them shows, from `root` on, and, if that
-    /// is wanted, what is mounted below that. `visible` says whether a node of the first mount is below `root`. `copied` is told of
+    /// Copies mounts that are below another one onto a node, or [to no place](Mounts::detached): a part of what the first of them shows,
+    /// from `root` on, and, if that is wanted, what is mounted below that. `visible` says whether a node of the first mount is below `root`. `copied` is told of
     /// each root and each covered node that the copies hold.
     ///
     /// # Errors
@@ -290,7 +301,7 @@ impl<N: Node, V> Mounts<N, V> {
     pub fn bind(
         &mut self,
         (source, root): (MountId, N),
-        at: (MountId, N),
+        at: Option<(MountId, N)>,
         all: bool,
         uid: u32,
         visible: impl Fn(N) -> bool,
@@ -317,12 +328,17 @@ impl<N: Node, V> Mounts<N, V> {
             let source = self.get(source)?;
             (source.flags, source.kept, source.volume.clone(), source.follows)
         };
-        let top = self.mount(at, root, flags, volume, uid)?;
+        let top = match at {
+            Some(at) => self.mount(at, root, flags, volume, uid)?,
+            None => self.detached(root, flags, volume, uid)?,
+        };
         let made = self.get_mut(top)?;
         // It is a peer of what it was bound from.
         (made.kept, made.follows) = (kept, follows);
         copied(root);
-        copied(at.1);
+        if let Some((_, node)) = at {
+            copied(node);
+        }
         let mut copies = BTreeMap::from([(source, top)]);
         for id in from.into_iter().skip(1) {
             let one = self.get(id)?;
@@ -340,17 +356,26 @@ impl<N: Node, V> Mounts<N, V> {
         Ok(top)
     }
 
-    /// Moves a mount, with all that is mounted on it, to another node. Answers the node that it covered.
+    /// Moves a mount, with all that is mounted on it, to another node. Answers the node that it covered, if it was anywhere.
     ///
     /// # Errors
-    /// `EINVAL`: it is the root of its space. `ELOOP`: it would be below itself.
-    pub fn relocate(&mut self, id: MountId, to: (MountId, N)) -> Result<N, Errno> {
+    /// `EINVAL`: it is the root of a space that somebody has. `ELOOP`: it would be below itself.
+    pub fn relocate(&mut self, id: MountId, to: (MountId, N)) -> Result<Option<N>, Errno> {
         if self.is_below(to.0, id) {
             return Err(Errno::ELOOP);
         }
-        let (_, node) = self.detach(id).ok_or(Errno::EINVAL)?;
+        let space = self.get(to.0)?.space.ok_or(Errno::EINVAL)?;
+        let before = match self.end_detached(id) {
+            true => None,
+            false => Some(self.detach(id).ok_or(Errno::EINVAL)?.1),
+        };
+        if before.is_none() {
+            for one in self.below(id) {
+                self.get_mut(one)?.space = Some(space);
+            }
+        }
         self.attach(id, to);
-        Ok(node)
+        Ok(before)
     }
 
     /// Takes a mount, with all that is mounted on it, out of its space, and its copies out of theirs.

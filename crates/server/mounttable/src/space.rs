@@ -19,6 +19,8 @@ pub struct Space {
     pub owner: u64,
     /// How many have it.
     users: u32,
+    /// It is there for a mount that is at no place yet; nobody is in it.
+    is_detached: bool,
 }
 
 /// What became of each mount in a copy of a space.
@@ -37,7 +39,7 @@ impl<N: Node, V> Mounts<N, V> {
 
     fn add_space(&mut self, root: MountId, owner: u64) -> Result<SpaceId, Errno> {
         self.last_space += 1;
-        let space = Space { root, number: self.last_space, owner, users: 1 };
+        let space = Space { root, number: self.last_space, owner, users: 1, is_detached: false };
         let index = self.spaces.insert(space).map_err(|_| Errno::ENOSPC)?;
         Ok(SpaceId(index as u32))
     }
@@ -52,24 +54,64 @@ impl<N: Node, V> Mounts<N, V> {
         flags: u32,
         volume: alloc::rc::Rc<V>,
     ) -> Result<SpaceId, Errno> {
-        let number = self.number();
-        let id = self.add(Mount {
-            number,
-            at: None,
-            root,
-            flags,
-            volume,
-            is_locked: false,
-            kept: 0,
-            follows: Follows::default(),
-            uid: 0,
-            space: None,
-            children: Vec::new(),
-            holds: 0,
-        })?;
+        let mount = self.new_mount(root, flags, volume, 0, None);
+        let id = self.add(mount)?;
         let space = self.add_space(id, 0)?;
         self.get_mut(id)?.space = Some(space);
         Ok(space)
+    }
+
+    /// Makes a mount that is at no place: the root of a space of its own, until it is [moved](Mounts::relocate) to a place or
+    /// [dissolved](Mounts::dissolve).
+    ///
+    /// # Errors
+    /// `ENOSPC`: the user has too many, or there is no memory.
+    pub fn detached(
+        &mut self,
+        root: N,
+        flags: u32,
+        volume: alloc::rc::Rc<V>,
+        uid: u32,
+    ) -> Result<MountId, Errno> {
+        if !self.users.has_room(uid, 1) {
+            return Err(Errno::ENOSPC);
+        }
+        let mount = self.new_mount(root, flags, volume, uid, None);
+        let id = self.add(mount)?;
+        let space = self.add_space(id, 0)?;
+        self.get_mut(id)?.space = Some(space);
+        if let Some(space) = self.spaces.get_mut(space.0 as usize) {
+            space.is_detached = true;
+        }
+        Ok(id)
+    }
+
+    /// Is a mount one that is at no place?
+    pub fn is_detached(&self, id: MountId) -> bool {
+        self.is_in_detached(id) && self.get(id).is_ok_and(|mount| mount.at.is_none())
+    }
+
+    /// Is it one, or mounted on one?
+    pub fn is_in_detached(&self, id: MountId) -> bool {
+        let space = self.get(id).ok().and_then(|mount| self.space(mount.space?));
+        space.is_some_and(|space| space.is_detached)
+    }
+
+    /// Takes the space of a detached mount away, which has no mounts then. `false`: it is not detached.
+    pub(crate) fn end_detached(&mut self, id: MountId) -> bool {
+        let is_detached = self.is_detached(id);
+        if let (true, Some(space)) = (is_detached, self.get(id).ok().and_then(|it| it.space)) {
+            self.spaces.remove(space.0 as usize);
+        }
+        is_detached
+    }
+
+    /// A mount that is still at no place will never be at one, nor what is mounted on it.
+    pub fn dissolve(&mut self, id: MountId) -> Vec<Gone<N, V>> {
+        match self.end_detached(id) {
+            true => self.take_out(id),
+            false => Vec::new(),
+        }
     }
 
     /// Makes a space that has what another one has, for a user. In one whose owner has less rights than that of the other all

@@ -40,6 +40,7 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
     held.add(0);
     let mut spaces = vec![table.first_space(0, 0, Rc::new(0)).unwrap()];
     let mut standing: Vec<MountId> = Vec::new();
+    let mut loose: Vec<MountId> = Vec::new();
     let mut refused = 0;
     for _ in 0..30_000 {
         let space = spaces[random.usize(..spaces.len())];
@@ -53,7 +54,7 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
         assert!(by_search.next().is_none());
         let uid = random.u32(..3);
         let mut come = None;
-        match random.u32(..14) {
+        match random.u32(..17) {
             0..3 => {
                 let at = top(&table, mount, node);
                 match table.mount(at, node + 100, 0, Rc::new(node), uid) {
@@ -69,7 +70,7 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
                 let at = top(&table, all[random.usize(..all.len())], node);
                 let bound = table.bind(
                     (mount, node),
-                    at,
+                    Some(at),
                     random.bool(),
                     uid,
                     |_| true,
@@ -107,6 +108,26 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
                 let how = [Shared, Shared, Slave, Private, Unbindable][random.usize(..5)];
                 table.set_propagation(mount, how).unwrap();
             }
+            14 if loose.len() < 5 => {
+                let source = (mount, node);
+                let made =
+                    table.bind(source, None, random.bool(), uid, |_| true, |node| held.add(node));
+                refused += u32::from(made.is_err());
+                loose.extend(made);
+            }
+            15 if !loose.is_empty() => {
+                let one = loose.swap_remove(random.usize(..loose.len()));
+                let at = top(&table, mount, node);
+                assert_eq!(table.relocate(one, at).ok(), Some(None));
+                held.add(at.1);
+                assert!(table.dissolve(one).is_empty());
+                come = Some(one);
+            }
+            16 if !loose.is_empty() => {
+                let one = loose.swap_remove(random.usize(..loose.len()));
+                held.gone(table.dissolve(one));
+                assert!(!table.is_detached(one));
+            }
             10 if spaces.len() > 1 => {
                 let gone = table.leave(spaces.swap_remove(random.usize(..spaces.len())));
                 held.gone(gone);
@@ -115,7 +136,7 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
                 let at = top(&table, all[random.usize(..all.len())], node);
                 if let Ok(before) = table.relocate(mount, at) {
                     held.add(at.1);
-                    held.gone([Gone::At(before)]);
+                    held.gone(before.map(Gone::At));
                     come = Some(mount);
                 }
             }
@@ -127,7 +148,7 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
                 held.gone(table.unmount(id, true).unwrap());
             }
         }
-        check(&table, &spaces);
+        check(&table, &spaces, &loose);
     }
     assert!(refused > 100, "{refused}");
     for one in standing {
@@ -136,13 +157,18 @@ fn nodes_are_let_go_as_often_as_they_are_held() {
     for space in spaces {
         held.gone(table.leave(space));
     }
+    for one in loose {
+        held.gone(table.dissolve(one));
+    }
     assert!(table.is_empty());
     assert_eq!(table.spaces(), 0);
     assert!(held.is_empty(), "{:?}", held.0);
 }
 
-fn check(table: &Table, spaces: &[SpaceId]) {
-    let all = || spaces.iter().flat_map(|space| table.in_space(*space));
+fn check(table: &Table, spaces: &[SpaceId], loose: &[MountId]) {
+    let below = || loose.iter().flat_map(|id| table.below(*id));
+    let all = || spaces.iter().flat_map(|space| table.in_space(*space)).chain(below());
+    assert!(loose.iter().all(|id| table.is_detached(*id)));
     let groups: Vec<u64> = all().map(|id| table.get(id).unwrap().follows.group).collect();
     for id in all() {
         // A group that is followed has somebody in it.
@@ -168,8 +194,8 @@ fn what_is_mounted_appears_where_that_is_followed() {
     let root = table.space(space).unwrap().root;
     let one = table.mount((root, 1), 100, 0, Rc::new(1), 0).unwrap();
     table.set_propagation(one, Propagation::Shared).unwrap();
-    let peer = table.bind((one, 100), (root, 2), false, 0, |_| true, |_| {}).unwrap();
-    let slave = table.bind((one, 100), (root, 3), false, 0, |_| true, |_| {}).unwrap();
+    let peer = table.bind((one, 100), Some((root, 2)), false, 0, |_| true, |_| {}).unwrap();
+    let slave = table.bind((one, 100), Some((root, 3)), false, 0, |_| true, |_| {}).unwrap();
     table.set_propagation(slave, Propagation::Slave).unwrap();
     let come = |table: &mut Table, at| {
         let id = table.mount((at, 50), 200, 0, Rc::new(2), 0).unwrap();

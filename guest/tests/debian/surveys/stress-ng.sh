@@ -5,7 +5,10 @@
 # timeout: 3600
 cd /tmp
 for name in ${*:-$(stress-ng --stressors)}; do
-    timeout -k 2 40 stress-ng --verify --pathological --$name 1 --$name-ops 20 -t 3 > said 2>&1
+    within=
+    # It ends numbers that it has never set, of which one or the other is somebody's.
+    [ $name = resources ] && within='busybox unshare -p -f'
+    $within timeout -k 2 40 stress-ng --verify --pathological --$name 1 --$name-ops 20 -t 3 > said 2>&1
     status=$?
     why=$(sed -n 's/^stress-ng: \(fail\|error\|info\|warn\): *\[[0-9]*\] *//p' said | grep -E -m 1 'fail|error|unexpected|skipp|not |cannot|early' | tr -d '\n' | cut -c 1-160)
     if grep -q '^stress-ng: fail:' said || [ $status = 2 ] || [ $status -ge 124 ]; then echo "$name fails: ${why:-status $status}"

@@ -76,8 +76,9 @@ fn write(files: &Fds, sys: u32, thread: &Thread, args: &Args) -> Result<Vec<u8>>
     put(fds.len() as u32);
     fds.iter().for_each(|(_, desc)| put(*desc));
     put(sys);
-    put(thread.affinity as u32);
-    put((thread.affinity >> 32) as u32);
+    let cores = scheduling::own_cores();
+    put(cores as u32);
+    put((cores >> 32) as u32);
     thread.filter.write(&mut put);
     put(fds.len() as u32);
     for (fd, desc) in &fds {
@@ -119,7 +120,6 @@ pub fn was_left(p: &mut Process, regs: &mut Regs) -> bool {
         die(SIGKILL, "what was left to it makes no sense")
     };
     p.sys.inherit(sys, secure);
-    p.me.affinity = affinity;
     scheduling::take_affinity(affinity);
     p.me.filter = filter;
     seccomp::adopt(p);

@@ -24,7 +24,7 @@ use crate::fork::set_bases;
 use crate::mm::{self, usage, user, Mm, STACK_GAP};
 use crate::process::{Io, Process, NO_CALL};
 use crate::server::{self, op};
-use crate::sys::{pageout, scheduling, time};
+use crate::sys::{pageout, time};
 use crate::thread::{company, end, lock, Me};
 use crate::upcall::die;
 use crate::{beside, fork, trace, vfork};
@@ -33,7 +33,6 @@ use abi::layout::{PAGE, PROGRAM_END};
 use alloc::string::String;
 use alloc::vec::Vec;
 use args::Args;
-use core::sync::atomic::Ordering::Relaxed;
 use file::Executable;
 use places::Places;
 use unixproto::files::CWD;
@@ -135,8 +134,6 @@ pub fn requested(p: &mut Process, regs: &mut Regs, request: Request) {
 
 /// Replaces the program. On success the registers are those of the new one.
 fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result<u64> {
-    // `unixd` chooses where the program is to have its home.
-    server::header().affinity.store(p.me.affinity & scheduling::all_cores(), Relaxed);
     if p.parent.is_some() {
         return spawn(p, regs, dir, args, vfork::spawn);
     }

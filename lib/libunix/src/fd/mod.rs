@@ -396,17 +396,28 @@ pub fn install_shared(io: &mut Io, file: File, cloexec: bool) -> Result<i32> {
     }
 }
 
-/// A descriptor for a description that the process was given. If it had that before, it is the same file.
-pub fn install_given(io: &mut Io, desc: u32, cloexec: bool) -> Result<i32> {
+/// A descriptor for a description that the process was given: a certain one, or the lowest free one. If it had the description before, it is the
+/// same file.
+pub fn install_given(io: &mut Io, desc: u32, at: Option<i32>, cloexec: bool) -> Result<i32> {
     let limit = io.limits.max_files();
-    if let Some(index) = io.fds.with_description(desc) {
-        let fd = place(&mut io.fds, Entry { file: index, cloexec }, 0, limit)?;
-        io.fds.hold(index);
-        return Ok(fd);
+    let index = match io.fds.with_description(desc) {
+        Some(index) => index,
+        None => {
+            let opened = server::call(op::Describe { desc })?;
+            let flags = server::call(op::GetFlags { desc })?.flags;
+            let file = io.fds.add_file(File::opened(opened, flags));
+            file.map_err(|_| Errno::ENOMEM).inspect_err(|_| server::close(desc))?
+        }
+    };
+    io.fds.hold(index);
+    let placed = match at {
+        None => place(&mut io.fds, Entry { file: index, cloexec }, 0, limit),
+        Some(fd) => put_at(io, index, fd, cloexec),
+    };
+    if placed.is_err() || at.is_some() {
+        io.fds.release(index);
     }
-    let opened = server::call(op::Describe { desc })?;
-    let flags = server::call(op::GetFlags { desc })?.flags;
-    install_shared(io, File::opened(opened, flags), cloexec)
+    placed
 }
 
 /// Gives two files descriptors and tells them to the program: both or none.
@@ -448,6 +459,11 @@ pub fn duplicate(io: &mut Io, fd: i32, min: u32, cloexec: bool) -> Result<i32> {
 /// Makes `new` name the file of `old`; what `new` named before is closed.
 pub fn duplicate_to(io: &mut Io, old: i32, new: i32, cloexec: bool) -> Result<i32> {
     let file = io.fds.index(old)?;
+    put_at(io, file, new, cloexec)
+}
+
+/// A descriptor names a file from now on, and not what it has named.
+fn put_at(io: &mut Io, file: u32, new: i32, cloexec: bool) -> Result<i32> {
     if new < 0 || new as u32 >= io.limits.max_files() {
         return Err(Errno::EBADF);
     }

@@ -5,7 +5,7 @@
 //! asks for, so all of them are the same visit. Its price is a turn on every core, which programs expect of
 //! `membarrier`: they call it where a lock would cost each fast path more.
 
-use super::scheduling::{all_cores, core, sched_yield, set_affinity};
+use super::scheduling::{all_cores, core, own_cores, sched_yield, set_affinity};
 use crate::errno::{Errno, Result};
 use crate::process::Task;
 use crate::sys::State;
@@ -67,7 +67,7 @@ pub fn membarrier(
         // Where there is no such core, nobody runs.
         Some(core) => core.ok().and_then(|core| 1u64.checked_shl(core)).unwrap_or(0) & all_cores(),
     };
-    visit_all(cores, task.me.affinity)?;
+    visit_all(cores, own_cores())?;
     Ok(0)
 }
 

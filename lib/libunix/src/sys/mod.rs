@@ -3,6 +3,7 @@
 pub mod aio;
 mod attributes;
 mod descriptors;
+mod detached;
 pub mod futex;
 mod futex2;
 mod handles;

@@ -7,7 +7,7 @@ use crate::process::{frame, Task};
 use crate::server::{self, op};
 use crate::signal::Own;
 use crate::sys::unlocked;
-use crate::thread::{area, Seen};
+use crate::thread::area;
 use abi::Regs;
 use captypes::CapAddr;
 use core::sync::atomic::Ordering;
@@ -20,11 +20,6 @@ pub fn sched_yield(_: ()) -> u64 {
     0
 }
 
-/// `ESRCH` unless there is such a thread of any process.
-fn check_thread(tid: i32) -> Result<()> {
-    server::call(op::ThreadOf { tid: tid as u32 }).map(|_| ())
-}
-
 /// The cores that there are, at most 64.
 pub fn all_cores() -> u64 {
     // SAFETY: the frame is mapped; the kernel wrote the field before the dispatcher was started.
@@ -32,22 +27,29 @@ pub fn all_cores() -> u64 {
     u64::MAX >> (64 - cores.clamp(1, 64))
 }
 
-/// The thread of this process with an id, 0 for the caller.
-fn thread(task: &mut Task, tid: i32) -> Option<Seen<'_>> {
-    match tid as u32 {
-        0 => Some(task.me.seen()),
-        tid => task.threads.by_tid(tid),
+/// The cores on which the caller may run: those that it has set, or that somebody else has set since.
+pub fn own_cores() -> u64 {
+    match server::header().affinity.load(Ordering::Relaxed) {
+        0 => u64::MAX,
+        cores => cores,
     }
+}
+
+fn is_own(task: &Task, tid: i32) -> bool {
+    tid == 0 || tid as u32 == task.me.tid
 }
 
 pub fn sched_getaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Result<u64> {
     if len < 8 || len & 7 != 0 {
         return Err(Errno::EINVAL);
     }
-    let cores = match thread(task, tid) {
-        Some(thread) => *thread.affinity & all_cores(),
-        None => check_thread(tid).map(|()| all_cores())?,
-    };
+    let cores = match is_own(task, tid) {
+        true => own_cores(),
+        false => match schedule(GET_CORES, PROCESS, tid, 0)? {
+            0 => u64::MAX,
+            cores => cores,
+        },
+    } & all_cores();
     user::copy_out(&mut task.mm, mask, &cores)?;
     Ok(8)
 }
@@ -57,17 +59,14 @@ pub fn sched_setaffinity(task: &mut Task, tid: i32, len: u32, mask: u64) -> Resu
     let len = (len as usize).min(bytes.len());
     user::bytes_in(&mut task.mm, mask, &mut bytes[..len])?;
     let cores = u64::from_le_bytes(bytes) & all_cores();
-    let Some(thread) = thread(task, tid) else {
-        check_thread(tid)?;
-        // Other processes go where the kernel finds it best.
-        return Err(Errno::EPERM);
-    };
+    if !is_own(task, tid) {
+        return schedule(SET_CORES, PROCESS, tid, cores);
+    }
     if cores == 0 {
         return Err(Errno::EINVAL);
     }
-    *thread.affinity = cores;
-    let index = thread.index;
-    set_affinity(area::dispatcher(index), cores)?;
+    set_affinity(area::own_dispatcher(), cores)?;
+    server::header().affinity.store(cores, Ordering::Relaxed);
     Ok(0)
 }
 
@@ -89,6 +88,7 @@ pub fn take_affinity(cores: u64) {
     if cores != u64::MAX {
         // That was right there; if it is not here, it runs anywhere.
         let _ = set_affinity(area::own_dispatcher(), cores);
+        server::header().affinity.store(cores, Ordering::Relaxed);
     }
 }
 

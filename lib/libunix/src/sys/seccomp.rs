@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use callfilter::{action, Chain, Data, Instruction, Program, ARCHITECTURE, MOST};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use linuxabi::ptrace as raw;
+use unixproto::files::CALL_ADDS;
 use unixproto::forgo;
 use unixproto::signals::{killed, SIGKILL, SIGSYS};
 
@@ -202,7 +203,7 @@ pub enum Decision {
 }
 
 /// What becomes of the call in `regs`, whose number is that of the thread's call as well.
-pub fn decide(p: &mut Task, regs: &mut Regs) -> Decision {
+pub fn decide(p: &mut Io, regs: &mut Regs) -> Decision {
     let mut asked_tracer = false;
     loop {
         let filters = match &p.me.filter {
@@ -255,13 +256,23 @@ pub fn decide(p: &mut Task, regs: &mut Regs) -> Decision {
 }
 
 /// Has somebody decide about the call in `regs`.
-fn ask_listener(p: &mut Task, regs: &mut Regs, listener: Option<u32>, call: &Data) -> Decision {
+fn ask_listener(p: &mut Io, regs: &mut Regs, listener: Option<u32>, call: &Data) -> Decision {
     const CONTINUE: u32 = 1;
     let reply = match listener {
-        Some(listener) => {
+        Some(listener) => loop {
             let filled = server::put_a(&call.bytes());
-            server::wait_filled(p, op::CallNotice { listener }, filled)
-        }
+            match server::wait_filled(p, op::CallNotice { listener }, filled) {
+                Ok(reply) if reply.flags & CALL_ADDS != 0 => {
+                    let result = match listener::take(p, &reply) {
+                        Ok(fd) => fd,
+                        Err(error) => error.to_rax() as i32,
+                    };
+                    // If nobody listens any more, the next request says so.
+                    let _ = server::call(op::NoticeAdded { listener, result });
+                }
+                reply => break reply,
+            }
+        },
         None => Err(Errno::ENOSYS),
     };
     regs.rax = match reply {

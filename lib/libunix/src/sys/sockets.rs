@@ -611,7 +611,7 @@ fn write_control(
     }
     let mut fds = Vec::new();
     for desc in behind.rights {
-        match fd::install_given(io, desc, flags & MSG_CMSG_CLOEXEC != 0) {
+        match fd::install_given(io, desc, None, flags & MSG_CMSG_CLOEXEC != 0) {
             Ok(fd) => fds.extend_from_slice(&fd.to_le_bytes()),
             // It has too many.
             Err(_) => cut = true,

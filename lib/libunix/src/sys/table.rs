@@ -448,6 +448,13 @@ calls! {
     163 acct info::not_permitted, ();
     165 mount mounts::mount, (u64, u64, u64, u64, u64);
     166 umount2 mounts::umount, (u64, u32);
+    428 open_tree detached::open_tree, (i32, u64, u32);
+    429 move_mount detached::move_mount, (i32, u64, i32, u64, u32);
+    430 fsopen detached::fsopen, (u64, u32);
+    431 fsconfig detached::fsconfig, (i32, u32, u64, u64, i32);
+    432 fsmount detached::fsmount, (i32, u32, u32);
+    433 fspick detached::fspick, (i32, u64, u32);
+    442 mount_setattr detached::mount_setattr, (i32, u64, u32, u64, usize);
     167 swapon mounts::swapon, (u64, u32);
     168 swapoff mounts::swapoff, (u64);
     169 reboot privilege::reboot, (u32, u32);

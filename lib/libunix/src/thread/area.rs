@@ -164,6 +164,12 @@ pub fn domain(index: u32) -> CapAddr {
     place(index, slot::DOMAIN)
 }
 
+/// The header of a thread that is being made, and whose session frame is [mapped](map_session).
+pub fn header(index: u32) -> &'static Header {
+    // SAFETY: it is mapped; the fields are atomics.
+    unsafe { &*((base(index) + SESSION) as *const Header) }
+}
+
 /// Calls `f` with the area and the header of every thread but the caller's.
 pub fn each_session(mut f: impl FnMut(u32, &Header)) {
     let own = own_index();

@@ -7,7 +7,7 @@ use crate::fork::{self, bases, set_bases, Chosen};
 use crate::mm::{usage, user};
 use crate::process::{Own, Process, Task};
 use crate::server::{self, op, Caps};
-use crate::sys::scheduling::set_affinity;
+use crate::sys::scheduling::{own_cores, set_affinity};
 use crate::upcall;
 use abi::dispatcher::Regs;
 use captypes::{op as kop, CapType, Status};
@@ -183,16 +183,19 @@ fn settle(
         index,
         tid,
         signals: p.me.signals.of_new_thread(),
-        affinity: p.me.affinity,
         filter: p.me.filter.clone(),
         policy: p.me.policy,
         clear_tid: request.ids.clear_tid,
         start,
         ..Thread::first()
     };
-    if thread.affinity != u64::MAX {
-        set_affinity(area::dispatcher(index), thread.affinity)?;
+    let cores = own_cores();
+    if cores != u64::MAX {
+        set_affinity(area::dispatcher(index), cores)?;
     }
+    area::header(index)
+        .affinity
+        .store(if cores == u64::MAX { 0 } else { cores }, Ordering::Relaxed);
     p.threads.add(thread);
     if request.ids.parent_tid != 0 {
         // As on Linux: an address that is no good is passed over.

@@ -49,7 +49,7 @@ pub struct Thread {
     pub robust_list: u64,
     /// Its restartable sequences.
     pub registered: Option<restart::Registered>,
-    /// The cores on which it may run: bit N is core N.
+    /// The cores on which a child that it makes runs: bit N is core N.
     pub affinity: u64,
     /// What it waits for in the library has happened.
     pub woken: bool,
@@ -179,7 +179,6 @@ pub struct Seen<'a> {
     pub index: u32,
     pub tid: u32,
     pub robust_list: &'a mut u64,
-    pub affinity: &'a mut u64,
     pub woken: &'a mut bool,
     pub filter: &'a mut Filter,
 }
@@ -187,8 +186,8 @@ pub struct Seen<'a> {
 impl Me {
     /// The same of the thread itself.
     pub fn seen(&mut self) -> Seen<'_> {
-        let Thread { index, tid, robust_list, affinity, woken, filter, .. } = &mut **self;
-        Seen { index: *index, tid: *tid, robust_list, affinity, woken, filter }
+        let Thread { index, tid, robust_list, woken, filter, .. } = &mut **self;
+        Seen { index: *index, tid: *tid, robust_list, woken, filter }
     }
 }
 
@@ -256,7 +255,6 @@ impl Threads {
                 index,
                 tid: (*thread).tid,
                 robust_list: &mut (*thread).robust_list,
-                affinity: &mut (*thread).affinity,
                 woken: &mut (*thread).woken,
                 filter: &mut (*thread).filter,
             }

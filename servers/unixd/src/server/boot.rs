@@ -322,7 +322,8 @@ impl Unixd {
             self.tree.hold_mount(mount);
         }
         let name = Name::from_slice(CONSOLE);
-        let place = descs::Place { dir: Node::Mem(dir), name, above: mount, mount };
+        let place =
+            descs::Place { dir: Node::Mem(dir), name, above: mount, mount, dissolves: false };
         let object = Object::Tty(LineId::Console, Some(console));
         self.handles().open(opener, object, O_RDWR, Some(place), Claim::None)
     }

@@ -1,15 +1,18 @@
 //! Requests of those who decide about calls of others, and of those whose calls these are ([`calls`](crate::calls)).
 
 use super::Unixd;
-use crate::calls::{Calls, Heard, DATA_BYTES};
+use crate::calls::{Addition, Calls, Heard, DATA_BYTES};
 use crate::counters::{self, Origin};
-use crate::descs::Object;
+use crate::descs::{Heirs, Object};
+use crate::procs::Pid;
+use crate::threads::Tid;
 use crate::voices::Speaker;
-use crate::wait::{done, Call, Outcome, Tried};
+use crate::wait::{count, done, Call, Outcome, Tried};
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::slice;
 use files::Claim;
-use unixproto::files::{Kind, O_RDWR};
+use unixproto::files::{Kind, ADDFD_CLOEXEC, ADDFD_SEND, ADDFD_SETFD, CALL_ADDS, O_RDWR};
 use unixproto::ops::CallReply;
 use unixproto::{op, Errno};
 
@@ -56,15 +59,109 @@ impl Unixd {
         let listeners = &mut self.counters.listeners;
         let calls = listener.checked_sub(1).and_then(|number| listeners.get_mut(&number));
         let calls = calls.filter(|calls| calls.hears(heard_by)).ok_or(Errno::ENOSYS)?;
+        let waits = calls.waits(tid);
         if let Some(reply) = calls.take(tid) {
             return done(reply);
         }
-        if !calls.waits(tid) {
-            let data = self.procs.a(self.caller, call)?;
-            calls.enter(tid, *data.first_chunk().ok_or(Errno::EINVAL)?);
-            self.counters.changed(listener - 1, true, &mut self.fx);
+        if waits {
+            if let Some(reply) = self.given(listener - 1) {
+                return done(reply);
+            }
+            return Ok(Outcome::Block(0));
         }
+        let data = self.procs.a(self.caller, call)?;
+        calls.enter(tid, *data.first_chunk().ok_or(Errno::EINVAL)?);
+        self.counters.changed(listener - 1, true, &mut self.fx);
         Ok(Outcome::Block(0))
+    }
+
+    /// A thread does not wait any more for what is decided about its call.
+    pub(super) fn leave_calls(&mut self, tid: Tid, number: u32) {
+        let Some(calls) = self.counters.listeners.get_mut(&number) else { return };
+        calls.leave(tid).into_iter().for_each(|giver| self.fx.wake(giver));
+        self.counters.changed(number, false, &mut self.fx);
+    }
+
+    /// The same for all listeners: a thread that was answered, but not for good, need not come again.
+    pub(super) fn leave_all_calls(&mut self, tid: Tid) {
+        let heard = |(number, calls): (&u32, &Calls)| calls.waits(tid).then_some(*number);
+        let all: Vec<u32> = self.counters.listeners.iter().filter_map(heard).collect();
+        all.into_iter().for_each(|number| self.leave_calls(tid, number));
+    }
+
+    /// Gives a file to a process whose call was told.
+    pub(super) fn notice_add_fd(&mut self, call: &mut Call, op: op::NoticeAddFd) -> Tried {
+        let Speaker { pid, tid } = self.caller;
+        if call.kept == 0 {
+            if op.flags & !(ADDFD_SETFD | ADDFD_SEND | ADDFD_CLOEXEC) != 0
+                || op.fd != 0 && op.flags & ADDFD_SETFD == 0
+            {
+                return Err(Errno::EINVAL);
+            }
+            // Private memory stays that.
+            if self.descs.of(pid, op.file)?.heirs != Heirs::Both {
+                return Err(Errno::EBADF);
+            }
+            let (_, calls) = self.calls_of(op.desc)?;
+            // Of a request before this one, whose listener it has closed.
+            calls.withdraw(tid);
+            let to = calls.add(op.id, (pid, tid), (op.file, op.fd, op.flags))?;
+            call.kept = 1;
+            self.fx.wake(to);
+            return Ok(Outcome::Block(0));
+        }
+        // Whoever has closed it meanwhile hears nothing.
+        let (number, calls) = self.calls_of(op.desc).map_err(|_| Errno::ENOENT)?;
+        let Some(result) = calls.outcome(tid) else { return Ok(Outcome::Block(0)) };
+        self.counters.changed(number, false, &mut self.fx);
+        match usize::try_from(result) {
+            Ok(fd) => count(fd),
+            Err(_) => Err(Errno(result.unsigned_abs() as u16)),
+        }
+    }
+
+    /// Who gives a file does not any more.
+    pub(super) fn withdraw(&mut self, pid: Pid, tid: Tid, desc: u32) {
+        let number = self.descs.of(pid, desc).and_then(counters::number);
+        if let Some(calls) = number.ok().and_then(|it| self.counters.listeners.get_mut(&it)) {
+            calls.withdraw(tid);
+        }
+    }
+
+    /// The next file that the caller is to have while its call is decided about, which it holds from now on.
+    fn given(&mut self, listener: u32) -> Option<CallReply> {
+        let Speaker { pid, tid } = self.caller;
+        let calls = self.counters.listeners.get_mut(&listener)?;
+        let uid = self.procs.cred(pid).uid;
+        loop {
+            let &Addition { by: (by, _), file, fd, flags, .. } = calls.addition(tid)?;
+            let may = match self.descs.holds(by, file) {
+                true => self.descs.room(pid, uid, 1),
+                false => Err(Errno::EBADF),
+            };
+            let Err(error) = may else {
+                self.descs.pass(file);
+                self.descs.receive(pid, file, false);
+                let (value, error) = (file.into(), fd as i32);
+                return Some(CallReply { value, error, flags: flags | CALL_ADDS });
+            };
+            let giver = calls.added(tid, -i32::from(error.0));
+            giver.into_iter().for_each(|giver| self.fx.wake(giver));
+        }
+    }
+
+    /// The caller has a file, or could not have it.
+    pub(super) fn notice_added(&mut self, op: op::NoticeAdded) -> Tried {
+        const LARGEST: i32 = 4095;
+        if op.result < -LARGEST {
+            return Err(Errno::EINVAL);
+        }
+        let number = op.listener.wrapping_sub(1);
+        let calls = self.counters.listeners.get_mut(&number).ok_or(Errno::ENOSYS)?;
+        let giver = calls.added(self.caller.tid, op.result);
+        giver.into_iter().for_each(|giver| self.fx.wake(giver));
+        self.counters.changed(number, false, &mut self.fx);
+        done(())
     }
 
     /// The next call that nobody was told of.

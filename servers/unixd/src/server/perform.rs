@@ -66,11 +66,12 @@ impl Unixd {
             Effect::LeaveSemaphores(tid, id) => self.semaphores.give_up(tid, id),
             Effect::LeaveLeases(tid) => self.leases.leave(tid),
             Effect::LeaveNotice(tid, listener) => {
-                if let Some(calls) = self.counters.listeners.get_mut(&listener.wrapping_sub(1)) {
-                    calls.leave(tid);
-                    self.counters.changed(listener - 1, false, &mut self.fx);
-                }
+                self.leave_calls(tid, listener.wrapping_sub(1));
             }
+            Effect::LeaveNotices(tid) => {
+                self.leave_all_calls(tid);
+            }
+            Effect::Withdraw(pid, tid, desc) => self.withdraw(pid, tid, desc),
             Effect::CallOver(pid, desc, telling) => {
                 let object = self.descs.of(pid, desc).map(|desc| &desc.object);
                 if let Ok(&Object::Inet(number)) = object {

@@ -210,6 +210,8 @@ impl Unixd {
             Any::LimitOf(op) => self.procs.limit_of(pid, op),
             Any::HearCalls(_) => self.hear_calls(),
             Any::CallNotice(op) => self.call_notice(call, op.listener),
+            Any::NoticeAddFd(op) => self.notice_add_fd(call, op),
+            Any::NoticeAdded(op) => self.notice_added(op),
             Any::NoticeReceive(op) => self.notice_receive(op.desc),
             Any::NoticeAnswer(op) => self.notice_answer(op),
             Any::NoticeValid(op) => self.notice_valid(op),
@@ -251,6 +253,29 @@ impl Unixd {
             Any::Rename(op) => self.path_ops().rename(call, op),
             Any::Mount(op) => self.path_ops().mount(call, op),
             Any::Unmount(op) => self.path_ops().unmount(call, op),
+            Any::OpenFs(_) => {
+                self.opening().room(1)?;
+                let making = self.path_ops().open_fs(call)?;
+                self.opening().open_making(making)
+            }
+            Any::PickFs(op) => {
+                self.opening().room(1)?;
+                let making = self.path_ops().pick_fs(call, op)?;
+                self.opening().open_making(making)
+            }
+            Any::ConfigureFs(op) => self.path_ops().configure_fs(call, op),
+            Any::MountFs(op) => {
+                self.opening().room(1)?;
+                let spot = self.path_ops().mount_fs(op)?;
+                self.opening().open_place(spot, true)
+            }
+            Any::OpenTree(op) => {
+                self.opening().room(1)?;
+                let (spot, is_copy) = self.path_ops().open_tree(call, op)?;
+                self.opening().open_place(spot, is_copy)
+            }
+            Any::MoveMount(op) => self.path_ops().move_mount_at(call, op),
+            Any::SetMount(op) => self.path_ops().set_mount(call, op),
             Any::SwapOn(op) => self.path_ops().swap_on(call, op),
             Any::SwapOff(_) => self.path_ops().swap_off(call),
             Any::Chroot(_) => self.path_ops().chroot(call),

@@ -2362,6 +2362,26 @@ const BUGS: &[Bug] = &[
         changes: &[("servers/unixd/src/registers.rs", "    if write {\n", "    if write && TIMER.identify().is_err() {\n")],
         found_by: Test::Machine { test: "linux/hpet.gcc" },
     },
+    Bug {
+        name: "a_mount_at_no_place_stays",
+        changes: &[("servers/unixd/src/descs.rs", "            if place.dissolves {", "            if place.dissolves && place.name.is_empty() {")],
+        found_by: Test::Machine { test: "linux/hostile_mount_files.gcc" },
+    },
+    Bug {
+        name: "who_hands_a_file_system_on_gives_the_right_to_make_it",
+        changes: &[("servers/unixd/src/detached.rs", "who.has_in(owner, Capability::SysAdmin)", "who.has_own(Capability::SysAdmin) && owner < u64::MAX")],
+        found_by: Test::Machine { test: "linux/mount_files.gcc" },
+    },
+    Bug {
+        name: "everybody_sets_the_cores_of_others",
+        changes: &[("servers/unixd/src/scheduling.rs", "        if !target.is_of(from) && !from.who.has_over", "        if target.is_of(from) && !from.who.has_over")],
+        found_by: Test::Machine { test: "linux/affinity_others.gcc" },
+    },
+    Bug {
+        name: "a_file_that_is_given_is_one_too_many_where_its_number_is_taken",
+        changes: &[("lib/libunix/src/fd/mod.rs", "        Some(fd) => put_at(io, index, fd, cloexec),", "        Some(_) => place(&mut io.fds, Entry { file: index, cloexec }, 0, limit),")],
+        found_by: Test::Machine { test: "linux/seccomp_addfd.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

@@ -86,7 +86,7 @@ pub fn pidfd_getfd(io: &mut Io, fd: i32, theirs: i32, flags: u32) -> Result<u64>
     let theirs = u32::try_from(theirs).map_err(|_| Errno::EBADF)?;
     io.fds.check_room(0, io.limits.max_files())?;
     let taken = server::call(op::TakeFd { desc, fd: theirs })?.count;
-    Ok(install_given(io, taken as u32, true)? as u64)
+    Ok(install_given(io, taken as u32, None, true)? as u64)
 }
 
 /// Memory of a process that ends is given back without being asked for: it has none any more as soon as it is seen to have ended.
