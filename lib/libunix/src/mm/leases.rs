@@ -6,7 +6,10 @@
 //! touched is one of these: the fault ends it. So nothing that is lent is ever in a page table, and to unmap it is to forget it.
 //!
 //! Who has the lock need not end it as long as he looks at other addresses only ([`minds`]).
+//!
+//! The same is done for [rights of pages](super::rights) that a thread takes and gives back again and again.
 
+use super::rights::{self, LentRights};
 use super::{take_limits, usage, Mm};
 use crate::process::Io;
 use crate::signal::Own;
@@ -23,6 +26,7 @@ struct Place {
     /// How often it is to unmap what nobody has touched before it gets one (again), and how often it has done so. With the lock.
     wanted: AtomicU32,
     seen: AtomicU32,
+    rights: LentRights,
 }
 
 impl Place {
@@ -39,6 +43,7 @@ static PLACES: [Place; ALL] = [const {
         lease: Lease::new(AtomicU64::new(0), AtomicU64::new(0)),
         wanted: AtomicU32::new(0),
         seen: AtomicU32::new(0),
+        rights: LentRights::new(),
     }
 }; ALL];
 
@@ -58,9 +63,11 @@ const BELOW: u64 = uvm::map::GUARD_PAGES;
 /// A call without the lock, if it is one that a lease is for.
 pub fn own_call(_: &mut Own, regs: &Regs) -> Option<u64> {
     const MMAP: u64 = 9;
+    const MPROTECT: u64 = 10;
     const MUNMAP: u64 = 11;
     match regs.rax {
         MMAP => own_mmap(regs),
+        MPROTECT => rights::own_mprotect(own_rights(), regs),
         MUNMAP => own_munmap(regs),
         _ => None,
     }
@@ -94,6 +101,17 @@ fn own() -> &'static Place {
     &PLACES[area::own_index() as usize]
 }
 
+/// The rights that the calling thread may be lent.
+pub fn own_rights() -> &'static LentRights {
+    &own().rights
+}
+
+/// Something more is lent to the calling thread. With the lock.
+pub fn note_given() {
+    GIVEN.store(GIVEN.load(Relaxed) + 1, Relaxed);
+    END.store(END.load(Relaxed).max(area::own_index() + 1), Relaxed);
+}
+
 /// Is anything lent?
 #[inline(always)]
 pub fn are_given() -> bool {
@@ -104,7 +122,7 @@ pub fn are_given() -> bool {
 #[inline(always)]
 pub fn end_all(mm: &mut Mm) {
     if are_given() {
-        end_each(mm, |_| true);
+        end_each(mm, |_, _| true);
     }
 }
 
@@ -129,17 +147,22 @@ pub fn end_around(mm: &mut Mm, addr: u64) {
 #[cold]
 #[inline(never)]
 fn end_within(mm: &mut Mm, from: u64, to: u64) {
-    if mm.space.map().within(from, to).any(|entry| entry.flags.has(Flags::LENT)) {
-        end_each(mm, |start| start < to && from < start + PAGES);
+    const ANY: Flags = Flags::LENT.or(Flags::RIGHTS_LENT);
+    if mm.space.map().within(from, to).any(|entry| entry.flags.has_any(ANY)) {
+        end_each(mm, |start, pages| start < to && from < start + pages);
     }
 }
 
-/// Ends those that begin where `ends` says.
+/// Ends those of which `ends` says so, by the first page and how many there are.
 #[cold]
 #[inline(never)]
-fn end_each(mm: &mut Mm, ends: impl Fn(u64) -> bool) {
+fn end_each(mm: &mut Mm, ends: impl Fn(u64, u64) -> bool) {
     for place in &PLACES[..END.load(Relaxed) as usize] {
-        let is_there = place.lease.start().is_some_and(&ends);
+        if place.rights.pages().is_some_and(|(start, pages)| ends(start, pages)) {
+            GIVEN.store(GIVEN.load(Relaxed) - 1, Relaxed);
+            place.rights.end(mm);
+        }
+        let is_there = place.lease.start().is_some_and(|start| ends(start, PAGES));
         let Some(taken) = is_there.then(|| place.lease.take()).flatten() else { continue };
         end_one(mm, place, taken);
     }
@@ -179,8 +202,7 @@ pub fn unmapped_untouched(io: &mut Io, len: u64) {
     // Without memory for it all is as it is without.
     let Ok(Some(start)) = space.lend(caps, PAGES) else { return };
     place.lease.give(start);
-    GIVEN.store(GIVEN.load(Relaxed) + 1, Relaxed);
-    END.store(END.load(Relaxed).max(area::own_index() + 1), Relaxed);
+    note_given();
 }
 
 /// May a call that has the lock look at addresses which are lent? Those that do not mind say of which addresses theirs are, or copy
