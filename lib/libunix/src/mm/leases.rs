@@ -106,6 +106,12 @@ pub fn own_rights() -> &'static LentRights {
     &own().rights
 }
 
+/// Ends the lending of rights, which are lent.
+pub fn end_rights(mm: &mut Mm, rights: &LentRights) {
+    GIVEN.store(GIVEN.load(Relaxed) - 1, Relaxed);
+    rights.end(mm);
+}
+
 /// Something more is lent to the calling thread. With the lock.
 pub fn note_given() {
     GIVEN.store(GIVEN.load(Relaxed) + 1, Relaxed);
@@ -122,7 +128,7 @@ pub fn are_given() -> bool {
 #[inline(always)]
 pub fn end_all(mm: &mut Mm) {
     if are_given() {
-        end_each(mm, |_, _| true);
+        end_each(mm, |_| true, |_, _| true);
     }
 }
 
@@ -131,7 +137,7 @@ pub fn end_all(mm: &mut Mm) {
 pub fn end(mm: &mut Mm, addr: u64, len: u64) {
     if are_given() {
         let end = addr.saturating_add(len).div_ceil(PAGE).max(addr / PAGE + 1);
-        end_within(mm, addr / PAGE, end);
+        end_within(mm, addr / PAGE, (addr / PAGE, end));
     }
 }
 
@@ -139,30 +145,32 @@ pub fn end(mm: &mut Mm, addr: u64, len: u64) {
 #[inline(always)]
 pub fn end_around(mm: &mut Mm, addr: u64) {
     if are_given() {
-        end_within(mm, (addr / PAGE).saturating_sub(BELOW), addr / PAGE + 1);
+        let page = addr / PAGE;
+        end_within(mm, page.saturating_sub(BELOW), (page, page + 1));
     }
 }
 
-/// Most often none is there. The map says so, however many threads have one.
+/// Ends addresses that are lent from page `below` on, and rights from `from` on, up to page `to`. Most often none are. The map says so, however
+/// many threads have some.
 #[cold]
 #[inline(never)]
-fn end_within(mm: &mut Mm, from: u64, to: u64) {
+fn end_within(mm: &mut Mm, below: u64, (from, to): (u64, u64)) {
     const ANY: Flags = Flags::LENT.or(Flags::RIGHTS_LENT);
-    if mm.space.map().within(from, to).any(|entry| entry.flags.has_any(ANY)) {
-        end_each(mm, |start, pages| start < to && from < start + pages);
+    if mm.space.map().within(below, to).any(|entry| entry.flags.has_any(ANY)) {
+        let addresses = |start| start < to && below < start + PAGES;
+        end_each(mm, addresses, |start, pages| start < to && from < start + pages);
     }
 }
 
-/// Ends those of which `ends` says so, by the first page and how many there are.
+/// Ends those that begin where `ends` says, and rights of which `rights` says so, by the first page and how many there are.
 #[cold]
 #[inline(never)]
-fn end_each(mm: &mut Mm, ends: impl Fn(u64, u64) -> bool) {
+fn end_each(mm: &mut Mm, ends: impl Fn(u64) -> bool, rights: impl Fn(u64, u64) -> bool) {
     for place in &PLACES[..END.load(Relaxed) as usize] {
-        if place.rights.pages().is_some_and(|(start, pages)| ends(start, pages)) {
-            GIVEN.store(GIVEN.load(Relaxed) - 1, Relaxed);
-            place.rights.end(mm);
+        if place.rights.pages().is_some_and(|(start, pages)| rights(start, pages)) {
+            end_rights(mm, &place.rights);
         }
-        let is_there = place.lease.start().is_some_and(|start| ends(start, PAGES));
+        let is_there = place.lease.start().is_some_and(&ends);
         let Some(taken) = is_there.then(|| place.lease.take()).flatten() else { continue };
         end_one(mm, place, taken);
     }

@@ -106,9 +106,12 @@ fn changed_by_thread(mm: &mut Mm, addr: u64, len: u64) {
     if !own.is_due([start, pages]) || pages == 0 || pages > MOST_PAGES {
         return;
     }
-    // One at a time.
-    if own.pages().is_some() || !mm.userfaults.is_empty() {
+    if !mm.userfaults.is_empty() {
         return;
+    }
+    // Those of other pages, which it does not ask about any more.
+    if own.pages().is_some() {
+        leases::end_rights(mm, own);
     }
     // Without memory for it all is as it is without.
     let Ok(Some(prot)) = mm.space.lend_rights(start, start + pages) else { return };
