@@ -404,7 +404,7 @@ fn protect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
     }
     let Mm { space, caps, .. } = mm;
     space.mprotect(caps, addr, len, prot(rights)).map_err(errno)?;
-    rights::changed(mm, addr, len);
+    rights::changed(mm, addr, len, prot(rights));
     Ok(0)
 }
 

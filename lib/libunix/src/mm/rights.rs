@@ -21,6 +21,8 @@ pub struct LentRights {
     lent: Rights<AtomicU64>,
     /// The pages that it has asked about last: the first, and how many. With the lock, like what follows.
     last: [AtomicU64; 2],
+    /// All rights that it has asked for there. Pages are lent while they have them: the kernel gives back only what home has given.
+    asked: AtomicU32,
     /// How often it has to ask about the same pages until it is lent their rights, and how often it has.
     wanted: AtomicU32,
     seen: AtomicU32,
@@ -38,6 +40,7 @@ impl LentRights {
         LentRights {
             lent: Rights::new(AtomicU64::new(0), AtomicU64::new(0)),
             last: [const { AtomicU64::new(0) }; 2],
+            asked: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
             seen: AtomicU32::new(0),
         }
@@ -65,12 +68,16 @@ impl LentRights {
         space.end_lending_rights(caps, pages, Prot(taken.rights));
     }
 
-    /// Is a thread that has asked about these pages just now to be lent their rights?
-    fn is_due(&self, pages: [u64; 2]) -> bool {
+    /// Is a thread that has asked for these rights of pages just now to be lent them?
+    fn is_due(&self, pages: [u64; 2], rights: u32) -> bool {
         let is_again = self.last.iter().zip(pages).all(|(last, new)| last.load(Relaxed) == new);
-        let seen = if is_again { self.seen.load(Relaxed) + 1 } else { 0 };
+        let (seen, asked) = match is_again {
+            true => (self.seen.load(Relaxed).saturating_add(1), self.asked.load(Relaxed) | rights),
+            false => (0, rights),
+        };
         self.last.iter().zip(pages).for_each(|(last, new)| last.store(new, Relaxed));
-        let is_due = seen >= self.wanted();
+        self.asked.store(asked, Relaxed);
+        let is_due = seen >= self.wanted() && rights == asked;
         self.seen.store(if is_due { 0 } else { seen }, Relaxed);
         is_due
     }
@@ -93,17 +100,17 @@ pub fn own_mprotect(own: &LentRights, regs: &Regs) -> Option<u64> {
 
 /// The calling thread has changed the rights of these bytes: perhaps it is lent them, to do so again.
 #[inline]
-pub fn changed(mm: &mut Mm, addr: u64, len: u64) {
+pub fn changed(mm: &mut Mm, addr: u64, len: u64, prot: Prot) {
     if lock::is_shared() {
-        changed_by_thread(mm, addr, len);
+        changed_by_thread(mm, addr, len, prot);
     }
 }
 
 #[inline(never)]
-fn changed_by_thread(mm: &mut Mm, addr: u64, len: u64) {
+fn changed_by_thread(mm: &mut Mm, addr: u64, len: u64, prot: Prot) {
     let (start, pages) = (addr / PAGE, len.div_ceil(PAGE));
     let own = leases::own_rights();
-    if !own.is_due([start, pages]) || pages == 0 || pages > MOST_PAGES {
+    if !own.is_due([start, pages], prot.0.into()) || pages == 0 || pages > MOST_PAGES {
         return;
     }
     if !mm.userfaults.is_empty() {
