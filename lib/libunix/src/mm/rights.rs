@@ -1,6 +1,6 @@
 //! Rights of pages that a thread takes and gives back without the lock of the library, where it runs.
 //!
-//! A thread that calls `mprotect` for the same pages again will do so more often: it compiles code, or watches who writes. It is lent their rights
+//! A thread that calls `mprotect` for the same pages again will do so more often: it watches who writes. It is lent their rights
 //! ([`glance::Rights`]), and from then on says in a word what they are, and has [the kernel](op::ProtectHere) change the page tables on its own core: neither the
 //! lock nor the home of the process is needed. Whoever has the lock and looks at these pages ends that first, as of [addresses](super::leases) that
 //! are lent.
