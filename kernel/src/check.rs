@@ -184,7 +184,7 @@ fn check_level(local: &CpuDriver, mapping: &Mapping) -> Result<(), Broken> {
 
 /// An entry allows no more than its Mapping.
 fn check_rights(mapping: &Mapping, entry: u32, value: u64) -> Result<(), Broken> {
-    let write = value & Flags::WRITE.bits() != 0;
+    let write = value & vspace::WRITABLE != 0;
     let execute = value & Flags::NO_EXECUTE.bits() == 0;
     let may_write = Rights::WRITE.or(Rights::WRITE_ALONE).and(mapping.rights);
     if write && may_write == Rights::NONE || execute && !mapping.rights.has(Rights::EXEC) {
@@ -265,7 +265,7 @@ fn check_mapping(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
             return Err(Broken::WrongEntry { table, entry: at, value });
         }
         check_rights(&mapping, at, value)?;
-        writable |= value & Flags::WRITE.bits() != 0;
+        writable |= value & vspace::WRITABLE != 0;
     }
     if writable && !mapping.is_table {
         let mut objects = local.caps.db.overlapping(MEMORY, mapping.base, bytes, Class::Objects);

@@ -46,7 +46,7 @@ pub fn on_syscall(core: &mut Core) {
 pub fn on_invocation(core: &mut Core, dcb: DcbRef) {
     let event = event_lengths::begin(Kind::Invocation(dcb.ctx.rax.get()));
     let local = &mut core.local;
-    if local.sched.is_visiting(dcb) {
+    if local.sched.is_visiting(dcb) && !crate::invoke::is_done_here(dcb) {
         local.sched.go_home(dcb, Errand::Invoke);
     } else {
         crate::invoke::invoke(local, dcb);

@@ -10,6 +10,7 @@ use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, Schedule, SlotRef};
 use crate::operations::calls::{self, Lent};
 use crate::operations::{configure, Settings};
+use crate::vspace::protect_here;
 use captypes::invocations::{DispatcherOp, LENDS_READ, LENDS_WRITE};
 use captypes::{op, CapType, Invocation, Place, Rights, Status};
 
@@ -87,6 +88,11 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
             let from = Lent::of(dcb, endpoint::caller(local, dcb, t)?, LENDS_READ)?;
             let to = Lent::of(dcb, endpoint::caller(local, dcb, a.to)?, LENDS_WRITE)?;
             Ok(calls::copy_between(local, from, to, a))
+        }),
+        DispatcherOp::ProtectHere => run(local, dcb, |local, _, args: op::ProtectHere| {
+            let space = (dcb.root.get(), dcb.home.get());
+            let CpuDriver { vm, sched, .. } = local;
+            protect_here(vm, space, (args.at, args.bytes), args.flags, || sched.wait_for_others())
         }),
         DispatcherOp::Usage => {
             let outcome =

@@ -83,6 +83,12 @@ pub fn invoke(local: &mut CpuDriver, dcb: DcbRef) {
     dcb.ctx.rax.set(outcome);
 }
 
+/// Is what `dcb` invokes done on whichever core it is? It needs no capability, and changes nothing that is home's alone.
+#[inline]
+pub fn is_done_here(dcb: DcbRef) -> bool {
+    dcb.ctx.rax.get() as u16 == Label::ProtectHere as u16
+}
+
 /// Does what `dcb`, which has come from another core, wants of `target`, a dispatcher of this one.
 pub fn control(local: &mut CpuDriver, dcb: DcbRef, target: DcbRef) {
     let outcome = endpoint::control(local, dcb, target);

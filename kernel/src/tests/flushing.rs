@@ -302,7 +302,11 @@ impl<M: DerefMut<Target = Machine>> Play<M> {
                 let args = op::Map { entry: first, count, src, offset, flags, mapping };
                 self.m.call(table, args)
             }
-            12..=14 => self.m.call(mapping, op::Protect { first, count, flags }),
+            12..=13 => self.m.call(mapping, op::Protect { first, count, flags }),
+            14 => {
+                let (at, bytes) = (self.access().0, u64::from(count) * PAGE);
+                self.m.call(DISPATCHER, op::ProtectHere { at, bytes, flags })
+            }
             15 => self.m.call(mapping, op::ProtectMany { count: 8, flags }).map(drop),
             16 => {
                 let rest = self.mapping().into();

@@ -10,6 +10,7 @@ mod cycles;
 mod deletion;
 mod devices;
 mod flushing;
+mod here;
 mod loans;
 mod machine;
 mod map;

@@ -195,6 +195,44 @@ fn messages_are_as_many_as_cores_concerned() {
     }
 }
 
+/// Rights are taken from a page on the core where the program runs, by it alone: those who have the address space forget, and home is not visited.
+#[test]
+fn a_program_takes_rights_where_it_runs() {
+    let mut m = Whole::new(4);
+    m.furnish_pages();
+    m.call(at(41), op::Protect { first: 0, count: 16, flags: RW }).unwrap();
+    let visits = m.counter(Counter::Visits);
+    arch::set_relax(Some(super::visiting::all_but_core_1_go_on));
+    let here = |m: &mut Whole, bytes, flags| {
+        let dcb = m.0.current(1).unwrap();
+        m.0.invoke(1, Place::NULL, op::ProtectHere { at: VA, bytes, flags });
+        assert_eq!(dcb.ctx.rax.get(), 0);
+        check_all();
+    };
+    for _ in 0..3 {
+        for id in 0..4 {
+            // The third has another address space.
+            assert_eq!(touch(id, VA, true), id != 3);
+            assert_eq!(touch(id, VA + PAGE, true), id != 3);
+        }
+        here(&mut m, PAGE, R);
+        for id in 0..3 {
+            assert!(touch(id, VA, false) && !touch(id, VA, true) && touch(id, VA + PAGE, true));
+        }
+        here(&mut m, 2 * PAGE, RW);
+    }
+    let asked = |m: &mut Whole, counter| m.0.core(1).local.counter(counter);
+    assert_eq!(asked(&mut m, Counter::Shootdowns), 3);
+    assert_eq!(asked(&mut m, Counter::ShootdownRequests), 6);
+    assert_eq!((m.counter(Counter::Visits), m.counter(Counter::Shootdowns)), (visits, 0));
+    // What home takes is gone, whoever has it cached.
+    here(&mut m, PAGE, R);
+    arch::set_relax(Some(others_use_what_they_know));
+    m.call(at(41), op::Protect { first: 0, count: 1, flags: R }).unwrap();
+    here(&mut m, PAGE, RW);
+    assert!((0..3).all(|id| !touch(id, VA, true)));
+}
+
 #[test]
 fn nobody_is_asked_about_what_nobody_has_used() {
     let mut m = Whole::new(2);

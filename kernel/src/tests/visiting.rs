@@ -40,6 +40,18 @@ pub(super) fn others_go_on() {
     }
 }
 
+/// The same while core 1 waits, which is not touched.
+pub(super) fn all_but_core_1_go_on() {
+    // SAFETY: as above; the machine of core 0 is not used meanwhile.
+    let Cluster { m, others } = unsafe { &mut *CLUSTER.get() };
+    let others = others.iter_mut().skip(1).map(|core| &mut **core);
+    for core in others.chain([&mut *m.core]) {
+        if arch::take_interrupt(core.head.id as usize) {
+            on(core, |core| on_irq(core, arch::VECTOR_IPI));
+        }
+    }
+}
+
 /// Executes something on a core.
 pub(super) fn on<T>(core: &mut Core, event: impl FnOnce(&mut Core) -> T) -> T {
     let before = arch::become_core(core.head.id as usize);

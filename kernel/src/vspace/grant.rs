@@ -1,7 +1,7 @@
 //! What entries may allow: what was asked for, as far as the mapped capability has the right.
 
 use super::Translations;
-use super::ALONE;
+use super::{ALONE, WRITABLE};
 use crate::cap::alone::{is_alone_kind, Held};
 use crate::cap::mapping::{ENTRY, IS_MORSEL, IS_TABLE};
 use crate::cap::CapExt;
@@ -98,7 +98,7 @@ impl Translations {
 
     #[inline(never)]
     fn lower_table(&mut self, caps: &mut CapSpace, slot: SlotRef, cap: &RawCap) {
-        let (write, accessed) = (Flags::WRITE.bits(), Flags::ACCESSED.bits());
+        let (write, accessed) = (WRITABLE, Flags::ACCESSED.bits());
         let table = Table::at(cap.base);
         let mut used = 0;
         table.for_each_with(0, paging::ENTRIES as u32, write, |index, entry| {

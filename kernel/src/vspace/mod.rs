@@ -12,6 +12,7 @@
 //!                    bits 52..59   count - 1, low bits; of one that shows a table of a morsel, which is alone, its pool
 //!                    bit 59        page of a Frame that is written to only while alone
 //!                    bit 60        of a morsel
+//!                    bits 61, 62   the program may write to the page, or execute it, but does not want to now ([`here`])
 //! RawCap             base   physical address of the first page (or of the table below)
 //!                    word   physical address of the table
 //!                    aux    first entry, and count - 1 from bit 9 up
@@ -23,6 +24,7 @@
 mod address;
 mod device;
 mod grant;
+mod here;
 mod map;
 mod morsel;
 mod protect;
@@ -34,6 +36,7 @@ mod zero;
 
 pub use address::{locate, places_below, Place, Places, MOST_PLACES};
 pub use device::{check_device_map, close_device_space, device_mapping, show_to_device};
+pub use here::protect_here;
 pub use map::{read_entry, MapArgs};
 pub use morsel::{
     check_morsel, first_borrowed, granted_morsel, replace_by_morsel, show_morsel, unmap_borrowed,
@@ -68,6 +71,11 @@ const FIRST_BITS: u64 = FIRST | 3 << COUNT_HIGH | 0x7f << COUNT_LOW;
 pub(crate) const ALONE: u64 = 1 << 59;
 /// All bits that the kernel keeps in entries.
 const OWN_BITS: u64 = FIRST_BITS | ALONE | MORSEL;
+/// Bits of an entry of a page that lacks a right which the program may take back by itself.
+pub(crate) const MAY_WRITE: u64 = 1 << 61;
+pub(crate) const MAY_EXECUTE: u64 = 1 << 62;
+/// Whoever can write through such an entry, or could.
+pub(crate) const WRITABLE: u64 = Flags::WRITE.bits() | MAY_WRITE;
 
 /// The bits of the first entry of a Mapping.
 #[inline]
@@ -169,8 +177,8 @@ pub(crate) fn without_rights(entry: u64) -> u64 {
     entry & !(RIGHTS_BITS | free)
 }
 
-/// The bits of an entry that express rights.
-const RIGHTS_BITS: u64 = Flags::WRITE.bits() | Flags::NO_EXECUTE.bits();
+/// The bits of an entry that express rights. Who sets some decides about those that may be taken back, too.
+const RIGHTS_BITS: u64 = WRITABLE | Flags::NO_EXECUTE.bits() | MAY_EXECUTE;
 
 #[inline]
 fn rights_bits(flags: MapFlags) -> u64 {

@@ -4,7 +4,7 @@ use super::device::forget_in_devices;
 use super::grant::asked;
 use super::grant::{check_granted, granted};
 use super::Translations;
-use super::{rights_bits, Mapping, RIGHTS_BITS};
+use super::{rights_bits, Mapping, MAY_EXECUTE, RIGHTS_BITS, WRITABLE};
 use crate::cap::alone::Held;
 use crate::cap::loans::pages_of;
 use crate::cap::mapping::{is_mapping, ENTRY, ENTRY_BITS, IN_DEVICE, IS_TABLE};
@@ -27,14 +27,17 @@ fn loses(union: u64, intersection: u64, new: u64) -> bool {
     lost(union, intersection, new) && union & Flags::ACCESSED.bits() != 0
 }
 
-/// Do they have rights that `new` lacks?
+/// Do they have rights that `new` lacks, or may take them back?
 #[inline(always)]
 fn lost(union: u64, intersection: u64, new: u64) -> bool {
     // No-execute is a right when it is clear.
-    let write = union & !new & Flags::WRITE.bits();
+    let write = union & (!new & Flags::WRITE.bits() | MAY_BITS);
     let execute = !intersection & new & Flags::NO_EXECUTE.bits();
     write | execute != 0
 }
+
+/// Who has lost a right here, and may take it back, has been told to forget it on the cores that it knew of: others may have the table.
+const MAY_BITS: u64 = WRITABLE & !Flags::WRITE.bits() | MAY_EXECUTE;
 
 /// Gives one entry other rights, by one atomic store: there is no moment in which it is absent, or has neither the old nor
 /// the new rights. Returns what it was, if translations of it have rights that it has not any more; else zero.
@@ -67,7 +70,8 @@ fn set_all(mapping: &RawCap, bits: u64, shared: bool) -> u64 {
 fn set_many(table: Table, start: u32, count: u32, bits: u64, shared: bool) -> bool {
     let (union, intersection) = table.union_and_intersection(start, count);
     let mixed = (union ^ intersection) & RIGHTS_BITS;
-    if mixed == 0 {
+    // Where the program changes them by itself, they need not be what was seen.
+    if mixed == 0 && !shared {
         table.toggle(start, count, (union & RIGHTS_BITS) ^ bits);
     } else {
         for index in start..start + count {
@@ -268,7 +272,7 @@ fn lower_part(cap: &RawCap, first: u32, count: u32) -> bool {
     let mut used = 0;
     for index in first..first + count {
         let at = (cap.aux & ENTRY) + index;
-        let (old, new) = Table::at(cap.word).change(at, |entry| entry & !Flags::WRITE.bits());
+        let (old, new) = Table::at(cap.word).change(at, |entry| entry & !WRITABLE);
         used |= if old != new { old } else { 0 };
     }
     used & Flags::ACCESSED.bits() != 0

@@ -15,6 +15,7 @@ use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::Relaxed;
 use libos::guarded;
 use trace::Mark;
+use unixproto::session::NOTE_LIBRARY;
 use unixproto::signals::{killed, SIGKILL};
 use uvm::{Access, FaultError};
 
@@ -239,14 +240,20 @@ extern "C" fn message(frame: *mut DispatcherFrame) -> ! {
 #[inline(never)]
 fn noted(frame: *mut DispatcherFrame) -> ! {
     // SAFETY: first in this upcall.
-    let (p, regs) = unsafe { begin(frame) };
+    let (p, regs) = unsafe { begin_beside(frame) };
     // SAFETY: the frame is mapped; the field is atomic.
-    unsafe { (*frame).notifications.store(0, Relaxed) };
+    let bits = unsafe { (*frame).notifications.swap(0, Relaxed) };
+    // Who has come late for the lock, or is on another core now, looks at nothing that may be lent.
+    let is_about_others = bits & !NOTE_LIBRARY != 0;
+    if is_about_others || trace_library::is_traced() || signal::needs_attention(&p.me, regs) {
+        leases::end_all(&mut p.mm);
+    }
     time::look();
     let (memory, limits) = p.memory();
     mm::take_limits(memory, limits);
     p.me.call = NO_CALL;
     if restart::settle(p, regs).is_err() {
+        leases::end_all(&mut p.mm);
         let cause = Cause::exception(GENERAL_PROTECTION, 0, regs);
         signal::raise(p, regs, cause);
     }

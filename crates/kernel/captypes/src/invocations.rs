@@ -754,6 +754,19 @@ invocations! {
             /// As DR7; 0: none.
             control: u64
         ) -> ();
+        /// Changes what pages of the invoker's own address space allow, on whichever core it is: home is not asked, and the
+        /// invoked place is not looked at. A page keeps what it was mapped with, or last got by `Protect`; of that it loses here
+        /// what `flags` do not ask for, and gets it back when they do. What is not there stays so. At these addresses of this address space nobody
+        /// can use what was lost when this returns. `Unsupported`: there are tables of objects, large pages, or a table through which the program
+        /// cannot write; some pages may have changed. `OutOfRange`: no whole pages, more than 512, or not user memory.
+        56 ProtectHere(
+            /// Address of the first page.
+            at: u64,
+            /// Bytes.
+            bytes: u64,
+            /// Of `READ`, `WRITE` and `EXEC`; they can be read in any case.
+            flags: MapFlags
+        ) -> ();
         /// Sets how the dispatcher competes with others for a core, from now on. With a priority it goes before all that have less,
         /// or none, at once, but not before servers (whoever is not supervised), and not for more than 19 of 20 parts of
         /// a second while somebody without one waits. Without, it shares what is left with others in proportion to the

@@ -6,6 +6,7 @@
 //! * An [`Epoch`] says whether what records say still holds: whoever is about to make it untrue begins another one
 //!   first. Who has used it looks again afterwards.
 //! * A [`Lease`] is of addresses in which a thread maps memory: what it has mapped there, whoever has the lock takes over.
+//! * [`Rights`] are of pages whose rights a thread changes, likewise.
 //! * An [`Offset`] of a file is moved by whoever has read at it, if nobody else has moved it meanwhile.
 
 #![cfg_attr(not(test), no_std)]
@@ -13,10 +14,12 @@
 mod lease;
 mod offset;
 mod record;
+mod rights;
 
 pub use lease::{Lease, Taken, PAGES};
 pub use offset::{Offset, Seen, MOST};
 pub use record::{Epoch, Record};
+pub use rights::{Changed, Rights, TakenRights, MOST_PAGES};
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,13 @@
-//! Addresses that are lent to a thread, in which it maps private memory and unmaps it again without asking anybody, as long as
-//! nobody has touched it.
+//! What is lent to a thread, which needs nobody for it then.
+//!
+//! **Addresses**, in which it maps private memory and unmaps it again, as long as nobody has touched it.
 //!
 //! The map has an entry for them, so that nothing else goes there. What the thread has mapped is told when the lending
 //! ends, which it does before anybody looks at anything there: [`Space`] itself never sees such an entry but to pass it by.
+//!
+//! **The rights of pages**, which are an entry of their own meanwhile. The thread takes rights from the pages, and gives them back, where it
+//! runs; here they are what they were. When it ends the page tables become what the thread said last, whether its own change has come there
+//! or is still to come: then it changes nothing any more, since it can only give back what it has taken.
 
 use crate::backend::Backend;
 use crate::map::{Entry, Flags};
@@ -37,5 +42,46 @@ impl Space {
             flags: Flags::default(),
         });
         self.map.end_lending(start, mapped);
+    }
+
+    /// Lends the rights of pages `start..end`. Answers what they are; `None`: they are not all private memory with the same rights, or there are none
+    /// that the kernel could change where the thread is.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory to note it.
+    pub fn lend_rights(&mut self, start: u64, end: u64) -> Result<Option<Prot>, NoMemory> {
+        const NOT: Flags =
+            Flags::SHARED.or(Flags::LENT).or(Flags::RIGHTS_LENT).or(Flags::LARGE_PAGES);
+        let Some((place, &entry)) = self.map.first_from(start) else { return Ok(None) };
+        let suits = entry.start <= start
+            && end <= entry.end
+            && entry.is_private_anonymous()
+            && !entry.flags.has_any(NOT)
+            && entry.prot != Prot::NONE;
+        if !suits || !self.map.has_room(2) {
+            return Ok(None);
+        }
+        let flags = entry.flags.or(Flags::RIGHTS_LENT);
+        self.map.change_in(place, start, end, (entry.prot, flags))?;
+        Ok(Some(entry.prot))
+    }
+
+    /// Ends it: pages `start..end` have these rights. What the page tables cannot follow is condemned, and they follow later.
+    pub fn end_lending_rights(
+        &mut self,
+        b: &mut impl Backend,
+        (start, end): (u64, u64),
+        prot: Prot,
+    ) {
+        let Some((place, &entry)) = self.map.first_from(start) else { return };
+        debug_assert!((entry.start, entry.end) == (start, end));
+        debug_assert!(entry.flags.has(Flags::RIGHTS_LENT));
+        let flags = entry.flags.without(Flags::RIGHTS_LENT);
+        // An entry as a whole can always be changed.
+        let changed = self.map.change_in(place, start, end, (prot, flags));
+        debug_assert!(changed.is_ok());
+        // Whatever they allow now.
+        let _condemned = self.protect_range(b, (start, end), flags, (Prot::ALL, prot));
     }
 }

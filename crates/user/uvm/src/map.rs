@@ -39,6 +39,8 @@ impl Flags {
     pub const OWN: Flags = Flags(2048);
     /// Addresses that are lent to a thread: what is there, that one knows ([`Space::lend`](crate::Space::lend)).
     pub const LENT: Flags = Flags(4096);
+    /// Pages of which a thread changes the rights: what they are, that one knows ([`Space::lend_rights`](crate::Space::lend_rights)).
+    pub const RIGHTS_LENT: Flags = Flags(8192);
     /// Stores go to the object, whoever has it.
     pub const DIRECT: Flags = Flags::SHARED.or(Flags::OWN);
 

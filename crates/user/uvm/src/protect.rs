@@ -63,7 +63,7 @@ impl Space {
     /// # Errors
     ///
     /// The backend refuses: some regions are condemned, all others have followed.
-    fn protect_range(
+    pub(crate) fn protect_range(
         &mut self,
         b: &mut impl Backend,
         (start, end): (u64, u64),

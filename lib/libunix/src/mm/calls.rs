@@ -1,6 +1,6 @@
 //! System calls about memory.
 
-use super::{drop_notes, errno, leases, settle, take_limits, usage, user, userfault, Mm};
+use super::{drop_notes, errno, leases, rights, settle, take_limits, usage, user, userfault, Mm};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::{pidfd, shared, with_kind};
 use crate::fd::ops::{Contents, FileOps, Mapped};
@@ -411,7 +411,9 @@ fn protect(mm: &mut Mm, addr: u64, len: u64, rights: u32) -> Result<u64> {
         return userfault::rights_change(mm, addr, len, prot(rights)).map(|()| 0);
     }
     let Mm { space, caps, .. } = mm;
-    space.mprotect(caps, addr, len, prot(rights)).map(|()| 0).map_err(errno)
+    space.mprotect(caps, addr, len, prot(rights)).map_err(errno)?;
+    rights::changed(mm, addr, len, prot(rights));
+    Ok(0)
 }
 
 pub fn brk((mm, limits): Bounded, addr: u64) -> u64 {

@@ -6,7 +6,10 @@
 //! touched is one of these: the fault ends it. So nothing that is lent is ever in a page table, and to unmap it is to forget it.
 //!
 //! Who has the lock need not end it as long as he looks at other addresses only ([`minds`]).
+//!
+//! The same is done for [rights of pages](super::rights) that a thread takes and gives back again and again.
 
+use super::rights::{self, LentRights};
 use super::{take_limits, usage, Mm};
 use crate::process::Io;
 use crate::signal::Own;
@@ -23,6 +26,7 @@ struct Place {
     /// How often it is to unmap what nobody has touched before it gets one (again), and how often it has done so. With the lock.
     wanted: AtomicU32,
     seen: AtomicU32,
+    rights: LentRights,
 }
 
 impl Place {
@@ -39,6 +43,7 @@ static PLACES: [Place; ALL] = [const {
         lease: Lease::new(AtomicU64::new(0), AtomicU64::new(0)),
         wanted: AtomicU32::new(0),
         seen: AtomicU32::new(0),
+        rights: LentRights::new(),
     }
 }; ALL];
 
@@ -58,9 +63,11 @@ const BELOW: u64 = uvm::map::GUARD_PAGES;
 /// A call without the lock, if it is one that a lease is for.
 pub fn own_call(_: &mut Own, regs: &Regs) -> Option<u64> {
     const MMAP: u64 = 9;
+    const MPROTECT: u64 = 10;
     const MUNMAP: u64 = 11;
     match regs.rax {
         MMAP => own_mmap(regs),
+        MPROTECT => rights::own_mprotect(own_rights(), regs),
         MUNMAP => own_munmap(regs),
         _ => None,
     }
@@ -94,6 +101,23 @@ fn own() -> &'static Place {
     &PLACES[area::own_index() as usize]
 }
 
+/// The rights that the calling thread may be lent.
+pub fn own_rights() -> &'static LentRights {
+    &own().rights
+}
+
+/// Ends the lending of rights, which are lent.
+pub fn end_rights(mm: &mut Mm, rights: &LentRights) {
+    GIVEN.store(GIVEN.load(Relaxed) - 1, Relaxed);
+    rights.end(mm);
+}
+
+/// Something more is lent to the calling thread. With the lock.
+pub fn note_given() {
+    GIVEN.store(GIVEN.load(Relaxed) + 1, Relaxed);
+    END.store(END.load(Relaxed).max(area::own_index() + 1), Relaxed);
+}
+
 /// Is anything lent?
 #[inline(always)]
 pub fn are_given() -> bool {
@@ -104,7 +128,7 @@ pub fn are_given() -> bool {
 #[inline(always)]
 pub fn end_all(mm: &mut Mm) {
     if are_given() {
-        end_each(mm, |_| true);
+        end_each(mm, |_| true, |_, _| true);
     }
 }
 
@@ -113,7 +137,7 @@ pub fn end_all(mm: &mut Mm) {
 pub fn end(mm: &mut Mm, addr: u64, len: u64) {
     if are_given() {
         let end = addr.saturating_add(len).div_ceil(PAGE).max(addr / PAGE + 1);
-        end_within(mm, addr / PAGE, end);
+        end_within(mm, addr / PAGE, (addr / PAGE, end));
     }
 }
 
@@ -121,24 +145,31 @@ pub fn end(mm: &mut Mm, addr: u64, len: u64) {
 #[inline(always)]
 pub fn end_around(mm: &mut Mm, addr: u64) {
     if are_given() {
-        end_within(mm, (addr / PAGE).saturating_sub(BELOW), addr / PAGE + 1);
+        let page = addr / PAGE;
+        end_within(mm, page.saturating_sub(BELOW), (page, page + 1));
     }
 }
 
-/// Most often none is there. The map says so, however many threads have one.
+/// Ends addresses that are lent from page `below` on, and rights from `from` on, up to page `to`. Most often none are. The map says so, however
+/// many threads have some.
 #[cold]
 #[inline(never)]
-fn end_within(mm: &mut Mm, from: u64, to: u64) {
-    if mm.space.map().within(from, to).any(|entry| entry.flags.has(Flags::LENT)) {
-        end_each(mm, |start| start < to && from < start + PAGES);
+fn end_within(mm: &mut Mm, below: u64, (from, to): (u64, u64)) {
+    const ANY: Flags = Flags::LENT.or(Flags::RIGHTS_LENT);
+    if mm.space.map().within(below, to).any(|entry| entry.flags.has_any(ANY)) {
+        let addresses = |start| start < to && below < start + PAGES;
+        end_each(mm, addresses, |start, pages| start < to && from < start + pages);
     }
 }
 
-/// Ends those that begin where `ends` says.
+/// Ends those that begin where `ends` says, and rights of which `rights` says so, by the first page and how many there are.
 #[cold]
 #[inline(never)]
-fn end_each(mm: &mut Mm, ends: impl Fn(u64) -> bool) {
+fn end_each(mm: &mut Mm, ends: impl Fn(u64) -> bool, rights: impl Fn(u64, u64) -> bool) {
     for place in &PLACES[..END.load(Relaxed) as usize] {
+        if place.rights.pages().is_some_and(|(start, pages)| rights(start, pages)) {
+            end_rights(mm, &place.rights);
+        }
         let is_there = place.lease.start().is_some_and(&ends);
         let Some(taken) = is_there.then(|| place.lease.take()).flatten() else { continue };
         end_one(mm, place, taken);
@@ -179,8 +210,7 @@ pub fn unmapped_untouched(io: &mut Io, len: u64) {
     // Without memory for it all is as it is without.
     let Ok(Some(start)) = space.lend(caps, PAGES) else { return };
     place.lease.give(start);
-    GIVEN.store(GIVEN.load(Relaxed) + 1, Relaxed);
-    END.store(END.load(Relaxed).max(area::own_index() + 1), Relaxed);
+    note_given();
 }
 
 /// May a call that has the lock look at addresses which are lent? Those that do not mind say of which addresses theirs are, or copy

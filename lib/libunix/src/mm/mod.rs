@@ -13,6 +13,7 @@ pub mod library;
 pub mod nodes;
 pub mod object;
 pub mod relief;
+pub mod rights;
 pub mod scan;
 pub mod usage;
 pub mod user;

@@ -2382,6 +2382,60 @@ const BUGS: &[Bug] = &[
         changes: &[("lib/libunix/src/fd/mod.rs", "        Some(fd) => put_at(io, index, fd, cloexec),", "        Some(_) => place(&mut io.fds, Entry { file: index, cloexec }, 0, limit),")],
         found_by: Test::Machine { test: "linux/seccomp_addfd.gcc" },
     },
+    Bug {
+        name: "a_program_gives_back_what_home_has_taken",
+        changes: &[(
+            "kernel/src/vspace/mod.rs",
+            "const RIGHTS_BITS: u64 = WRITABLE | Flags::NO_EXECUTE.bits() | MAY_EXECUTE;",
+            "const RIGHTS_BITS: u64 = Flags::WRITE.bits() | Flags::NO_EXECUTE.bits() | MAY_EXECUTE;",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::here::nothing_is_given_back_that_home_has_taken_since",
+        },
+    },
+    Bug {
+        name: "a_program_writes_to_what_it_has_lent",
+        changes: &[(
+            "kernel/src/vspace/protect.rs",
+            ".change(at, |entry| entry & !WRITABLE);",
+            ".change(at, |entry| entry & !Flags::WRITE.bits());",
+        )],
+        found_by: Test::Host { package: "kernel", test: "tests::here::what_is_lent_is_not_written_to" },
+    },
+    Bug {
+        name: "a_table_that_others_have_had_keeps_what_may_be_given_back",
+        changes: &[(
+            "kernel/src/vspace/grant.rs",
+            "let (write, accessed) = (WRITABLE, Flags::ACCESSED.bits());",
+            "let (write, accessed) = (WRITABLE & Flags::WRITE.bits(), Flags::ACCESSED.bits());",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::here::a_table_that_others_have_had_gives_nothing_back",
+        },
+    },
+    Bug {
+        name: "other_cores_keep_what_a_program_has_taken",
+        changes: &[(
+            "kernel/src/vspace/here.rs",
+            "concerned(home.index(), port, |loaded| loaded == root) | at_home",
+            "concerned(home.index(), port, |loaded| loaded == root) & at_home",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::shootdown::a_program_takes_rights_where_it_runs",
+        },
+    },
+    Bug {
+        name: "rights_that_were_lent_are_said_and_not_set",
+        changes: &[(
+            "crates/user/uvm/src/lent.rs",
+            "self.protect_range(b, (start, end), flags, (Prot::ALL, prot));",
+            "self.protect_range(b, (start, start), flags, (Prot::ALL, prot));",
+        )],
+        found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

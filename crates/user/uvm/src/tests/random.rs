@@ -32,6 +32,12 @@ pub enum Op {
         pages: u64,
         prot: u8,
     },
+    /// Their rights are lent to a thread, which changes them.
+    LendRights {
+        addr: u64,
+        pages: u64,
+        prot: u8,
+    },
     /// Every other page: many entries.
     Stripe {
         addr: u64,
@@ -223,6 +229,7 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
     let op = prop_oneof![
         4 => map,
         2 => lend,
+        2 => (page(), 1u64..40, prot()).prop_map(|(addr, pages, prot)| Op::LendRights { addr, pages, prot }),
         2 => (page(), pages()).prop_map(|(addr, pages)| Op::Unmap { addr, pages }),
         3 => (page(), pages(), prot()).prop_map(|(addr, pages, prot)| Op::Protect { addr, pages, prot }),
         1 => (page(), pages(), prot()).prop_map(|(addr, pages, prot)| Op::Stripe { addr, pages, prot }),
@@ -466,6 +473,19 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
                 both.model.enter(start, pages, Prot::NONE, Flags::LENT, None);
                 both.lent = Some((start, pages, start + first, mapped));
             }
+        }
+        // What the thread has said last is what the pages have, and the tables allow no more.
+        Op::LendRights { addr, pages, prot } => {
+            let (end, prot) = (addr + pages, Prot(prot));
+            let lent = both.real.lend_rights(addr, end).map_err(Error::from);
+            if both.was_refused(lent) {
+                return;
+            }
+            let Ok(Some(before)) = lent else { return };
+            let part = both.real.map().at(addr).copied().unwrap();
+            assert_eq!((part.start, part.end, part.prot), (addr, end, before));
+            both.real.end_lending_rights(&mut both.backend, (addr, end), prot);
+            assert_eq!(both.model.protect(addr, end, prot), Ok(()));
         }
         Op::Map { place, .. } => {
             world.exact &= !(forked && place == 3);
