@@ -1653,7 +1653,7 @@ const BUGS: &[Bug] = &[
         name: "a_filter_holds_only_inside_its_library",
         changes: &[(
             "servers/unixd/src/server.rs",
-            "        if self.restrains && self.procs.has_forgone(pid, &any) {\n            return Err(Errno::EPERM);\n        }\n",
+            "        if self.restrains && self.procs.has_forgone(pid, &call.any) {\n            return Err(Errno::EPERM);\n        }\n",
             "",
         )],
         found_by: Test::Machine { test: "linux/hostile_seccomp.gcc" },
