@@ -11,7 +11,7 @@
 // the environment each request is printed before it is sent.
 //
 // gives: requests
-// args: 1 220000
+// args: 1 400000
 // long-args: 1 10000000
 // nvdimm: 4M
 // kernel: check=1

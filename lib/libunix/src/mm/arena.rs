@@ -26,12 +26,14 @@ pub struct Arena {
     pages: u64,
     /// Memory comes in smaller pieces than it was wanted in.
     is_low: bool,
+    /// There was none at all, since that was asked last.
+    had_none: bool,
 }
 
 impl Arena {
     /// Nothing yet.
     pub const fn new(slot: CapAddr) -> Self {
-        Arena { slot, next: 0, end: 0, pages: FIRST, is_low: false }
+        Arena { slot, next: 0, end: 0, pages: FIRST, is_low: false, had_none: false }
     }
 
     /// Where the RAM is.
@@ -82,6 +84,11 @@ impl Arena {
         core::mem::take(&mut self.is_low)
     }
 
+    /// Has somebody found no memory at all, since this was asked last?
+    pub fn take_none(&mut self) -> bool {
+        core::mem::take(&mut self.had_none)
+    }
+
     #[cold]
     #[inline(never)]
     fn refill(&mut self, bytes: u64) -> Result<(), Status> {
@@ -94,6 +101,7 @@ impl Arena {
         if got == Err(Status::NoMemory) && server::call(op::MakeMemory { bytes }).is_ok() {
             got = memd::alloc_between(MEMD, bytes, most, near, self.slot);
         }
+        self.had_none |= got == Err(Status::NoMemory);
         let got = got?;
         self.is_low |= got < most;
         self.pages = (self.pages * MORE).min(MOST);
@@ -115,7 +123,7 @@ impl Arena {
         let offset = self.take(bytes)?;
         let dst = Place::within(child, self.slot);
         self.slot.retype(CapType::Ram, offset, bytes, 1, dst)?;
-        Ok(Arena { slot: self.slot, next: 0, end: bytes, pages: FIRST, is_low: false })
+        Ok(Arena { slot: self.slot, end: bytes, ..Arena::new(self.slot) })
     }
 }
 

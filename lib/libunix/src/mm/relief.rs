@@ -6,6 +6,7 @@
 
 use super::Mm;
 use crate::errno::Errno;
+use crate::process::Task;
 use crate::server::{self, op};
 use uvm::{Access, FaultError};
 
@@ -15,6 +16,8 @@ const SOME: u64 = 512;
 const LITTLE: u64 = 2 << 20;
 /// How often who has found no memory tries again.
 const TRIES: u32 = 64;
+/// How long a call waits before it tries again.
+const PAUSE_NS: u64 = 2_000_000;
 
 /// Makes the page at an address usable, if need be after others have made room.
 #[inline(always)]
@@ -76,6 +79,47 @@ pub fn make_room(mm: &mut Mm, tries: u32) -> bool {
         }
         Err(_) => false,
     }
+}
+
+/// Calls that are made once more when they have found no memory: they have changed nothing then, or what they change again is the same.
+const fn is_repeated(number: u64) -> bool {
+    // mmap, mprotect, munmap, mremap, madvise, shmat, clone, fork, vfork, execve, and mlock, mlockall, execveat, mlock2, clone3.
+    matches!(number, 9..=11 | 25 | 28 | 30 | 56..=59 | 149 | 151 | 322 | 325 | 435)
+}
+
+/// Is memory of `unixd`'s wanted for these, too, so that it does not show here that there was none? They make and execute processes.
+const fn makes_processes(number: u64) -> bool {
+    matches!(number, 56..=59 | 322 | 435)
+}
+
+/// A call has answered that there is no memory. Others make room, if it is that and there is a disk: `true`, and it is made once more. Nobody
+/// is killed for it: who is about to execute a program in another's memory has nothing to give, and it is over soon.
+#[cold]
+#[inline(never)]
+pub fn again(p: &mut Task, number: u64, tries: &mut u32) -> bool {
+    let objects = &mut p.mm.caps.objects;
+    let (may_give, can_leave) = (objects.may_own, objects.pages_can_leave != Some(false));
+    let had_none = p.mm.caps.arena.take_none();
+    if !is_repeated(number)
+        || !can_leave
+        || *tries == TRIES
+        || !had_none && !makes_processes(number)
+    {
+        return false;
+    }
+    *tries += 1;
+    super::usage::tell(&p.mm);
+    match server::call(op::Relieve { pages: if may_give { SOME } else { 0 }, tries: 0 }) {
+        Ok(found) if found.count > 0 && may_give => _ = give(&mut p.mm, found.count, true),
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(Errno::ENOSYS) => {
+            p.mm.caps.objects.pages_can_leave = Some(false);
+            return false;
+        }
+        Err(_) => return false,
+    }
+    // What comes of it is seen when the call is made.
+    *tries == 1 || server::wait(p, op::Sleep { ns: PAUSE_NS }).is_ok()
 }
 
 /// What is aside comes and goes, while Frames stay: some of them are to take part.

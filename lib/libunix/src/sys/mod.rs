@@ -43,7 +43,7 @@ pub mod unlocked;
 mod xattrs;
 
 use crate::errno::{self, Errno};
-use crate::mm::userfault;
+use crate::mm::{relief, userfault};
 use crate::process::Process;
 use crate::server::{self, op};
 use abi::Regs;
@@ -108,6 +108,7 @@ pub fn dispatch(p: &mut Process, regs: &mut Regs) {
     let number = regs.rax;
     regs.rax = match table::CALLS.get(number as usize) {
         Some(Some(call)) => {
+            let mut tries = 0;
             let result = loop {
                 let result = (call.run)(p, regs);
                 let Err(error) = result else { break result };
@@ -118,6 +119,9 @@ pub fn dispatch(p: &mut Process, regs: &mut Regs) {
                         Ok(false) => {}
                         Err(error) => break Err(error),
                     }
+                }
+                if error == Errno::ENOMEM && relief::again(p, number, &mut tries) {
+                    continue;
                 }
                 if is_refusal(error) {
                     refused(number, error);
