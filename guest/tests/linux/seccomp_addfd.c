@@ -2,12 +2,11 @@
 // answers the descriptor, one that is left meanwhile, and a process that has as many as it may.
 // oracle: linux
 // cores: 2
-#include "must.h"
+#include "handing.h"
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 struct instruction { uint16_t code; uint8_t jt, jf; uint32_t k; };
 struct program { uint16_t len; struct instruction *code; };
@@ -25,26 +24,6 @@ static int listener(void) {
     struct program program = {4, code};
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     return syscall(SYS_seccomp, 1, 8, &program);
-}
-
-static void give(int socket, int fd) {
-    char byte = 0, room[CMSG_SPACE(sizeof fd)] = {0};
-    struct iovec one = {&byte, 1};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET, head->cmsg_type = SCM_RIGHTS, head->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    MUST(sendmsg(socket, &message, 0) == 1);
-}
-
-static int taken(int socket) {
-    char byte, room[CMSG_SPACE(sizeof(int))];
-    int fd = -1;
-    struct iovec one = {&byte, 1};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    MUST(recvmsg(socket, &message, 0) == 1);
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-    return fd;
 }
 
 static long ask(void) {

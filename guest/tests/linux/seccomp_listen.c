@@ -1,10 +1,9 @@
 // Somebody decides about calls of others: SECCOMP_FILTER_FLAG_NEW_LISTENER.
 // oracle: linux
-#include "must.h"
+#include "handing.h"
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 
 struct instruction {
     uint16_t code;
@@ -44,26 +43,6 @@ static long install(int number, unsigned flags) {
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     long fd = syscall(SYS_seccomp, FILTER, flags, &program);
     return fd < 0 ? -errno : fd;
-}
-
-static void give(int socket, int fd) {
-    char byte = 0, room[CMSG_SPACE(sizeof fd)] = {0};
-    struct iovec one = {&byte, 1};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET, head->cmsg_type = SCM_RIGHTS, head->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    MUST(sendmsg(socket, &message, 0) == 1);
-}
-
-static int taken(int socket) {
-    char byte, room[CMSG_SPACE(sizeof(int))];
-    int fd = -1;
-    struct iovec one = {&byte, 1};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    MUST(recvmsg(socket, &message, 0) == 1);
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-    return fd;
 }
 
 static long result_of(long result) { return result == -1 ? -errno : result; }

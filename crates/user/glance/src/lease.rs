@@ -3,28 +3,21 @@
 //! What it has mapped is one run of pages, and that is one word: the thread changes it by a compare-and-exchange, and whoever has the lock
 //! takes it away by another. So no thread waits for one that is not running, and what was taken is what the thread has been told.
 
+use crate::lent::{Lent, State};
 use crate::Word;
 
 /// Pages of a lease.
 pub const PAGES: u64 = 256;
 
 /// Bits of the first page of the run, and above them, of how many there are.
-const BITS: u32 = 16;
-const MASK: u64 = (1 << BITS) - 1;
-/// Above them, how often it was used, up to this.
-const USES_AT: u32 = 2 * BITS;
-const USES: u64 = 255;
-/// Above them, a bit that is set as long as it is given, and a number that is another one each time.
-const GIVEN: u64 = 1 << 40;
-const NUMBER: u64 = 1 << 41;
+const HALF: u32 = 16;
+const MASK: u64 = (1 << HALF) - 1;
+/// Of both.
+const BITS: u32 = 2 * HALF;
 
 /// A lease, to one thread, or to none.
 #[derive(Debug)]
-pub struct Lease<W> {
-    state: W,
-    /// First page of the addresses. Written before they are given.
-    start: W,
-}
+pub struct Lease<W>(Lent<W, BITS>);
 
 /// What a lease was when it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,62 +33,46 @@ pub struct Taken {
 }
 
 /// What a state says of the pages: the first, and how many, counted from the start.
-const fn run(state: u64) -> (u64, u64) {
-    (state & MASK, state >> BITS & MASK)
+fn run(state: State<BITS>) -> (u64, u64) {
+    (state.what() & MASK, state.what() >> HALF)
 }
 
 impl<W: Word> Lease<W> {
     /// One that is not given, of words that are zero.
     pub const fn new(state: W, start: W) -> Self {
-        Lease { state, start }
+        Lease(Lent::new(state, start))
     }
 
     /// Gives it: pages from `start` on, of which none is mapped. By whoever has the lock, who finds it not given.
     pub fn give(&self, start: u64) {
-        self.start.store(start);
-        let number = (self.state.load() & !(NUMBER - 1)).wrapping_add(NUMBER);
-        self.state.store(number | GIVEN);
+        self.0.give(start, 0);
     }
 
     /// Where it begins, if it is given. For whoever has the lock.
     #[inline]
     pub fn start(&self) -> Option<u64> {
-        (self.state.load() & GIVEN != 0).then(|| self.start.load())
+        self.0.state().map(|_| self.0.start())
     }
 
     /// Ends it, if it is given. By whoever has the lock.
     pub fn take(&self) -> Option<Taken> {
-        loop {
-            let state = self.state.load();
-            if state & GIVEN == 0 {
-                return None;
-            }
-            let start = self.start.load();
-            if self.state.replace(state, state & !(NUMBER - 1)) {
-                let (first, count) = run(state);
-                let uses = state >> USES_AT & USES;
-                return Some(Taken { start, first: start + first, count, uses });
-            }
-        }
+        let (start, state) = self.0.take()?;
+        let (first, count) = run(state);
+        Some(Taken { start, first: start + first, count, uses: state.uses() })
     }
 
     /// Sets what is mapped, if that is still what it was.
     #[inline(always)]
-    fn change(&self, state: u64, (first, count): (u64, u64)) -> Option<()> {
-        let uses = ((state >> USES_AT & USES) + 1).min(USES);
-        let new = state & !(GIVEN - 1) | uses << USES_AT | count << BITS | first;
-        self.state.replace(state, new).then_some(())
+    fn change(&self, state: State<BITS>, (first, count): (u64, u64)) -> Option<()> {
+        self.0.change(state, count << HALF | first).map(|_| ())
     }
 
     /// Maps pages beside those that are mapped, above them if there is room. Answers the first. `None`: there is no room, or it is
     /// not given. By the thread that has it.
     #[inline]
     pub fn map(&self, pages: u64) -> Option<u64> {
-        let state = self.state.load();
-        if state & GIVEN == 0 || pages > PAGES {
-            return None;
-        }
-        let start = self.start.load();
+        let state = self.0.state().filter(|_| pages <= PAGES)?;
+        let start = self.0.start();
         let (first, count) = run(state);
         let (at, new) = if count == 0 {
             let at = PAGES - pages;
@@ -114,11 +91,8 @@ impl<W: Word> Lease<W> {
     /// run. By the thread that has it.
     #[inline]
     pub fn unmap(&self, page: u64, pages: u64) -> Option<()> {
-        let state = self.state.load();
-        if state & GIVEN == 0 {
-            return None;
-        }
-        let from = page.checked_sub(self.start.load()).filter(|from| *from < PAGES)?;
+        let state = self.0.state()?;
+        let from = page.checked_sub(self.0.start()).filter(|from| *from < PAGES)?;
         let to = from.checked_add(pages).filter(|to| *to <= PAGES)?;
         let (first, count) = run(state);
         let end = first + count;
@@ -138,6 +112,7 @@ impl<W: Word> Lease<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lent::USES;
     use core::sync::atomic::AtomicU64;
     use std::collections::BTreeSet;
 

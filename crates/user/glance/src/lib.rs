@@ -12,6 +12,7 @@
 #![cfg_attr(not(test), no_std)]
 
 mod lease;
+mod lent;
 mod offset;
 mod record;
 mod rights;

@@ -4,6 +4,7 @@
 //! another: as of a [`Lease`](crate::Lease). Who has taken it makes the page tables what the word said. So a thread that comes late with its own
 //! change, and finds that the word is not [what it has written](Rights::is), asks for it again with the lock.
 
+use crate::lent::{Lent, State};
 use crate::Word;
 
 /// Most pages.
@@ -12,21 +13,12 @@ pub const MOST_PAGES: u64 = 512;
 /// Bits of the rights, and above them, of how many pages there are.
 const RIGHTS: u64 = 7;
 const PAGES_AT: u32 = 3;
-const PAGES: u64 = 1023;
-/// Above them, how often they were changed, up to this.
-const USES_AT: u32 = 16;
-const USES: u64 = 255;
-/// Above them, a bit that is set as long as they are given, and a number that is another one each time.
-const GIVEN: u64 = 1 << 24;
-const NUMBER: u64 = 1 << 25;
+/// Of both.
+const BITS: u32 = 16;
 
 /// The rights of some pages, given to one thread, or to none.
 #[derive(Debug)]
-pub struct Rights<W> {
-    state: W,
-    /// The first page. Written before they are given.
-    start: W,
-}
+pub struct Rights<W>(Lent<W, BITS>);
 
 /// What they were when that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,71 +35,59 @@ pub struct TakenRights {
 
 /// A change that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changed(u64);
+pub struct Changed(State<BITS>);
+
+/// How many pages, and their rights.
+fn both(state: State<BITS>) -> (u64, u64) {
+    (state.what() >> PAGES_AT, state.what() & RIGHTS)
+}
 
 impl<W: Word> Rights<W> {
     /// Given to nobody, of words that are zero.
     pub const fn new(state: W, start: W) -> Self {
-        Rights { state, start }
+        Rights(Lent::new(state, start))
     }
 
     /// Gives those of up to [`MOST_PAGES`] from `start` on, which are `rights`. By whoever has the lock, who finds none given.
     pub fn give(&self, start: u64, pages: u64, rights: u8) {
-        self.start.store(start);
-        let number = (self.state.load() & !(NUMBER - 1)).wrapping_add(NUMBER);
-        self.state.store(number | GIVEN | pages << PAGES_AT | u64::from(rights));
+        self.0.give(start, pages << PAGES_AT | u64::from(rights));
     }
 
     /// The first page and how many there are, if they are given. For whoever has the lock.
     #[inline]
     pub fn pages(&self) -> Option<(u64, u64)> {
-        let state = self.state.load();
-        (state & GIVEN != 0).then(|| (self.start.load(), state >> PAGES_AT & PAGES))
+        self.0.state().map(|state| (self.0.start(), both(state).0))
     }
 
     /// Takes them back, if they are given. By whoever has the lock.
     pub fn take(&self) -> Option<TakenRights> {
-        loop {
-            let state = self.state.load();
-            if state & GIVEN == 0 {
-                return None;
-            }
-            let start = self.start.load();
-            if self.state.replace(state, state & !(NUMBER - 1)) {
-                let (pages, rights) = (state >> PAGES_AT & PAGES, (state & RIGHTS) as u8);
-                return Some(TakenRights { start, pages, rights, uses: state >> USES_AT & USES });
-            }
-        }
+        let (start, state) = self.0.take()?;
+        let (pages, rights) = both(state);
+        Some(TakenRights { start, pages, rights: rights as u8, uses: state.uses() })
     }
 
     /// Changes them. `None`: they are not given, or it is about other pages. By the thread that has them.
     #[inline]
     pub fn change(&self, page: u64, pages: u64, rights: u8) -> Option<Changed> {
-        let state = self.state.load();
-        let is_it = state & GIVEN != 0
-            && state >> PAGES_AT & PAGES == pages
-            && self.start.load() == page
-            && u64::from(rights) <= RIGHTS;
+        let state = self.0.state()?;
+        let is_it = both(state).0 == pages && self.0.start() == page && u64::from(rights) <= RIGHTS;
         if !is_it {
             return None;
         }
-        let uses = ((state >> USES_AT & USES) + 1).min(USES);
-        let kept = state & !(RIGHTS | USES << USES_AT);
-        let new = kept | uses << USES_AT | u64::from(rights);
-        // The same again after 255 uses.
-        (new == state || self.state.replace(state, new)).then_some(Changed(new))
+        self.0.change(state, pages << PAGES_AT | u64::from(rights)).map(Changed)
     }
 
     /// Are they still as this change has left them, and given?
     #[inline]
     pub fn is(&self, changed: Changed) -> bool {
-        self.state.load() == changed.0
+        self.0.state() == Some(changed.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lent::USES;
     use core::sync::atomic::AtomicU64;
 
     #[test]

@@ -5,10 +5,15 @@
 //! was wanted in, so before there is none; and again, a bounded number of times, by who has got none.
 
 use super::Mm;
-use crate::errno::Errno;
+use crate::errno::{Errno, Result};
 use crate::process::Task;
 use crate::server::{self, op};
+use abi::slots::MEMD;
+use libos::memd;
 use uvm::{Access, FaultError};
+
+/// What comes of a fault.
+type Faulted = core::result::Result<(), FaultError>;
 
 /// Pages that go aside for who needs few, so that it does not have to ask for each.
 const SOME: u64 = 512;
@@ -16,12 +21,14 @@ const SOME: u64 = 512;
 const LITTLE: u64 = 2 << 20;
 /// How often who has found no memory tries again.
 const TRIES: u32 = 64;
+/// Whoever makes a process has found no memory if there was less than this, in bytes.
+const ENOUGH: u64 = 4 << 20;
 /// How long a call waits before it tries again.
 const PAUSE_NS: u64 = 2_000_000;
 
 /// Makes the page at an address usable, if need be after others have made room.
 #[inline(always)]
-pub fn fault(mm: &mut Mm, address: u64, access: Access) -> Result<(), FaultError> {
+pub fn fault(mm: &mut Mm, address: u64, access: Access) -> Faulted {
     let Mm { space, caps, .. } = mm;
     let result = space.fault(caps, address, access);
     let is_short = mm.caps.arena.is_low() | mm.caps.objects.want_much();
@@ -33,12 +40,7 @@ pub fn fault(mm: &mut Mm, address: u64, access: Access) -> Result<(), FaultError
 
 #[cold]
 #[inline(never)]
-fn settle(
-    mm: &mut Mm,
-    address: u64,
-    access: Access,
-    mut result: Result<(), FaultError>,
-) -> Result<(), FaultError> {
+fn settle(mm: &mut Mm, address: u64, access: Access, mut result: Faulted) -> Faulted {
     for tries in 1..=TRIES {
         if result != Err(FaultError::NoMemory) {
             if mm.caps.objects.want_much() {
@@ -66,19 +68,28 @@ pub fn make_room(mm: &mut Mm, tries: u32) -> bool {
     if !mm.caps.objects.may_own || mm.caps.objects.pages_can_leave == Some(false) {
         return false;
     }
-    super::usage::tell(mm);
-    match server::call(op::Relieve { pages: SOME, tries }) {
+    match ask(mm, SOME, tries) {
         // Its own memory is what there is much of.
-        Ok(found) if found.count > 0 => {
-            give(mm, found.count, tries > 0) > 0 || tries == 0 || insist(tries)
-        }
+        Ok(count) if count > 0 => give(mm, count, tries > 0) > 0 || tries == 0 || insist(tries),
         Ok(_) | Err(Errno::EINTR) => true,
-        Err(Errno::ENOSYS) => {
-            mm.caps.objects.pages_can_leave = Some(false);
-            false
-        }
         Err(_) => false,
     }
+}
+
+/// Asks who is to make room: answers how many pages are to be moved here, of at most so many. It is tried `tries` times already.
+///
+/// # Errors
+///
+/// `EINTR`: a signal has come meanwhile. Others: nobody can, as where there is no disk, which is noted.
+fn ask(mm: &mut Mm, pages: u64, tries: u32) -> Result<u64> {
+    super::usage::tell(mm);
+    // What was missing is seen to.
+    mm.caps.arena.take_none();
+    let answer = server::call(op::Relieve { pages, tries });
+    if matches!(answer, Err(Errno::ENOSYS)) {
+        mm.caps.objects.pages_can_leave = Some(false);
+    }
+    Ok(answer?.count)
 }
 
 /// Calls that are made once more when they have found no memory: they have changed nothing then, or what they change again is the same.
@@ -97,25 +108,21 @@ const fn makes_processes(number: u64) -> bool {
 #[cold]
 #[inline(never)]
 pub fn again(p: &mut Task, number: u64, tries: &mut u32) -> bool {
-    let objects = &mut p.mm.caps.objects;
+    let objects = &p.mm.caps.objects;
     let (may_give, can_leave) = (objects.may_own, objects.pages_can_leave != Some(false));
     let had_none = p.mm.caps.arena.take_none();
-    if !is_repeated(number)
-        || !can_leave
-        || *tries == TRIES
-        || !had_none && !makes_processes(number)
-    {
+    if !is_repeated(number) || !can_leave || *tries == TRIES {
+        return false;
+    }
+    // There are more reasons to make no process.
+    let is_short = had_none || makes_processes(number) && memd::has(MEMD, ENOUGH) != Ok(true);
+    if !is_short {
         return false;
     }
     *tries += 1;
-    super::usage::tell(&p.mm);
-    match server::call(op::Relieve { pages: if may_give { SOME } else { 0 }, tries: 0 }) {
-        Ok(found) if found.count > 0 && may_give => _ = give(&mut p.mm, found.count, true),
+    match ask(&mut p.mm, if may_give { SOME } else { 0 }, 0) {
+        Ok(count) if count > 0 && may_give => _ = give(&mut p.mm, count, true),
         Ok(_) | Err(Errno::EINTR) => {}
-        Err(Errno::ENOSYS) => {
-            p.mm.caps.objects.pages_can_leave = Some(false);
-            return false;
-        }
         Err(_) => return false,
     }
     // What comes of it is seen when the call is made.

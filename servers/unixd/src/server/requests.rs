@@ -109,6 +109,7 @@ impl Unixd {
     #[inline(always)]
     pub(super) fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
         let mut outcome = self.attempt_by_id(pid, call);
+        // As `seen`; what goes through that is copied, which every request would pay.
         if !self.procs.is_plain() {
             outcome = self.procs.as_seen(pid, &call.any, outcome);
         }

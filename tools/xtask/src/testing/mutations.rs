@@ -224,9 +224,9 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "a_lease_ends_while_its_thread_maps",
         changes: &[(
-            "crates/user/glance/src/lease.rs",
-            "            if self.state.replace(state, state & !(NUMBER - 1)) {",
-            "            self.state.store(state & !(NUMBER - 1));\n            {",
+            "crates/user/glance/src/lent.rs",
+            "            if self.state.replace(state.0, state.0 & !(State::<BITS>::NUMBER - 1)) {",
+            "            self.state.store(state.0 & !(State::<BITS>::NUMBER - 1));\n            {",
         )],
         found_by: Test::Host { package: "glance", test: "what_is_taken_was_mapped" },
     },
