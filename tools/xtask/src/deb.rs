@@ -80,7 +80,10 @@ pub fn root(project: &Project, packages: &[String]) -> Result<PathBuf> {
     if let Err(error) = unpacked.and_then(|()| Ok(fs::rename(&scratch, &folder)?)) {
         // Half a root is of no use to anybody.
         let _ = remove(&scratch);
-        return Err(error);
+        // Another was at it at the same time, and was faster: it has the same.
+        if !folder.exists() {
+            return Err(error);
+        }
     }
     Ok(folder)
 }

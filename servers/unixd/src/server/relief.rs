@@ -25,8 +25,10 @@ use unixproto::{op, Any, Errno, Reply};
 const LITTLE: u64 = 4 << 20;
 /// So much there must be for who has found none.
 const LEAST: u64 = 512 << 10;
-/// After so many tries it is no matter of how much there is in all, says who needs it.
+/// After so many tries it is no matter of how much there is in all, says who needs it; or others are faster to take what there is.
 const PATIENT: u32 = 4;
+/// After so many it is not the others.
+const UNLUCKY: u32 = 40;
 /// Pages below which nobody is asked for any.
 const SMALL: u64 = 128;
 /// Pages that one is asked for at a time.
@@ -61,11 +63,14 @@ impl Unixd {
                 None => {
                     let wanted = if needed { LEAST } else { LITTLE };
                     if homes::has_memory(core, wanted) {
-                        return match op.tries <= PATIENT {
-                            true => count(0),
+                        return match op.tries {
+                            ..=PATIENT => count(0),
                             // There is memory, but not as it is needed; or it is not so. Only its own is its to give.
-                            false if op.pages > 0 => count(op.pages as usize),
-                            false => Err(Errno::ENOMEM),
+                            _ if op.pages > 0 => count(op.pages as usize),
+                            ..=UNLUCKY if call.late => count(0),
+                            // Whoever is faster comes first.
+                            ..=UNLUCKY => Ok(Outcome::Block(self.clock.now() + ENDING_NS)),
+                            _ => Err(Errno::ENOMEM),
                         };
                     }
                     if op.pages > 0 && self.is_asked(pid) {
@@ -143,7 +148,7 @@ impl Unixd {
         let volatile = &mut self.tree.files_mut().memory().volatile;
         let Any::Relieve(op) = call.any else { return Err(Errno::EINVAL) };
         let core = self.procs.core_of(self.caller.tid);
-        if op.tries <= PATIENT && volatile.make_memory(wanted, core) {
+        if op.tries <= UNLUCKY && volatile.make_memory(wanted, core) {
             return count(0);
         }
         let others_end = self.procs.iter().any(|proc| matches!(proc.state, State::Ending));
