@@ -312,9 +312,9 @@ static void unmounted(void) {
 // A program that is executed, and one that is executed in its place.
 static void executed(char *self) {
     again();
-    OTHER(execl(self, self, "again", NULL));
+    OTHER(execl("/proc/self/exe", self, "again", NULL));
     fflush(stdout);
-    execl(self, self, "last", NULL);
+    execl("/proc/self/exe", self, "last", NULL);
 }
 
 int main(int argc, char **argv) {

@@ -10,7 +10,7 @@ use crate::messages::Messages;
 use crate::names::{Found, View};
 use crate::nodes::Node;
 use crate::notify::FileEvent;
-use crate::pathops::{inode_stat, show_stat};
+use crate::pathops::{inode_stat, show_at_once, show_stat};
 use crate::pipes;
 use crate::procs::{NextHome, Procs, State, INIT};
 use crate::registers;
@@ -281,6 +281,9 @@ impl Opening<'_> {
                 return self.opened_as(object, op.flags, Some(place), claim, LED);
             }
         }
+        if let (Object::File(ino), OPEN_KEEP) = (&object, op.extra) {
+            self.look_ahead(*ino);
+        }
         let opened = self.opened(object, op.flags, Some(place), claim)?;
         if let Some(event) = truncated {
             self.handles.fx.observe(|| event);
@@ -309,6 +312,26 @@ impl Opening<'_> {
         }
         session.files().stat(known.inode).let_keep(known.inode);
         self.procs.put(self.caller, &known.ways.to_le_bytes()).ok()
+    }
+
+    /// A process that has asked for the attributes of what it has opened before is shown those of a file that it opens.
+    #[inline]
+    fn look_ahead(&mut self, ino: Ino) {
+        let pid = self.caller.pid;
+        let session = self.procs.get(pid).and_then(|proc| proc.session());
+        if session.is_ok_and(|session| session.files().open(ino.0.into())) {
+            self.show_opened(ino);
+        }
+    }
+
+    #[inline(never)]
+    fn show_opened(&mut self, ino: Ino) {
+        let pid = self.caller.pid;
+        if self.procs.get(pid).is_ok_and(|proc| proc.who.space.is_none()) {
+            if let Ok(stat) = inode_stat(self.handles.tree, ino) {
+                show_at_once(self.handles.tree, self.procs, (pid, ino), &stat);
+            }
+        }
     }
 
     /// Where something was found, held.

@@ -150,6 +150,9 @@ impl PathOps<'_> {
         self.procs.put(self.caller, &stat.to_bytes())?;
         match found {
             Some(Node::Mem(ino)) if is_known => {
+                if empty {
+                    self.procs.look(self.caller.pid, ino);
+                }
                 done(show_stat(self.tree, self.procs, (self.caller.pid, ino), known, &stat))
             }
             _ => done(NOT_KNOWN),
@@ -748,22 +751,31 @@ pub fn show_stat(
     let inode = ino.0.into();
     // One that acts as its child has no more than the child has.
     let Ok(session) = procs.get(pid).and_then(Proc::session) else { return NOT_KNOWN };
-    let place = session.files().stat(inode);
-    let files = tree.files_mut();
-    let is_kept = files.names().get(ino).is_ok_and(|inode| inode.kept().is_some());
-    if !place.ask(inode) || is_kept || !files.is_steady(ino) {
+    if !session.files().stat(inode).ask(inode) || !show_at_once(tree, procs, (pid, ino), stat) {
         return NOT_KNOWN;
-    }
-    files.names_mut().show(ino, pid);
-    if !place.is_of(inode) {
-        place.take_away(&mut |desc| procs.left.borrow_mut().push((pid, desc)));
-        place.show(inode, &stat.to_words());
     }
     let ways = at.map_or(0, |at| {
         tree.show_way(at, pid);
         procs.ways(pid)
     });
     Known { inode, ways }
+}
+
+/// The same of the attributes alone, whether it has asked for them or not. `false`: they may change unseen.
+pub fn show_at_once(tree: &mut Tree, procs: &Procs, (pid, ino): (Pid, Ino), stat: &Stat) -> bool {
+    let Ok(session) = procs.get(pid).and_then(Proc::session) else { return false };
+    let (inode, files) = (ino.0.into(), tree.files_mut());
+    let is_kept = files.names().get(ino).is_ok_and(|inode| inode.kept().is_some());
+    if is_kept || !files.is_steady(ino) {
+        return false;
+    }
+    files.names_mut().show(ino, pid);
+    let place = session.files().stat(inode);
+    if !place.is_of(inode) {
+        place.take_away(&mut |desc| procs.close_later((pid, desc)));
+        place.show(inode, &stat.to_words());
+    }
+    true
 }
 
 /// Nothing can be made in `/proc`; what is there exists.

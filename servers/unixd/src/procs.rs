@@ -329,6 +329,8 @@ pub struct Procs {
     pub ways: Cell<u64>,
     /// Descriptions that processes [have kept](unixproto::session::ShownStat::keep), and are to be closed.
     pub left: RefCell<Vec<(Pid, u32)>>,
+    /// There may be some.
+    pub has_left: Cell<bool>,
     /// How many there have been.
     made: u64,
 }
@@ -352,6 +354,7 @@ impl Default for Procs {
             epoch: 0,
             ways: Cell::new(0),
             left: RefCell::default(),
+            has_left: Cell::new(false),
             made: 0,
         }
     }

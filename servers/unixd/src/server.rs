@@ -389,7 +389,7 @@ impl Unixd {
     /// Who knows the size of a file that has changed is to ask again, before anybody is told of the change.
     #[inline]
     pub(crate) fn hide_changed(&mut self) {
-        if self.tree.files().names().has_hidden() || self.procs.has_left() {
+        if self.tree.files().names().has_hidden() || self.procs.has_left.get() {
             self.hide_all_changed();
         }
     }

@@ -138,8 +138,7 @@ impl Procs {
     fn hide_from(&self, from: Shown, hide: impl Fn(&ShownFiles, &mut dyn FnMut(u32))) {
         let hide = |proc: &Proc| {
             if let Ok(session) = proc.session() {
-                let mut left = |desc| self.left.borrow_mut().push((proc.pid, desc));
-                hide(session.files(), &mut left);
+                hide(session.files(), &mut |desc| self.close_later((proc.pid, desc)));
             }
         };
         match from {
@@ -159,12 +158,21 @@ impl Procs {
     }
     /// A description that a process has kept, and is to be closed.
     pub fn take_left(&self) -> Option<(Pid, u32)> {
-        self.left.borrow_mut().pop()
+        let next = self.left.borrow_mut().pop();
+        self.has_left.set(next.is_some());
+        next
     }
-    /// Is there one?
+    /// A process does not keep a description any more.
+    pub fn close_later(&self, left: (Pid, u32)) {
+        self.left.borrow_mut().push(left);
+        self.has_left.set(true);
+    }
+    /// A process asks for the attributes of an open file.
     #[inline]
-    pub fn has_left(&self) -> bool {
-        !self.left.borrow().is_empty()
+    pub fn look(&self, pid: Pid, Ino(inode): Ino) {
+        if let Ok(session) = self.get(pid).and_then(Proc::session) {
+            session.files().look(inode.into());
+        }
     }
     /// Since when paths of a process have led where they lead: from now on, if it has not been told before.
     pub fn ways(&self, pid: Pid) -> u64 {

@@ -257,7 +257,14 @@ pub struct ShownFiles {
     stats: [ShownStat; SHOWN_FILES],
     /// Paths lead where they led when `unixd` gave this number, which it gives once, to one process. 0: it has to be asked.
     ways: AtomicU64,
+    /// The file that was opened last, and of how many that are opened next the attributes will be asked for, most likely. By `unixd`, for
+    /// itself.
+    opened: AtomicU64,
+    looks: AtomicU64,
 }
+
+/// Of so many files that it opens a process is shown the attributes after it has asked for those of one.
+const LOOKS: u64 = 16;
 
 impl ShownFiles {
     /// Where a file may be shown.
@@ -269,6 +276,24 @@ impl ShownFiles {
     #[inline]
     pub fn stat(&self, inode: u64) -> &ShownStat {
         &self.stats[inode as usize % SHOWN_FILES]
+    }
+    /// By `unixd`: a file is opened. Answers whether its attributes are asked for next, as those of files before were.
+    #[inline]
+    pub fn open(&self, inode: u64) -> bool {
+        self.opened.store(inode, Ordering::Relaxed);
+        let looks = self.looks.load(Ordering::Relaxed);
+        if looks == 0 {
+            return false;
+        }
+        self.looks.store(looks - 1, Ordering::Relaxed);
+        true
+    }
+    /// By `unixd`: the attributes of an open file are asked for.
+    #[inline]
+    pub fn look(&self, inode: u64) {
+        if self.opened.load(Ordering::Relaxed) == inode {
+            self.looks.store(LOOKS, Ordering::Relaxed);
+        }
     }
     /// Since when paths have led where they lead, if that is known.
     #[inline(always)]
@@ -293,6 +318,8 @@ impl ShownFiles {
     pub fn clear(&self, left: &mut dyn FnMut(u32)) {
         self.files.iter().for_each(|file| file.show(0, 0, 0));
         self.hide_attributes(left);
+        self.opened.store(0, Ordering::Relaxed);
+        self.looks.store(0, Ordering::Relaxed);
         for stat in &self.stats {
             stat.asked.store(0, Ordering::Relaxed);
             stat.take_away(left);
