@@ -14,7 +14,7 @@ mod splice;
 use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;
 use crate::counters::Counters;
-use crate::descs::Descs;
+use crate::descs::{Descs, Object};
 use crate::effects::Effects;
 use crate::futexes::Futexes;
 use crate::homes::{self, Arrival};
@@ -403,7 +403,11 @@ impl Unixd {
             }
             // That may be the end of a file.
             let Some((pid, desc)) = self.procs.take_left() else { break };
-            self.handles().close(pid, desc);
+            // What else a process has put there stays open.
+            let kept = self.descs.of(pid, desc);
+            if kept.is_ok_and(|desc| matches!(desc.object, Object::File(_))) {
+                self.handles().close(pid, desc);
+            }
         }
     }
 
