@@ -1,7 +1,7 @@
 //! Descriptions that stay open when their last descriptor is closed.
 //!
 //! Who opens a file to read it, again and again, gets the same description each time, and `unixd` is neither told of the close nor asked
-//! for the next one. It [says](unixproto::session::ShownStat::keeps) of which files that may be, and takes back what is kept before
+//! for the next one. It [says](unixproto::session::ShownStat::let_keep) of which files that may be, and takes back what is kept before
 //! anybody can see that it is still open: when the file changes, is watched or leased, or the process becomes somebody else.
 //!
 //! * Only what is as it was when it was opened is kept: nobody else has it, and `unixd` has the offset 0.
