@@ -244,7 +244,15 @@ impl PathOps<'_> {
         };
         let Spot { mount, node } = spot;
         let name = Name::from_slice(b".");
-        Ok(Found { parent: node, name, node: Some(node), slash: false, above: mount, mount })
+        Ok(Found {
+            parent: node,
+            name,
+            node: Some(node),
+            slash: false,
+            above: mount,
+            mount,
+            known: None,
+        })
     }
 
     /// `fsopen`: what is to be made.

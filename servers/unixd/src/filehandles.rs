@@ -66,8 +66,15 @@ impl Opening<'_> {
         self.room(1)?;
         let (parent, name) = self.name_of(ino).ok_or(Errno::ESTALE)?;
         let (mount, node) = (base.mount, Some(Node::Mem(ino)));
-        let found =
-            Found { parent: Node::Mem(parent), name, node, slash: false, above: mount, mount };
+        let found = Found {
+            parent: Node::Mem(parent),
+            name,
+            node,
+            slash: false,
+            above: mount,
+            mount,
+            known: None,
+        };
         let flags = op.flags & !(O_CREAT | O_EXCL);
         let op = op::Open { dir: CWD, flags, mode: 0, extra: 0 };
         self.open_node(call, op, found, Node::Mem(ino), false)

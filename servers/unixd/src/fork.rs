@@ -33,6 +33,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use captypes::invocations::options;
+use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 use credentials::{CapSet, Capability, Credentials, SetIds};
 use libos::ipc::Caps;
@@ -203,6 +204,7 @@ impl Births<'_> {
             name: self.life.procs.name_of(self.life.caller.tid).to_vec(),
             program: parent.program.clone(),
             dumpable: parent.dumpable,
+            may_keep: Cell::new(true),
             oom_adjust: parent.oom_adjust,
             oom_least: parent.oom_least,
             gives_from: 0,
@@ -504,6 +506,7 @@ impl Births<'_> {
         let secure = proc.who.exec_as(SetIds::default(), is_watched);
         // Where what it acts as is not what it belongs to, its memory is for neither to see.
         proc.dumpable = proc.who.acts_as_itself() && !proc.who.hides_from(&before);
+        self.life.procs.hide_attributes(pid);
         self.life.procs.publish(pid);
         self.life.procs.drop_bequest(pid);
         self.life.delete_alarms(pid);
@@ -691,6 +694,7 @@ impl Proc {
             memories: 0,
             coming_groups: Vec::new(),
             dumpable: true,
+            may_keep: Cell::new(true),
             oom_adjust: 0,
             oom_least: 0,
             gives_from: 0,

@@ -159,6 +159,10 @@ impl Memory for Frames {
         object.allocated(size)
     }
 
+    fn is_full(&self, object: &Morsel, size: u64) -> bool {
+        object.is_full(size)
+    }
+
     fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno> {
         Morsel::open(self.pool()?.pool, number)?.allocated(size)
     }

@@ -57,6 +57,10 @@ fn writes(flags: u32) -> bool {
 }
 
 impl AllLeases {
+    /// Has no file any?
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
     /// Those of all files that have any.
     pub fn iter(&self) -> impl Iterator<Item = (Ino, &FileLeases)> {
         self.files.iter().map(|(ino, file)| (*ino, file))

@@ -278,10 +278,15 @@ impl Morsel {
 
     /// Bytes of the pages that are there of so many bytes.
     pub fn allocated(&self, bytes: u64) -> Result<u64, Errno> {
-        match self.fate {
-            Fate::Goes { full, .. } if bytes <= full => Ok(bytes.next_multiple_of(PAGE)),
-            _ => Ok(self.cap().count_pages(0, bytes.div_ceil(PAGE)).map_err(errno_of)? * PAGE),
+        match self.is_full(bytes) {
+            true => Ok(bytes.next_multiple_of(PAGE)),
+            false => Ok(self.cap().count_pages(0, bytes.div_ceil(PAGE)).map_err(errno_of)? * PAGE),
         }
+    }
+
+    /// Are all pages of its first bytes there, or have been? None of them is taken away but by whoever asks for that here.
+    pub fn is_full(&self, bytes: u64) -> bool {
+        matches!(self.fate, Fate::Goes { full, .. } if bytes <= full)
     }
 
     /// How many of its first pages have left memory.

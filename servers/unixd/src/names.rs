@@ -38,6 +38,8 @@ pub struct Found {
     pub above: MountId,
     /// The mount of what was found, or else that of the directory.
     pub mount: MountId,
+    /// Where [it is kept](crate::paths), if that was known before.
+    pub known: Option<usize>,
 }
 
 impl Found {
@@ -49,6 +51,7 @@ impl Found {
             slash: found.slash,
             above: found.parent.mount,
             mount: found.node.map_or(found.parent.mount, |spot| spot.mount),
+            known: None,
         }
     }
     /// The node, or `ENOENT`.

@@ -116,12 +116,18 @@ impl Tree {
     #[inline]
     pub fn mounted_mut(&mut self) -> &mut Mounted {
         self.mounted.turn += 1;
+        self.files.names_mut().hide_all_ways();
         &mut self.mounted
     }
     /// The same where all stays mounted as it is, and only who uses it changes.
     #[inline]
     pub fn mounted_users(&mut self) -> &mut Mounted {
         &mut self.mounted
+    }
+    /// Whoever has this number knows from now on where the path leads that is kept at a place.
+    pub fn show_way(&mut self, place: usize, whom: u32) {
+        let Tree { paths, files, .. } = self;
+        paths.each_passed(place, |ino| files.names_mut().show_way(ino, whom));
     }
     /// Where paths have led to.
     #[inline]

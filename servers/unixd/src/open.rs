@@ -10,6 +10,7 @@ use crate::messages::Messages;
 use crate::names::{Found, View};
 use crate::nodes::Node;
 use crate::notify::FileEvent;
+use crate::pathops::{inode_stat, show_at_once, show_stat};
 use crate::pipes;
 use crate::procs::{NextHome, Procs, State, INIT};
 use crate::registers;
@@ -128,7 +129,7 @@ impl Opening<'_> {
             true => self.view()?.walk_again(op.dir, &path, follow)?,
             false => self.view()?.walk_as(op.dir, &path, follow, resolve)?,
         };
-        let op = op::Open { extra: op.extra & OPEN_EXEC, ..op };
+        let op = op::Open { extra: op.extra & (OPEN_EXEC | OPEN_KEEP), ..op };
         match found.node {
             Some(_) if exclusive => Err(Errno::EEXIST),
             Some(_) if op.flags & O_CREAT != 0 && found.slash => Err(Errno::EISDIR),
@@ -244,6 +245,8 @@ impl Opening<'_> {
         if let Some(node) = object.node() {
             self.handles.tree.hold(node);
         }
+        // Whoever opens it again in such a way need not ask.
+        let led = found.known.filter(|_| op.extra == OPEN_KEEP && op.dir == CWD);
         let place = self.place(found);
         if let Object::Pipe(pipe, fifo) = object {
             self.handles.pipes.opened(pipe, op.flags, self.handles.fx);
@@ -273,11 +276,62 @@ impl Opening<'_> {
             }
             _ => None,
         };
+        if let (Some(at), Node::Mem(ino)) = (led, node) {
+            if self.let_keep(ino, at).is_some() {
+                return self.opened_as(object, op.flags, Some(place), claim, LED);
+            }
+        }
+        if let (Object::File(ino), OPEN_KEEP) = (&object, op.extra) {
+            self.look_ahead(*ino);
+        }
         let opened = self.opened(object, op.flags, Some(place), claim)?;
         if let Some(event) = truncated {
             self.handles.fx.observe(|| event);
         }
         Ok(opened)
+    }
+
+    /// Lets a process keep a file that it opens in a plain way by a path which is kept at a place, unless that could be noticed: then the
+    /// data says since when paths lead where they lead. `None`: it may not.
+    fn let_keep(&mut self, ino: Ino, at: usize) -> Option<()> {
+        let pid = self.caller.pid;
+        let proc = self.procs.get(pid).ok()?;
+        let session = proc.session().ok()?;
+        let Handles { tree, fx, leases, descs, .. } = &mut self.handles;
+        let inode = tree.files().names().get(ino).ok()?;
+        let is_plain = matches!(inode.node, memfs::Node::File { .. });
+        let is_seen = fx.observed() || !leases.is_empty() || descs.is_beside(pid);
+        let is_other = !proc.may_keep.get() || proc.who.space.is_some();
+        if !is_plain || tree.files().grain(ino) != PAGE || is_seen || is_other {
+            return None;
+        }
+        let stat = inode_stat(tree, ino).ok()?;
+        let known = show_stat(tree, self.procs, (pid, ino), Some(at), &stat);
+        if known.ways == 0 {
+            return None;
+        }
+        session.files().stat(known.inode).let_keep(known.inode);
+        self.procs.put(self.caller, &known.ways.to_le_bytes()).ok()
+    }
+
+    /// A process that has asked for the attributes of what it has opened before is shown those of a file that it opens.
+    #[inline]
+    fn look_ahead(&mut self, ino: Ino) {
+        let pid = self.caller.pid;
+        let session = self.procs.get(pid).and_then(|proc| proc.session());
+        if session.is_ok_and(|session| session.files().open(ino.0.into())) {
+            self.show_opened(ino);
+        }
+    }
+
+    #[inline(never)]
+    fn show_opened(&mut self, ino: Ino) {
+        let pid = self.caller.pid;
+        if self.procs.get(pid).is_ok_and(|proc| proc.who.space.is_none()) {
+            if let Ok(stat) = inode_stat(self.handles.tree, ino) {
+                show_at_once(self.handles.tree, self.procs, (pid, ino), &stat);
+            }
+        }
     }
 
     /// Where something was found, held.
@@ -602,7 +656,19 @@ impl Opening<'_> {
         place: Option<Place>,
         claim: Claim,
     ) -> Tried {
-        let kind = self.handles.seals.kind(&object, flags) as u8;
+        self.opened_as(object, flags, place, claim, 0)
+    }
+
+    #[inline(always)]
+    fn opened_as(
+        &mut self,
+        object: Object,
+        flags: u32,
+        place: Option<Place>,
+        claim: Claim,
+        more: u8,
+    ) -> Tried {
+        let kind = self.handles.seals.kind(&object, flags) as u8 | more;
         let inode = object.inode();
         let (is_stored, is_large) =
             (self.handles.tree.stores(&object), self.handles.tree.is_large(&object));
@@ -738,11 +804,12 @@ fn resolve_of(extra: u32) -> Resolve {
     }
 }
 
-/// `EINVAL` for a file that is to be executed and opened in any other way than that.
+/// `EINVAL` for a file that is to be executed, or may be kept, and is opened in any other way than that.
 fn check_exec(op: op::Open) -> Result<(), Errno> {
     const HARMLESS: u32 = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
     match op.extra & !(0xff << RESOLVE_SHIFT) {
         0 => Ok(()),
+        OPEN_KEEP if op.flags & !O_CLOEXEC == O_RDONLY => Ok(()),
         OPEN_EXEC if op.flags & !HARMLESS == O_RDONLY => Ok(()),
         _ => Err(Errno::EINVAL),
     }

@@ -28,7 +28,7 @@ impl Opening<'_> {
     /// Opens a node.
     pub fn open_proc(&mut self, node: ProcNode, op: op::Open) -> Result<Object, Errno> {
         self.view()?.proc_of(node)?;
-        if op.extra != 0 {
+        if op.extra & OPEN_EXEC != 0 {
             return Err(Errno::EACCES);
         }
         let writes = op.flags & O_ACCMODE != O_RDONLY || op.flags & O_TRUNC != 0;

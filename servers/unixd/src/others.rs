@@ -64,6 +64,9 @@ impl Opening<'_> {
             return Err(Errno::EBADF);
         }
         self.room(1)?;
+        // Its library does not know that it is not alone with it.
+        self.procs.get(target)?.may_keep.set(false);
+        self.procs.hide_attributes(target);
         self.handles.descs.pass(id);
         self.handles.descs.receive(pid, id, false);
         count(id as usize)

@@ -11,7 +11,7 @@ use crate::nodes::{Node, Tree};
 use crate::notify::{generation, FileEvent};
 use crate::pipes::Pipes;
 use crate::procfs::ProcNode;
-use crate::procs::{cred_of, Procs};
+use crate::procs::{cred_of, Pid, Proc, Procs};
 use crate::seals::Seals;
 use crate::share::{folder_of, Visit};
 use crate::stock::Stock;
@@ -23,7 +23,7 @@ use files::Refusal;
 use memfs::{Attr, Cred, Fs, Ino, Kept, Name, Names, Part, Step, PATH_MAX};
 use notices::mask;
 use unixproto::files::*;
-use unixproto::ops::Inode;
+use unixproto::ops::{Inode, Known};
 use unixproto::{op, Errno};
 
 /// Device number of the file system.
@@ -124,18 +124,20 @@ impl PathOps<'_> {
     pub fn stat(&mut self, call: &Call, dir: u32, flags: u32) -> Tried {
         let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
         let empty = call.lengths.0 == 0 && flags & AT_EMPTY_PATH != 0 && dir != CWD;
-        let opened = match empty {
-            true => Some(self.descs.of(self.caller.pid, dir)?.object.node()),
-            false => None,
-        };
         let view = self.view()?;
-        let found = match opened {
-            Some(node) => node,
-            None => Some(view.target(call, dir, flags, follow)?),
+        let (found, known) = match call.lengths.0 {
+            _ if empty => (self.descs.of(self.caller.pid, dir)?.object.node(), None),
+            0 => (Some(view.target(call, dir, flags, follow)?), None),
+            _ => {
+                let path = self.procs.path(self.caller, call)?;
+                let found = view.walk_again(dir, &path, follow)?;
+                // What it is relative to is not what others change.
+                (Some(found.existing()?), found.known.filter(|_| dir == CWD))
+            }
         };
         let mut stat = match found {
             None => self.nameless_stat(dir)?,
-            Some(Node::Mem(ino)) => self.inode_stat(ino)?,
+            Some(Node::Mem(ino)) => inode_stat(self.tree, ino)?,
             Some(Node::Proc(ProcNode::Space(pid, name))) if follow => {
                 view.space_stat(&view.space(pid, name)?)
             }
@@ -144,8 +146,17 @@ impl PathOps<'_> {
         };
         stat.uid = view.who.shown(false, stat.uid);
         stat.gid = view.who.shown(true, stat.gid);
+        let is_known = view.who.space.is_none();
         self.procs.put(self.caller, &stat.to_bytes())?;
-        done(())
+        match found {
+            Some(Node::Mem(ino)) if is_known => {
+                if empty {
+                    self.procs.look(self.caller.pid, ino);
+                }
+                done(show_stat(self.tree, self.procs, (self.caller.pid, ino), known, &stat))
+            }
+            _ => done(NOT_KNOWN),
+        }
     }
 
     /// Of a file of the host: of one that is open, by that, if that is meant.
@@ -156,35 +167,6 @@ impl PathOps<'_> {
             }
             _ => self.visit(node)?.stat(node),
         }
-    }
-
-    fn inode_stat(&self, ino: Ino) -> Result<Stat, Errno> {
-        let inode = self.tree.files().names().get(ino)?;
-        let allocated = match &inode.node {
-            memfs::Node::File { .. } => self.tree.files().allocated(ino)?,
-            memfs::Node::Dir(_) => inode.size(),
-            _ => 0,
-        };
-        let rdev = match inode.node {
-            memfs::Node::Device(number) | memfs::Node::Block(number) => number,
-            _ => 0,
-        };
-        let (dev, number) = identity(self.tree, ino)?;
-        Ok(Stat {
-            dev,
-            ino: number as u64,
-            nlink: inode.nlink as u64,
-            mode: inode.node.type_bits() | inode.mode,
-            uid: inode.uid,
-            gid: inode.gid,
-            rdev,
-            size: inode.size() as i64,
-            blksize: self.tree.files().grain(ino) as _,
-            blocks: (allocated / BLOCK) as i64,
-            atime: inode.atime,
-            mtime: inode.mtime,
-            ctime: inode.ctime,
-        })
     }
 
     /// Pipes, and the console when it is opened by nobody.
@@ -722,6 +704,78 @@ pub fn identity(tree: &Tree, ino: Ino) -> Result<(u64, u32), Errno> {
             number => (device_of_volume(number), ino.0),
         },
     })
+}
+
+/// Attributes of an inode, with the ids of the first name space of users.
+pub fn inode_stat(tree: &Tree, ino: Ino) -> Result<Stat, Errno> {
+    let inode = tree.files().names().get(ino)?;
+    let allocated = match &inode.node {
+        memfs::Node::File { .. } => tree.files().allocated(ino)?,
+        memfs::Node::Dir(_) => inode.size(),
+        _ => 0,
+    };
+    let rdev = match inode.node {
+        memfs::Node::Device(number) | memfs::Node::Block(number) => number,
+        _ => 0,
+    };
+    let (dev, number) = identity(tree, ino)?;
+    Ok(Stat {
+        dev,
+        ino: number as u64,
+        nlink: inode.nlink as u64,
+        mode: inode.node.type_bits() | inode.mode,
+        uid: inode.uid,
+        gid: inode.gid,
+        rdev,
+        size: inode.size() as i64,
+        blksize: tree.files().grain(ino) as _,
+        blocks: (allocated / BLOCK) as i64,
+        atime: inode.atime,
+        mtime: inode.mtime,
+        ctime: inode.ctime,
+    })
+}
+
+/// Nothing need be known.
+pub const NOT_KNOWN: Known = Known { inode: 0, ways: 0 };
+
+/// Lets a process know the attributes of a file for which it has asked before, and where the path leads by which it was found, if
+/// that is kept at a place. The ids are those of the first name space of users, in which it is.
+pub fn show_stat(
+    tree: &mut Tree,
+    procs: &Procs,
+    (pid, ino): (Pid, Ino),
+    at: Option<usize>,
+    stat: &Stat,
+) -> Known {
+    let inode = ino.0.into();
+    // One that acts as its child has no more than the child has.
+    let Ok(session) = procs.get(pid).and_then(Proc::session) else { return NOT_KNOWN };
+    if !session.files().stat(inode).ask(inode) || !show_at_once(tree, procs, (pid, ino), stat) {
+        return NOT_KNOWN;
+    }
+    let ways = at.map_or(0, |at| {
+        tree.show_way(at, pid);
+        procs.ways(pid)
+    });
+    Known { inode, ways }
+}
+
+/// The same of the attributes alone, whether it has asked for them or not. `false`: they may change unseen.
+pub fn show_at_once(tree: &mut Tree, procs: &Procs, (pid, ino): (Pid, Ino), stat: &Stat) -> bool {
+    let Ok(session) = procs.get(pid).and_then(Proc::session) else { return false };
+    let (inode, files) = (ino.0.into(), tree.files_mut());
+    let is_kept = files.names().get(ino).is_ok_and(|inode| inode.kept().is_some());
+    if is_kept || !files.is_steady(ino) {
+        return false;
+    }
+    files.names_mut().show(ino, pid);
+    let place = session.files().stat(inode);
+    if !place.is_of(inode) {
+        place.take_away(&mut |desc| procs.close_later((pid, desc)));
+        place.show(inode, &stat.to_words());
+    }
+    true
 }
 
 /// Nothing can be made in `/proc`; what is there exists.

@@ -108,6 +108,7 @@ impl Paths {
                     slash,
                     above: parent.mount,
                     mount: node.mount,
+                    known: Some(place),
                 });
             }
         }
@@ -122,6 +123,13 @@ impl Paths {
             _ => *missed = (hash >> 32) as u32 ^ 1,
         }
         Memory::New
+    }
+
+    /// Has `pass` be told what the path at a place leads over.
+    pub fn each_passed(&self, place: usize, mut pass: impl FnMut(Ino)) {
+        if let Some(Some(known)) = self.known.borrow().known.get(place) {
+            known.passed.iter().for_each(|(ino, _)| pass(*ino));
+        }
     }
 
     /// Keeps what was found over what a [walk](Trail) has passed, if it can be. It was to be kept [again](Memory::Again).

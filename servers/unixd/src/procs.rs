@@ -25,7 +25,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use credentials::{CapSet, Capability, Credentials};
 use memfs::Cred;
 use piecewise::{ByNumber, Shares};
@@ -178,6 +178,8 @@ pub struct Proc {
     pub coming_groups: Vec<u32>,
     /// Others of the same user may look into it.
     pub dumpable: bool,
+    /// Nobody has taken a descriptor of it, so that its library knows who holds what.
+    pub may_keep: Cell<bool>,
     /// `oom_score_adj`, and the least that it may be set to without privilege.
     pub oom_adjust: i16,
     pub oom_least: i16,
@@ -323,6 +325,12 @@ pub struct Procs {
     pub epoch: u64,
     /// How the layout of programs is chosen, as processes are told (`randomize_va_space`).
     pub randomizes: u32,
+    /// The last number that said since when [paths lead](unixproto::session::ShownFiles::ways) where they lead.
+    pub ways: Cell<u64>,
+    /// Descriptions that processes [have kept](unixproto::session::ShownStat::keep), and are to be closed.
+    pub left: RefCell<Vec<(Pid, u32)>>,
+    /// There may be some.
+    pub has_left: Cell<bool>,
     /// How many there have been.
     made: u64,
 }
@@ -344,6 +352,9 @@ impl Default for Procs {
             last: 0,
             randomizes: 0,
             epoch: 0,
+            ways: Cell::new(0),
+            left: RefCell::default(),
+            has_left: Cell::new(false),
             made: 0,
         }
     }

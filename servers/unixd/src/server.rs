@@ -14,7 +14,7 @@ mod splice;
 use crate::clock::{Clock, Due, DUE_MAX};
 use crate::console::Console;
 use crate::counters::Counters;
-use crate::descs::Descs;
+use crate::descs::{Descs, Object};
 use crate::effects::Effects;
 use crate::futexes::Futexes;
 use crate::homes::{self, Arrival};
@@ -51,6 +51,7 @@ use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
 use libos::{CapAddr, Place};
 use sets::Sets;
+use unixproto::files::O_CREAT;
 use unixproto::ops::{error_words, lengths, op_number, Request};
 use unixproto::{op, Any, Errno, Words};
 
@@ -368,6 +369,11 @@ impl Unixd {
     #[inline(always)]
     fn tried(&mut self, pid: Pid, call: &mut Call) -> Tried {
         let mut outcome = self.first_attempt(pid, call);
+        if matches!(outcome, Err(Errno::EMFILE | Errno::ENFILE)) && only_opens(&call.any) {
+            // What it keeps without a descriptor is not in the way of one.
+            self.give_up_kept(pid);
+            outcome = self.first_attempt(pid, call);
+        }
         self.end_spaces();
         self.hide_changed();
         self.keep_attributes();
@@ -383,7 +389,7 @@ impl Unixd {
     /// Who knows the size of a file that has changed is to ask again, before anybody is told of the change.
     #[inline]
     pub(crate) fn hide_changed(&mut self) {
-        if self.tree.files().names().has_hidden() {
+        if self.tree.files().names().has_hidden() || self.procs.has_left.get() {
             self.hide_all_changed();
         }
     }
@@ -391,9 +397,31 @@ impl Unixd {
     #[cold]
     #[inline(never)]
     fn hide_all_changed(&mut self) {
-        while let Some((ino, to)) = self.tree.files_mut().names_mut().take_hidden() {
-            self.procs.hide(ino.0.into(), to);
+        loop {
+            while let Some(hidden) = self.tree.files_mut().names_mut().take_hidden() {
+                self.procs.hide(hidden);
+            }
+            // That may be the end of a file.
+            let Some((pid, desc)) = self.procs.take_left() else { break };
+            // What else a process has put there stays open.
+            let kept = self.descs.of(pid, desc);
+            if kept.is_ok_and(|desc| matches!(desc.object, Object::File(_))) {
+                self.handles().close(pid, desc);
+            }
         }
+    }
+
+    /// Closes what a process keeps open for itself alone: somebody is to hold all that it holds.
+    pub(crate) fn give_up_kept(&mut self, pid: Pid) {
+        self.procs.hide_attributes(pid);
+        self.hide_changed();
+    }
+
+    /// Closes what processes keep open for themselves alone: it would be seen.
+    #[inline(never)]
+    pub(crate) fn close_kept(&mut self) {
+        self.procs.hide_all();
+        self.hide_all_changed();
     }
 
     /// Attributes of persistent files are to be found again before anybody is told that they have changed.
@@ -501,4 +529,9 @@ impl Unixd {
         let pid = self.procs.host_of(pid);
         self.life().terminate(pid, unixproto::signals::killed(unixproto::signals::SIGSEGV));
     }
+}
+
+/// A request that opens a file, and makes none.
+fn only_opens(any: &Any) -> bool {
+    matches!(any, Any::Open(op) if op.flags & O_CREAT == 0)
 }

@@ -368,6 +368,7 @@ pub fn unshare(
     if pids_of_children.is_some() {
         proc.pids_of_children = pids_of_children;
     }
+    procs.hide_attributes(pid);
     procs.publish(pid);
     Ok(())
 }
@@ -567,6 +568,7 @@ impl Spaces<'_> {
                 }
                 let space = space.clone();
                 self.procs.get_mut(pid)?.who.enter(space);
+                self.procs.hide_attributes(pid);
                 self.procs.publish(pid);
             }
             &Opened::Mounts(space, _) => {
@@ -586,6 +588,7 @@ impl Spaces<'_> {
                 tree.hold_standing(&stands);
                 let proc = self.procs.get_mut(pid)?;
                 let old = core::mem::replace(&mut proc.stands, stands);
+                self.procs.hide_attributes(pid);
                 self.handles.leave(&old);
             }
         }

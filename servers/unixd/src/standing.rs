@@ -6,7 +6,7 @@ use crate::pathops::PathOps;
 use crate::procs::STANDS;
 use crate::volumes::{Spot, Standing};
 use crate::wait::{count, done, Call, Tried};
-use memfs::Step;
+use memfs::{Hidden, Shown, Step};
 use notices::mask;
 use unixproto::Errno;
 
@@ -45,6 +45,7 @@ impl PathOps<'_> {
             self.tree.hold_spot(spot);
             let proc = self.procs.get_mut(pid)?;
             let old = core::mem::replace(which(&mut proc.stands), spot);
+            self.procs.hide(Hidden::Ways(Shown::To(pid)));
             self.left(old);
         }
         done(())

@@ -16,10 +16,10 @@ use crate::wait::{done, Blocked, Call, Outcome, Tried};
 use crate::window::Session;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-use memfs::Shown;
+use memfs::{Hidden, Ino, Shown};
 use smallvec::SmallVec;
 use unixproto::ops::Process;
-use unixproto::session::{Header, DATA_BYTES, NOTE_SIGNAL};
+use unixproto::session::{Header, ShownFiles, DATA_BYTES, NOTE_SIGNAL};
 use unixproto::signals::bit;
 use unixproto::trace::flag;
 use unixproto::{Any, Errno};
@@ -126,11 +126,19 @@ impl Procs {
         self.session_of(caller.tid)?.put(bytes);
         Ok(())
     }
-    /// Whoever knows the size of a file is to ask again.
-    pub fn hide(&self, inode: u64, from: Shown) {
+    /// Whoever knows what was shown is to ask again.
+    pub fn hide(&self, hidden: Hidden) {
+        match hidden {
+            Hidden::Inode(Ino(inode), from) => {
+                self.hide_from(from, |files, left| files.hide(inode.into(), left));
+            }
+            Hidden::Ways(from) => self.hide_from(from, |files, _| files.set_ways(0)),
+        }
+    }
+    fn hide_from(&self, from: Shown, hide: impl Fn(&ShownFiles, &mut dyn FnMut(u32))) {
         let hide = |proc: &Proc| {
             if let Ok(session) = proc.session() {
-                session.files().file(inode).hide(inode);
+                hide(session.files(), &mut |desc| self.close_later((proc.pid, desc)));
             }
         };
         match from {
@@ -139,10 +147,42 @@ impl Procs {
             Shown::Many => self.iter().for_each(hide),
         }
     }
-    /// Nobody knows the size of any file without asking.
+    /// A process is somebody else now, or descriptions of it are given to others: it is to ask for attributes, and where paths lead, and
+    /// keeps nothing.
+    pub fn hide_attributes(&self, pid: Pid) {
+        self.hide_from(Shown::To(pid), ShownFiles::hide_attributes);
+    }
+    /// Nobody knows anything of files without asking.
     pub fn hide_all(&self) {
-        let sessions = self.iter().filter_map(|proc| proc.session().ok());
-        sessions.for_each(|session| session.files().clear());
+        self.hide_from(Shown::Many, ShownFiles::clear);
+    }
+    /// A description that a process has kept, and is to be closed.
+    pub fn take_left(&self) -> Option<(Pid, u32)> {
+        let next = self.left.borrow_mut().pop();
+        self.has_left.set(next.is_some());
+        next
+    }
+    /// A process does not keep a description any more.
+    pub fn close_later(&self, left: (Pid, u32)) {
+        self.left.borrow_mut().push(left);
+        self.has_left.set(true);
+    }
+    /// A process asks for the attributes of an open file.
+    #[inline]
+    pub fn look(&self, pid: Pid, Ino(inode): Ino) {
+        if let Ok(session) = self.get(pid).and_then(Proc::session) {
+            session.files().look(inode.into());
+        }
+    }
+    /// Since when paths of a process have led where they lead: from now on, if it has not been told before.
+    pub fn ways(&self, pid: Pid) -> u64 {
+        let Ok(session) = self.get(pid).and_then(Proc::session) else { return 0 };
+        let files = session.files();
+        if files.ways() == 0 {
+            self.ways.set(self.ways.get() + 1);
+            files.set_ways(self.ways.get());
+        }
+        files.ways()
     }
     /// The process of a thread.
     pub fn thread_of(&self, tid: Tid) -> Tried {

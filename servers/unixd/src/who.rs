@@ -23,6 +23,7 @@ impl Procs {
             proc.dumpable = false;
         }
         self.recount(pid, before.users.real);
+        self.hide_attributes(pid);
         self.publish(pid);
         Ok(result)
     }

@@ -243,7 +243,8 @@ impl Session {
     fn clear(&self) {
         let theirs = self.header().used.load(Ordering::Relaxed) as usize;
         let used = theirs.min(DATA_BYTES).max(self.written.take());
-        self.files().clear();
+        // What it has kept was closed with all else.
+        self.files().clear(&mut |_| {});
         // SAFETY: mapped writable as long as `self` lives.
         unsafe { core::ptr::write_bytes(self.va as *mut u8, 0, DATA_OFFSET + used) }
     }

@@ -129,6 +129,9 @@ pub mod seal {
     pub const ALL: u32 = 0x3f;
 }
 
+/// With the kind of a file that was opened: it is known where its path leads.
+pub const LED: u8 = 0x80;
+
 impl Kind {
     /// The kind with this number.
     pub const fn from_u8(value: u8) -> Option<Kind> {
@@ -192,7 +195,16 @@ const SECOND: i64 = 1_000_000_000;
 impl Stat {
     /// As programs see it.
     pub fn to_bytes(&self) -> [u8; STAT_BYTES] {
-        let words = [
+        let mut bytes = [0; STAT_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(self.to_words()) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The same in words.
+    pub fn to_words(&self) -> [u64; STAT_BYTES / 8] {
+        [
             self.dev,
             self.ino,
             self.nlink,
@@ -208,12 +220,10 @@ impl Stat {
             self.mtime.rem_euclid(SECOND) as u64,
             self.ctime.div_euclid(SECOND) as u64,
             self.ctime.rem_euclid(SECOND) as u64,
-        ];
-        let mut bytes = [0; STAT_BYTES];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
+            0,
+            0,
+            0,
+        ]
     }
 
     /// From what [`Stat::to_bytes`] made.
@@ -318,6 +328,8 @@ pub const MORSEL_ATOMIC: u32 = 0xa701;
 
 /// Bit of `Open.extra`: the file will be executed (it must be regular and executable).
 pub const OPEN_EXEC: u32 = 1;
+/// The library can [keep](crate::session::ShownStat::keep) what it opens: with `O_RDONLY`, and perhaps `O_CLOEXEC`, alone.
+pub const OPEN_KEEP: u32 = 2;
 /// In `Open.extra`, the `RESOLVE_*` of `openat2` begin at this bit.
 pub const RESOLVE_SHIFT: u32 = 8;
 /// Directory argument: relative to the working directory.

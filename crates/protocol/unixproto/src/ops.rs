@@ -27,6 +27,13 @@ replies! {
         /// Its number.
         inode: u64,
     }
+    /// What need not be asked for again.
+    Known {
+        /// Number of an inode whose attributes are [shown](crate::session::ShownStat), or 0.
+        inode: u64,
+        /// Since when the path [leads](crate::session::ShownFiles::ways) there, or 0.
+        ways: u64,
+    }
     /// The first process.
     Attached {
         /// Its id.
@@ -130,7 +137,8 @@ replies! {
     Opened {
         /// Its id, never 0. The caller holds it now.
         desc: u32,
-        /// A [`Kind`](crate::files::Kind).
+        /// A [`Kind`](crate::files::Kind). With [`LED`](crate::files::LED): data: eight bytes, since when [paths
+        /// lead](crate::session::ShownFiles::ways) where the path of the file does.
         kind: u8,
         /// Inode number, the key for caches of contents.
         inode: u64,
@@ -805,7 +813,7 @@ requests! {
         flags: u32,
         /// Mode for a new file, mask applied.
         mode: u32,
-        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC) or 0, and `RESOLVE_*` from bit [`RESOLVE_SHIFT`](crate::files::RESOLVE_SHIFT) on. A file that is opened to be executed is opened
+        /// [`OPEN_EXEC`](crate::files::OPEN_EXEC), [`OPEN_KEEP`](crate::files::OPEN_KEEP) or 0, and `RESOLVE_*` from bit [`RESOLVE_SHIFT`](crate::files::RESOLVE_SHIFT) on. A file that is opened to be executed is opened
         /// with `O_RDONLY` alone, and is then as readable as others: it is the library that loads it.
         /// `ETXTBSY`: it is open for writing; or, without: it is being executed.
         extra: u32
@@ -816,7 +824,7 @@ requests! {
         dir: u32,
         /// `AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`.
         flags: u32
-    ) -> ();
+    ) -> Known;
     /// Checks access.
     32 Access(
         /// Directory.

@@ -3,6 +3,7 @@
 //! Each field says who writes it. `unixd` reads the library's fields as hints about the process
 //! itself only: a lie harms nobody else.
 
+use crate::files::STAT_BYTES;
 use crate::signals::SigInfo;
 use core::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
@@ -146,19 +147,183 @@ impl ShownFile {
     }
 }
 
-/// Files whose size a process knows without asking, each at the place of its number. By `unixd`.
+/// What `struct stat` has of a file.
+pub type StatWords = [u64; STAT_BYTES / 8];
+
+/// What is known of the attributes of a file, likewise. Only who asks again is shown them.
 #[repr(C)]
-pub struct ShownFiles([ShownFile; SHOWN_FILES]);
+pub struct ShownStat {
+    /// Odd while the rest changes.
+    version: AtomicU64,
+    /// 0: none.
+    inode: AtomicU64,
+    words: [AtomicU64; STAT_BYTES / 8],
+    /// Of which file they were asked for last. By `unixd`, for itself.
+    asked: AtomicU64,
+    /// The file of which the library may keep a description that no descriptor names any more. By `unixd`.
+    keeps: AtomicU64,
+    /// That description. Put here by the library; either side takes it away, and has it then.
+    kept: AtomicU64,
+}
+
+impl ShownStat {
+    /// Its attributes are asked for. Answers whether they were so before, and of no other file at this place since.
+    #[inline]
+    pub fn ask(&self, inode: u64) -> bool {
+        if self.asked.load(Ordering::Relaxed) == inode {
+            return true;
+        }
+        self.asked.store(inode, Ordering::Relaxed);
+        false
+    }
+    /// By `unixd`, which alone shows anything.
+    pub fn show(&self, inode: u64, words: &StatWords) {
+        let version = self.version.load(Ordering::Relaxed) & !1;
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.inode.store(inode, Ordering::Relaxed);
+        for (place, word) in self.words.iter().zip(words) {
+            place.store(*word, Ordering::Relaxed);
+        }
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+    /// It does not say anything any more, or not about this file if one is given. `left` is told what was kept.
+    fn hide(&self, inode: Option<u64>, left: &mut dyn FnMut(u32)) {
+        let shown = self.inode.load(Ordering::Relaxed);
+        if shown != 0 && inode.is_none_or(|inode| inode == shown) {
+            self.show(0, &[0; STAT_BYTES / 8]);
+            self.take_away(left);
+        }
+    }
+    /// By `unixd`: a description of this file, of which the attributes are shown, may be kept.
+    pub fn let_keep(&self, inode: u64) {
+        self.keeps.store(inode, Ordering::SeqCst);
+    }
+    /// By `unixd`: nothing is to be kept here any more. `left` is told of the description that was, which is to be closed.
+    pub fn take_away(&self, left: &mut dyn FnMut(u32)) {
+        if self.keeps.load(Ordering::Relaxed) == 0 && self.kept.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        // Either the library sees that, or what it keeps is seen here: each changes its own word before it looks at the other's.
+        self.keeps.store(0, Ordering::SeqCst);
+        match self.kept.swap(0, Ordering::SeqCst) as u32 {
+            0 => {}
+            desc => left(desc),
+        }
+    }
+    /// By the library: keeps a description of a file. `false`: it is to be closed.
+    pub fn keep(&self, inode: u64, desc: u32) -> bool {
+        if self.keeps.load(Ordering::SeqCst) != inode || !self.exchange(0, desc) {
+            return false;
+        }
+        // If it has been taken away meanwhile, `unixd` closes it.
+        self.keeps.load(Ordering::SeqCst) == inode || !self.take(desc)
+    }
+    /// By the library: has again what it has kept of a file, if it is still there.
+    pub fn take_back(&self, inode: u64, desc: u32) -> bool {
+        self.keeps.load(Ordering::SeqCst) == inode && self.take(desc)
+    }
+    /// By the library: the same, whatever it is of.
+    pub fn take(&self, desc: u32) -> bool {
+        self.exchange(desc, 0)
+    }
+    fn exchange(&self, from: u32, to: u32) -> bool {
+        let (from, to) = (from.into(), to.into());
+        self.kept.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+    /// Is anything known of this file?
+    #[inline]
+    pub fn is_of(&self, inode: u64) -> bool {
+        self.inode.load(Ordering::Relaxed) == inode
+    }
+    /// The attributes of a file, if they are known.
+    #[inline]
+    pub fn get(&self, inode: u64) -> Option<StatWords> {
+        let version = self.version.load(Ordering::Acquire);
+        if self.inode.load(Ordering::Relaxed) != inode || inode == 0 {
+            return None;
+        }
+        let words = core::array::from_fn(|number| self.words[number].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        let is_whole = version & 1 == 0 && self.version.load(Ordering::Relaxed) == version;
+        is_whole.then_some(words)
+    }
+}
+
+/// What a process knows of files without asking: of each at the place of its number. By `unixd`.
+#[repr(C)]
+pub struct ShownFiles {
+    files: [ShownFile; SHOWN_FILES],
+    stats: [ShownStat; SHOWN_FILES],
+    /// Paths lead where they led when `unixd` gave this number, which it gives once, to one process. 0: it has to be asked.
+    ways: AtomicU64,
+    /// The file that was opened last, and of how many that are opened next the attributes will be asked for, most likely. By `unixd`, for
+    /// itself.
+    opened: AtomicU64,
+    looks: AtomicU64,
+}
+
+/// Of so many files that it opens a process is shown the attributes after it has asked for those of one.
+const LOOKS: u64 = 16;
 
 impl ShownFiles {
     /// Where a file may be shown.
     #[inline]
     pub fn file(&self, inode: u64) -> &ShownFile {
-        &self.0[inode as usize % SHOWN_FILES]
+        &self.files[inode as usize % SHOWN_FILES]
     }
-    /// None is, for the next process.
-    pub fn clear(&self) {
-        self.0.iter().for_each(|file| file.show(0, 0, 0));
+    /// Where its attributes may be.
+    #[inline]
+    pub fn stat(&self, inode: u64) -> &ShownStat {
+        &self.stats[inode as usize % SHOWN_FILES]
+    }
+    /// By `unixd`: a file is opened. Answers whether its attributes are asked for next, as those of files before were.
+    #[inline]
+    pub fn open(&self, inode: u64) -> bool {
+        self.opened.store(inode, Ordering::Relaxed);
+        let looks = self.looks.load(Ordering::Relaxed);
+        if looks == 0 {
+            return false;
+        }
+        self.looks.store(looks - 1, Ordering::Relaxed);
+        true
+    }
+    /// By `unixd`: the attributes of an open file are asked for.
+    #[inline]
+    pub fn look(&self, inode: u64) {
+        if self.opened.load(Ordering::Relaxed) == inode {
+            self.looks.store(LOOKS, Ordering::Relaxed);
+        }
+    }
+    /// Since when paths have led where they lead, if that is known.
+    #[inline(always)]
+    pub fn ways(&self) -> u64 {
+        self.ways.load(Ordering::Acquire)
+    }
+    /// Changes that.
+    pub fn set_ways(&self, ways: u64) {
+        self.ways.store(ways, Ordering::Release);
+    }
+    /// Nothing is known of a file any more. `left` is told what was kept of it, here and below: that is to be closed.
+    pub fn hide(&self, inode: u64, left: &mut dyn FnMut(u32)) {
+        self.file(inode).hide(inode);
+        self.stat(inode).hide(Some(inode), left);
+    }
+    /// Attributes, and where paths lead, are known no more.
+    pub fn hide_attributes(&self, left: &mut dyn FnMut(u32)) {
+        self.set_ways(0);
+        self.stats.iter().for_each(|stat| stat.hide(None, left));
+    }
+    /// Nothing is known any more.
+    pub fn clear(&self, left: &mut dyn FnMut(u32)) {
+        self.files.iter().for_each(|file| file.show(0, 0, 0));
+        self.hide_attributes(left);
+        self.opened.store(0, Ordering::Relaxed);
+        self.looks.store(0, Ordering::Relaxed);
+        for stat in &self.stats {
+            stat.asked.store(0, Ordering::Relaxed);
+            stat.take_away(left);
+        }
     }
 }
 

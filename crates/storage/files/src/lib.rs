@@ -98,7 +98,10 @@ pub trait Memory {
     /// Bytes of the pages of an object that are there, of those up to its size.
     fn allocated(&self, object: &Self::Object, size: u64) -> Result<u64, Errno>;
 
-    /// The same of an object with a number that nobody has open.
+    /// Are all its pages there, up to a size, so that they stay until something is asked of it?
+    fn is_full(&self, object: &Self::Object, size: u64) -> bool;
+
+    /// As [`allocated`](Self::allocated), of an object with a number that nobody has open.
     fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno>;
 
     /// Takes an object from all who have it: they ask for it again.

@@ -333,6 +333,17 @@ impl<M: Memory> Files<M> {
         }
     }
 
+    /// Does what [`allocated`](Self::allocated) answers stay until the file is changed? Where a page is missing, whoever has the file
+    /// mapped may make it at any time.
+    pub fn is_steady(&self, ino: Ino) -> bool {
+        let Ok((size, file)) = self.look(ino) else { return true };
+        let Some(stored) = &file.stored else { return true };
+        match &stored.object {
+            Some(object) => self.memory.is_full(object, size),
+            None => stored.number().is_none(),
+        }
+    }
+
     /// `fallocate`.
     pub fn allocate_range(
         &mut self,

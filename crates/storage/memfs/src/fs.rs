@@ -77,6 +77,8 @@ pub struct Inode<C> {
     holds: u32,
     /// To whom it is [shown](Fs::show).
     shown: Shown,
+    /// Who knows a path [over it](Fs::show_way).
+    passed: Shown,
     /// Its number where it is kept, if it is.
     pub(crate) kept: Option<Kept>,
     /// What it has to do with snapshots.
@@ -159,7 +161,7 @@ pub struct Fs<C> {
     /// What is kept elsewhere, too.
     pub(crate) keeping: Keeping,
     /// What was shown to somebody, and has changed or gone since.
-    hidden: Vec<(Ino, Shown)>,
+    hidden: Vec<Hidden>,
     /// A directory that is still to be read, in which somebody has looked for a name.
     pub(crate) wanted: Cell<Option<Ino>>,
 }
@@ -173,6 +175,26 @@ pub enum Shown {
     To(u32),
     /// Several may.
     Many,
+}
+
+impl Shown {
+    /// The one with this number as well.
+    fn and(self, whom: u32) -> Shown {
+        match self {
+            Shown::Nobody => Shown::To(whom),
+            Shown::To(other) if other == whom => Shown::To(whom),
+            _ => Shown::Many,
+        }
+    }
+}
+
+/// Something that was shown, and is so no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hidden {
+    /// What an inode says.
+    Inode(Ino, Shown),
+    /// Where paths lead.
+    Ways(Shown),
 }
 
 /// The root directory.
@@ -225,9 +247,7 @@ impl<C: Default> Fs<C> {
     /// The same, to be changed; its owner by [`Fs::give`].
     pub fn get_mut(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
         let turn = self.next_turn();
-        let inode = self.get_to_add(ino)?;
-        inode.turn = turn;
-        Ok(inode)
+        self.change(ino, Some(turn))
     }
     fn next_turn(&self) -> u64 {
         self.turns.set(self.turns.get() + 1);
@@ -235,10 +255,23 @@ impl<C: Default> Fs<C> {
     }
     /// The same where no more happens than that it gets a name that it did not have.
     pub(crate) fn get_to_add(&mut self, ino: Ino) -> Result<&mut Inode<C>, Errno> {
+        self.change(ino, None)
+    }
+    /// The same, with the turn that it has from now on if that is to be another one.
+    #[inline]
+    fn change(&mut self, ino: Ino, turn: Option<u64>) -> Result<&mut Inode<C>, Errno> {
         let inode = self.inodes.get_mut(place(ino)).ok_or(Errno::ENOENT)?;
         if inode.shown != Shown::Nobody {
             // Whatever is done to it now may be seen.
-            self.hidden.push((ino, core::mem::replace(&mut inode.shown, Shown::Nobody)));
+            let shown = core::mem::replace(&mut inode.shown, Shown::Nobody);
+            self.hidden.push(Hidden::Inode(ino, shown));
+        }
+        if let Some(turn) = turn {
+            inode.turn = turn;
+            if inode.passed != Shown::Nobody {
+                let passed = core::mem::replace(&mut inode.passed, Shown::Nobody);
+                self.hidden.push(Hidden::Ways(passed));
+            }
         }
         // What is in a snapshot does not change.
         if inode.kept.is_some() && inode.part != Part::Frozen {
@@ -272,6 +305,7 @@ impl<C: Default> Fs<C> {
             turn: self.next_turn(),
             holds: 0,
             shown: Shown::Nobody,
+            passed: Shown::Nobody,
             kept: None,
             part: Part::Live,
             volume: 0,
@@ -305,12 +339,19 @@ impl<C: Default> Fs<C> {
     /// Whoever has number `whom` knows from now on what an inode says, until it is [hidden](Self::take_hidden).
     pub fn show(&mut self, ino: Ino, whom: u32) {
         if let Some(inode) = self.inodes.get_mut(place(ino)) {
-            inode.shown = match inode.shown {
-                Shown::Nobody => Shown::To(whom),
-                Shown::To(other) if other == whom => Shown::To(whom),
-                _ => Shown::Many,
-            };
+            inode.shown = inode.shown.and(whom);
         }
+    }
+    /// Whoever has number `whom` knows from now on a path that leads over an inode, until that is hidden: its [turn](Inode::turn) is
+    /// another one then.
+    pub fn show_way(&mut self, ino: Ino, whom: u32) {
+        if let Some(inode) = self.inodes.get_mut(place(ino)) {
+            inode.passed = inode.passed.and(whom);
+        }
+    }
+    /// Nobody is to know where any path leads: more has changed than names.
+    pub fn hide_all_ways(&mut self) {
+        self.hidden.push(Hidden::Ways(Shown::Many));
     }
     /// Has anything that was shown changed?
     #[inline]
@@ -319,7 +360,7 @@ impl<C: Default> Fs<C> {
     }
     /// Something that was shown, and may have changed or gone since: who knows it is to be told, before anybody else is told of the
     /// change.
-    pub fn take_hidden(&mut self) -> Option<(Ino, Shown)> {
+    pub fn take_hidden(&mut self) -> Option<Hidden> {
         self.hidden.pop()
     }
     /// Keeps an inode alive without a name (open, or a working directory). Nobody can see that.
@@ -346,7 +387,10 @@ impl<C: Default> Fs<C> {
             let Some(inode) = self.inodes.remove(place(ino)) else { return };
             if inode.shown != Shown::Nobody {
                 // Its number may soon be another one's.
-                self.hidden.push((ino, inode.shown));
+                self.hidden.push(Hidden::Inode(ino, inode.shown));
+            }
+            if inode.passed != Shown::Nobody {
+                self.hidden.push(Hidden::Ways(inode.passed));
             }
             self.owners.give_back(inode.account(), 1);
             let kept = inode.kept;

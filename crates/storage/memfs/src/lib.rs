@@ -32,7 +32,7 @@ mod walk;
 
 pub use dir::{Dir, DirEntry, Unread, FIRST_COOKIE};
 pub use extents::{Extent, Extents};
-pub use fs::{Attr, Fs, Ino, Inode, Node, Shown};
+pub use fs::{Attr, Fs, Hidden, Ino, Inode, Node, Shown};
 pub use keep::{Attributes, Keeper, Kept, KeptCopy, KeptName, SetXattr, What};
 pub use lower::{Known, Lower, UNREAD};
 pub use perm::{Cred, Guard, EXEC, READ, WRITE};

@@ -6,7 +6,7 @@
 //! gives back what it knows better ([`share_all`]).
 
 use super::glance::{self, Start};
-use super::Fds;
+use super::{Fds, File};
 use crate::errno::{Errno, Result};
 use crate::process::Io;
 use crate::server::{self, op};
@@ -30,6 +30,11 @@ impl Fds {
     pub(super) fn opened_alone(&mut self) -> Alone {
         self.has_own = true;
         Alone { since: self.sharings, flags: None, offset: Some(0), told: Some(0) }
+    }
+
+    /// Is a file as it was when this process opened it, for `unixd`: nobody else has it, and its offset is still there?
+    pub(super) fn is_untouched(&self, file: &File) -> bool {
+        file.alone.since == self.sharings && file.alone.told == Some(0)
     }
 
     fn alone(&mut self, index: u32) -> Option<&mut Alone> {
@@ -129,6 +134,7 @@ pub fn share_all(io: &mut Io) -> Result<()> {
         share_each(io)?;
         io.fds.has_own = false;
     }
+    io.fds.kept.forget_all();
     io.fds.sharings = io.fds.sharings.wrapping_add(1);
     Ok(())
 }

@@ -117,6 +117,12 @@ pub fn note<K: FileOps>(kind: &K, fd: i32, index: u32, readable: bool) {
     }
 }
 
+/// The inode of the file that a descriptor names, if that is known.
+#[inline(always)]
+pub fn inode_of(fd: u64) -> Option<u64> {
+    Named::of(fd).map(Named::inode)
+}
+
 #[inline(always)]
 fn shown(inode: u64, offset: u64) -> &'static Record<AtomicU64, 6> {
     &SHOWN[(inode ^ (offset / WINDOW_BYTES)) as usize % PIECES]

@@ -11,7 +11,9 @@
 pub mod alone;
 pub mod buffers;
 pub mod glance;
+pub mod kept;
 pub mod kinds;
+pub mod known;
 pub mod ops;
 mod parts;
 mod place;
@@ -106,6 +108,8 @@ pub struct Fds {
     pub has_notes: bool,
     /// Windows on the contents of regular files.
     pub windows: windows::Windows,
+    /// What stays open without a descriptor.
+    pub kept: kept::Kept,
 }
 
 /// The descriptors of a process that shares its memory with others, and what it alone has done with them.
@@ -128,6 +132,7 @@ impl Fds {
             has_locks: false,
             has_notes: false,
             windows: windows::Windows::new(),
+            kept: kept::Kept::new(),
         }
     }
 
@@ -156,6 +161,7 @@ impl Fds {
         self.windows.keep(|key| keys.get(key).is_some());
         // What the process had of offsets was given back before it had other descriptors.
         glance::forget_all();
+        self.kept.forget_all();
         (self.table, self.files, self.keys) = (table, files, keys);
         (self.knowledge, self.sharings, self.has_own) = (knowledge, sharings, has_own);
         (self.has_locks, self.has_notes) = (other.has_locks, other.has_notes);
@@ -330,7 +336,23 @@ impl Fds {
     /// One user less of a file; the last one closes its descriptions.
     pub fn release(&mut self, index: u32) {
         if let Some(file) = self.unhold(index) {
-            close_descriptions(file.descriptions());
+            if !self.keeps(&file) {
+                close_descriptions(file.descriptions());
+            }
+        }
+    }
+
+    /// Is the description of a file that no descriptor names any more kept?
+    fn keeps(&mut self, file: &File) -> bool {
+        let AnyFile::Regular(regular) = &file.kind else { return false };
+        // With locks, each close counts.
+        let may = self.kept.is_used() && !self.has_locks && self.is_untouched(file);
+        may && self.kept.keep(file.descriptions()[0], regular.inode())
+    }
+    /// Something is done to the description of `fd` that lasts: it is not kept.
+    pub fn never_keep(&mut self, fd: i32) {
+        if let Ok(Ok(desc)) = self.get(fd).map(|file| file.description(Errno::EBADF)) {
+            self.kept.forget(desc);
         }
     }
 
@@ -573,4 +595,5 @@ pub fn after_fork(fds: &mut Fds) {
     fds.windows.abandon();
     (fds.has_locks, fds.has_notes) = (false, false);
     fds.forget_knowledge();
+    fds.kept.forget_all();
 }

@@ -173,7 +173,9 @@ pub trait FileOps: Clone + Into<AnyFile> {
     /// Leaves `struct stat` in the data area: of its description, or that of a file without a name.
     fn stat(&self) -> Result<()> {
         match self.server() {
-            Server::Unixd([dir, 0]) => server::call(op::Stat { dir, flags: AT_EMPTY_PATH }),
+            Server::Unixd([dir, 0]) => {
+                server::call(op::Stat { dir, flags: AT_EMPTY_PATH }).map(|_| ())
+            }
             _ => {
                 unnamed_stat(0o600);
                 Ok(())

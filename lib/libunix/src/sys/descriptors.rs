@@ -66,11 +66,14 @@ fn replace(io: &mut Io, old: i32, new: i32, cloexec: bool) -> Result<u64> {
 }
 
 pub fn fcntl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
-    let file = io.fds.get(fd)?;
     let allowed_on_path = matches!(
         command,
         raw::F_DUPFD | raw::F_DUPFD_CLOEXEC | raw::F_GETFD | raw::F_SETFD | raw::F_GETFL
     );
+    if !allowed_on_path {
+        io.fds.never_keep(fd);
+    }
+    let file = io.fds.get(fd)?;
     if file.flags & O_PATH != 0 && !allowed_on_path {
         return Err(Errno::EBADF);
     }

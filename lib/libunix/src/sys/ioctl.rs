@@ -17,6 +17,7 @@ const FIONCLEX: u32 = 0x5450;
 const FIOCLEX: u32 = 0x5451;
 
 pub fn ioctl(io: &mut Io, fd: i32, command: u32, arg: u64) -> Result<u64> {
+    io.fds.never_keep(fd);
     let file = io.fds.get_open(fd)?;
     match command {
         FIOCLEX => return io.fds.set_cloexec(fd, true).map(|()| 0),

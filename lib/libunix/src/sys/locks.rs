@@ -78,6 +78,7 @@ pub fn flock(io: &mut Io, fd: i32, operation: u32) -> Result<u64> {
         _ => return Err(Errno::EINVAL),
     };
     let desc = io.fds.get_open(fd)?.description(Errno::EINVAL)?;
+    io.fds.never_keep(fd);
     let wait = if operation & NONBLOCK == 0 { lock::WAIT } else { 0 };
     let request = op::SetLock { desc, how: kind | wait | lock::WHOLE, start: 0, len: 0 };
     server::wait(io, request).map(|()| 0).map_err(restart)

@@ -3,7 +3,8 @@
 use super::paths::{self, path, path_or_empty, AT_FDCWD};
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::own_text;
-use crate::fd::{self, Fds, File};
+use crate::fd::known::Short;
+use crate::fd::{self, kept, known, Fds, File};
 use crate::mm::{self, user, Mm};
 use crate::process::{Files, Io};
 use crate::server::{self, main_header, op, restart};
@@ -11,6 +12,8 @@ use crate::thread::company;
 use core::sync::atomic::Ordering;
 use linuxabi::bytes::get_u64;
 use unixproto::files as abi;
+use unixproto::files::LED;
+use unixproto::ops::Known;
 
 /// Flags that `open` knows.
 const OPEN_FLAGS: u32 = abi::O_ACCMODE
@@ -53,11 +56,30 @@ fn open_resolved(
     if let Some(text) = own_text::named(io, &path.text, flags).filter(|_| resolve == 0) {
         return own_text::open(io, text, flags);
     }
-    let extra = resolve << abi::RESOLVE_SHIFT;
+    let is_plain = kept::is_plain(flags) && resolve == 0 && path.dir == abi::CWD;
+    if is_plain && io.fds.kept.is_used() {
+        let short = Short::of_bytes(&path.text);
+        if let Some(opened) = short.and_then(|short| io.fds.kept.again(&short)) {
+            let file = File::opened(opened, flags);
+            return Ok(fd::install(io, file, flags & abi::O_CLOEXEC != 0)? as u64);
+        }
+    }
+    let keep = if is_plain { abi::OPEN_KEEP } else { 0 };
+    let extra = resolve << abi::RESOLVE_SHIFT | keep;
     let request = op::Open { dir: path.dir, flags, mode: masked(mode), extra };
     // A fifo may wait for its other end.
     let a = server::put_a(&path.text);
-    let opened = server::wait_filled(io, request, a).map_err(restart)?;
+    let mut opened = server::wait_filled(io, request, a).map_err(restart)?;
+    if opened.kind & LED != 0 {
+        opened.kind &= !LED;
+        if let Some(short) = Short::of_bytes(&path.text) {
+            let mut ways = [0; 8];
+            server::take(&mut ways);
+            let (inode, ways) = (opened.inode, u64::from_le_bytes(ways));
+            known::note_short(&short, true, Known { inode, ways });
+            io.fds.kept.opened(&opened, short);
+        }
+    }
     if flags & abi::O_TRUNC != 0 && opened.kind == abi::Kind::Regular as u8 {
         mm::truncated(&mut io.mm, opened.inode, 0);
     }

@@ -5,7 +5,7 @@
 //!
 //! * the headers of the session frames and the frame shared with the kernel, whose fields are atomics;
 //! * the thread's own signals, which no other thread ever touches ([`thread::with_own_signals`](crate::thread::with_own_signals));
-//! * what is known of open files ([`glance`]), and windows on them;
+//! * what is known of open files ([`glance`]), windows on them, and their [attributes](known);
 //! * whether anybody waits for a futex ([`crate::thread::park::is_deserted`]);
 //! * the thread's own voice with `unixd`, and invocations of its own dispatcher;
 //! * memory of the program that can be used as it is. Another thread may be unmapping it, as it may while the program
@@ -18,7 +18,7 @@
 
 use super::{futex, names, processes, scheduling, thread, time};
 use crate::errno::{to_rax, Result};
-use crate::fd::glance;
+use crate::fd::{glance, known};
 use crate::mm::{leases, user};
 use crate::signal::{self, calls, Own};
 use abi::Regs;
@@ -34,6 +34,9 @@ const NUMBERS: usize = 310;
 static CALLS: [Option<Call>; NUMBERS] = {
     let mut calls: [Option<Call>; NUMBERS] = [None; NUMBERS];
     calls[0] = Some(glance::own_read);
+    calls[4] = Some(known::own_stat);
+    calls[5] = Some(known::own_fstat);
+    calls[6] = Some(known::own_lstat);
     calls[8] = Some(glance::own_lseek);
     calls[14] = Some(calls::own_sigprocmask);
     calls[17] = Some(glance::own_pread);
@@ -71,6 +74,7 @@ static CALLS: [Option<Call>; NUMBERS] = {
     calls[202] = Some(futex::own_futex);
     calls[228] = Some(time::own_clock_gettime);
     calls[229] = Some(time::own_clock_getres);
+    calls[262] = Some(known::own_newfstatat);
     calls[309] = Some(scheduling::own_getcpu);
     calls
 };

@@ -90,7 +90,10 @@ impl Unixd {
             Any::Become(_) => self.births().become_domain(pid, arrival),
             Any::Replace(op) => self.births().replace(pid, arrival, op.linux),
             Any::Thread(op) => self.births().new_thread((pid, call), arrival, op.traced),
-            Any::ForkBeside(op) => self.births().fork_beside((pid, call), arrival, op),
+            Any::ForkBeside(op) => {
+                self.give_up_kept(pid);
+                self.births().fork_beside((pid, call), arrival, op)
+            }
             Any::GrowRoot(_) => self.life().grow_root(pid, arrival),
             _ => Err(Errno::EINVAL),
         }
@@ -126,7 +129,10 @@ impl Unixd {
             | Any::Thread(_)
             | Any::ForkBeside(_)
             | Any::GrowRoot(_) => Err(Errno::EINVAL),
-            Any::Fork(op) => self.births().fork(pid, call, op),
+            Any::Fork(op) => {
+                self.give_up_kept(pid);
+                self.births().fork(pid, call, op)
+            }
             Any::ForkWait(op) => self.births().fork_wait(pid, op.pid),
             Any::ForkAbort(op) => self.births().fork_abort(pid, op.pid),
             Any::CopyHeld(_) => self.births().copy_held(pid),
@@ -253,7 +259,10 @@ impl Unixd {
             Any::Unlink(op) => self.path_ops().unlink(call, op.dir, op.flags),
             Any::Rename(op) => self.path_ops().rename(call, op),
             Any::Mount(op) => self.path_ops().mount(call, op),
-            Any::Unmount(op) => self.path_ops().unmount(call, op),
+            Any::Unmount(op) => {
+                self.close_kept();
+                self.path_ops().unmount(call, op)
+            }
             Any::OpenFs(_) => {
                 self.opening().room(1)?;
                 let making = self.path_ops().open_fs(call)?;
@@ -442,9 +451,15 @@ impl Unixd {
                 let Unixd { descs, tree, procs, locks, .. } = self;
                 locks.get(Locked { procs, descs, files: tree.files() }, pid, op)
             }
-            Any::SetLease(op) => self.opening().set_lease(op),
+            Any::SetLease(op) => {
+                self.close_kept();
+                self.opening().set_lease(op)
+            }
             Any::GetLease(op) => self.opening().get_lease(op.desc),
-            Any::NotifyDir(op) => self.opening().notify_dir(op),
+            Any::NotifyDir(op) => {
+                self.close_kept();
+                self.opening().notify_dir(op)
+            }
             Any::Describe(op) => self.describe(pid, op.desc),
             Any::SystemInfo(_) => self.system_info(),
             Any::RefusedCall(op) => self.system.count_refused(op.number, op.error),
@@ -494,10 +509,16 @@ impl Unixd {
             }
             Any::Notify(op) => self.opening().notify(op),
             Any::Fanotify(op) => self.opening().fanotify(op),
-            Any::MarkFile(op) => self.opening().mark_file(call, op),
+            Any::MarkFile(op) => {
+                self.close_kept();
+                self.opening().mark_file(call, op)
+            }
             Any::HandleOf(op) => self.path_ops().file_handle(call, op),
             Any::OpenHandle(op) => self.opening().open_handle(call, op),
-            Any::AddWatch(op) => self.opening().add_watch(call, op),
+            Any::AddWatch(op) => {
+                self.close_kept();
+                self.opening().add_watch(call, op)
+            }
             Any::RemoveWatch(op) => self.opening().remove_watch(op),
             Any::Wrote(op) => self.contents().wrote(op.desc),
             Any::GetQueue(op) => self.opening().get_queue(op),

@@ -132,6 +132,7 @@ impl Unixd {
             bequest.heir = Some(Heir { program, inode, secure });
         }
         self.procs.recount(pid, user);
+        self.procs.hide_attributes(pid);
         self.procs.publish(pid);
         self.close_all_but(pid, &kept);
         let mut life = self.life();

@@ -495,12 +495,12 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "who_knows_a_file_is_not_told_of_a_change",
-        changes: &[("crates/storage/memfs/src/fs.rs", "            self.hidden.push((ino, core::mem::replace(&mut inode.shown, Shown::Nobody)));\n", "")],
+        changes: &[("crates/storage/memfs/src/fs.rs", "            self.hidden.push(Hidden::Inode(ino, shown));\n", "            let _ = shown;\n")],
         found_by: Test::Host { package: "files", test: "contents_are_as_in_the_model" },
     },
     Bug {
         name: "a_known_size_stays_known",
-        changes: &[("servers/unixd/src/server.rs", "            self.procs.hide(ino.0.into(), to);", "            let _ = (ino, to);")],
+        changes: &[("servers/unixd/src/server.rs", "                self.procs.hide(hidden);", "                let _ = hidden;")],
         found_by: Test::Machine { test: "linux/known_sizes" },
     },
     Bug {
@@ -2444,6 +2444,51 @@ const BUGS: &[Bug] = &[
             "if error == Errno::ENOMEM && false {",
         )],
         found_by: Test::Machine { test: "linux/vfork_memory" },
+    },
+    Bug {
+        name: "a_known_path_stays_known",
+        changes: &[("crates/storage/memfs/src/fs.rs", "                self.hidden.push(Hidden::Ways(passed));\n", "                let _ = passed;\n")],
+        found_by: Test::Machine { test: "linux/known_stat" },
+    },
+    Bug {
+        name: "somebody_else_knows_where_paths_lead",
+        changes: &[("servers/unixd/src/who.rs", "        self.hide_attributes(pid);\n", "")],
+        found_by: Test::Machine { test: "linux/known_stat" },
+    },
+    Bug {
+        name: "who_goes_elsewhere_takes_paths_along",
+        changes: &[("servers/unixd/src/standing.rs", "            self.procs.hide(Hidden::Ways(Shown::To(pid)));\n", "")],
+        found_by: Test::Machine { test: "linux/known_stat" },
+    },
+    Bug {
+        name: "a_mount_leaves_paths_where_they_led",
+        changes: &[("servers/unixd/src/nodes.rs", "        self.files.names_mut().hide_all_ways();\n", "")],
+        found_by: Test::Machine { test: "linux/kept_open" },
+    },
+    Bug {
+        name: "what_is_kept_is_never_closed",
+        changes: &[("servers/unixd/src/server.rs", "                self.handles().close(pid, desc);\n", "")],
+        found_by: Test::Machine { test: "linux/kept_open" },
+    },
+    Bug {
+        name: "a_watched_file_is_kept",
+        changes: &[("servers/unixd/src/open.rs", "let is_seen = fx.observed() || !leases", "let is_seen = !leases")],
+        found_by: Test::Machine { test: "linux/kept_open" },
+    },
+    Bug {
+        name: "flags_are_kept_with_a_file",
+        changes: &[("lib/libunix/src/sys/descriptors.rs", "        io.fds.never_keep(fd);\n", "")],
+        found_by: Test::Machine { test: "linux/kept_open" },
+    },
+    Bug {
+        name: "what_was_given_away_is_kept",
+        changes: &[("lib/libunix/src/fd/alone.rs", " && file.alone.told == Some(0)\n", "\n")],
+        found_by: Test::Machine { test: "linux/kept_open" },
+    },
+    Bug {
+        name: "who_takes_what_is_kept_lets_more_be_kept",
+        changes: &[("crates/protocol/unixproto/src/session.rs", "        self.keeps.store(0, Ordering::SeqCst);\n", "")],
+        found_by: Test::Host { package: "unixproto", test: "what_is_kept_is_of_one_file" },
     },
 ];
 

@@ -5,7 +5,7 @@ mod snapshots;
 
 use files::{Allocation, Backing, Claim, Files, Memory, Piece, Refusal, Writer, GRANT_MAX};
 use kept::{Numbers, Object, Objects};
-use memfs::{Attr, Attributes, Cred, Ino, Kept, Shown, SIZE_MAX};
+use memfs::{Attr, Attributes, Cred, Hidden, Ino, Kept, Shown, SIZE_MAX};
 use paging::PAGE;
 use piecewise::Limits;
 use proptest::prelude::*;
@@ -135,6 +135,10 @@ impl Memory for Bytes {
     fn allocated(&self, object: &Object, size: u64) -> Result<u64, Errno> {
         assert!(object.borrow().taken() <= size.next_multiple_of(PAGE), "pages behind the end");
         Ok(object.borrow().taken())
+    }
+
+    fn is_full(&self, object: &Object, size: u64) -> bool {
+        object.borrow().taken() == size.next_multiple_of(PAGE)
     }
 
     fn allocated_in(&self, number: u32, size: u64) -> Result<u64, Errno> {
@@ -455,8 +459,10 @@ impl World {
 
     /// Whoever was not told otherwise reads what it was shown as if it had asked again; and is shown everything.
     fn look_at_shown(&mut self) {
-        while let Some((ino, to)) = self.files.names_mut().take_hidden() {
-            assert_eq!(to, Shown::To(READER));
+        while let Some(hidden) = self.files.names_mut().take_hidden() {
+            let Hidden::Inode(ino, Shown::To(READER)) = hidden else {
+                panic!("{hidden:?} was not shown")
+            };
             let file = self.inos.iter().position(|other| *other == ino).expect("it was shown");
             assert!(self.shown[file].take().is_some(), "it is told once");
         }
@@ -470,8 +476,8 @@ impl World {
             let size = self.model[file].len() as u64;
             let part = self.files.begin_read(ino, 0, u64::MAX, NOW + 1).unwrap();
             assert_eq!(part.bytes, size);
-            while let Some((hidden, _)) = self.files.names_mut().take_hidden() {
-                assert_eq!(hidden, ino, "its access time");
+            while let Some(hidden) = self.files.names_mut().take_hidden() {
+                assert_eq!(hidden, Hidden::Inode(ino, Shown::To(READER)), "its access time");
             }
             self.files.names_mut().show(ino, READER);
             self.shown[file] = Some((part.layout, size));

@@ -124,6 +124,11 @@ impl FileOps for Regular {
 }
 
 impl Regular {
+    /// Its number, by which others know its contents, too.
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+
     /// How many bytes there are behind its offset; before the end, or less than none.
     fn bytes_left(&self, io: &mut Io, file: Handle, arg: u64) -> Result<u64> {
         let offset = self.seek(&mut io.fds, file, 0, SEEK_CUR)?;
