@@ -13,7 +13,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use linuxabi::time::{from_timespec, TIME_BYTES};
 use unixproto::files::{Kind, O_ACCMODE, O_CREAT, O_EXCL, O_NONBLOCK, O_RDONLY, O_WRONLY};
 use unixproto::files::PATH_MAX;
-use unixproto::mqueue::{PRIORITIES, SIGEV_NONE, SIGEV_SIGNAL, SIGNALS};
+use unixproto::mqueue::{
+    COOKIE_BYTES, PRIORITIES, SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD, SIGNALS,
+};
 use unixproto::ops::{Opened, QueueState};
 use unixproto::session::DATA_BYTES;
 
@@ -145,19 +147,27 @@ pub fn mq_timedreceive(
 }
 
 pub fn mq_notify(io: &mut Io, fd: i32, event: u64) -> Result<u64> {
-    let mut request = op::QueueNotify { desc: 0, signal: 0, value: 0, on: event != 0 };
+    let mut request = op::QueueNotify { desc: 0, how: 0, signal: 0, value: 0, on: event != 0 };
+    let mut cookie = [0; COOKIE_BYTES];
+    let mut bytes = 0;
     if event != 0 {
         let [value, words]: [u64; EVENT_BYTES / 8] = user::copy_in(&mut io.mm, event)?;
         let (signal, how) = (words as u32, (words >> 32) as u32);
         match how {
             SIGEV_NONE => {}
             SIGEV_SIGNAL if signal <= SIGNALS => request.signal = signal,
+            SIGEV_THREAD => {
+                user::bytes_in(&mut io.mm, value, &mut cookie)?;
+                let socket = io.fds.get_open(signal as i32)?;
+                request.signal = socket.description(Errno::ENOTSOCK)?;
+                bytes = COOKIE_BYTES;
+            }
             _ => return Err(Errno::EINVAL),
         }
-        request.value = value;
+        (request.how, request.value) = (how, value);
     }
     request.desc = find(io, fd, None)?;
-    server::call(request).map(|()| 0)
+    server::call_a(request, &cookie[..bytes]).map(|()| 0)
 }
 
 pub fn mq_getsetattr(io: &mut Io, fd: i32, new: u64, old: u64) -> Result<u64> {
