@@ -784,6 +784,7 @@ pub fn seek(descs: &mut Descs, tree: &mut Tree, caller: Speaker, op: op::Seek) -
             return done(Offset { offset: new });
         }
         Object::Text(_, text) => text.len() as u64,
+        Object::Messages(ino) => tree.files().names().get(*ino)?.size(),
         Object::Dir(_) | Object::Device(..) | Object::Memory(..) => i64::MAX as u64,
         Object::Path(_) => return Err(Errno::EBADF),
         _ => return Err(Errno::ESPIPE),

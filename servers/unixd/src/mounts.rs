@@ -545,6 +545,9 @@ impl PathOps<'_> {
         if !proc.who.has_in(space.owner, Capability::SysAdmin) {
             return Err(Errno::EPERM);
         }
+        if !wanted.options.is_empty() {
+            return Err(Errno::EINVAL);
+        }
         self.may_cover(at)?;
         let (number, top) = space.queues(self.tree.files_mut().names_mut(), self.clock.wall())?;
         let volume = Volume {

@@ -63,6 +63,7 @@ mod net;
 mod new;
 mod nvdimm;
 #[cfg(feature = "workbench")]
+mod pam;
 mod papers;
 mod ports;
 mod program;

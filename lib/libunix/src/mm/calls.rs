@@ -12,6 +12,7 @@ use crate::thread::lock;
 use abi::layout::PAGE;
 use alloc::vec::Vec;
 use linuxabi::iovec::Buffer;
+use unixproto::session::DATA_BYTES;
 use uvm::{
     Advice, Backend, FaultError, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags,
     OWN_LEAST,
@@ -554,10 +555,26 @@ pub fn process_madvise(
     if pid == pidfd::own_id() {
         return advise_each(&mut p.mm, ranges, advice);
     }
-    let words = ranges.iter().flat_map(|range| [range.base, range.len]);
-    let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
-    let a = server::put_a(&bytes);
-    Ok(server::wait_filled(p, op::AdviseOther { pid, advice }, a)?.count)
+    const RANGE_BYTES: usize = 16;
+    let mut done = 0;
+    let mut rest = &ranges[..];
+    loop {
+        // Also of no ranges it is asked whether it may be.
+        let (some, more) = rest.split_at(rest.len().min(DATA_BYTES / RANGE_BYTES));
+        let words = some.iter().flat_map(|range| [range.base, range.len]);
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        let a = server::put_a(&bytes);
+        let count = match server::wait_filled(p, op::AdviseOther { pid, advice }, a) {
+            Ok(reply) => reply.count,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => return Ok(done),
+        };
+        done += count;
+        if more.is_empty() || count < some.iter().map(|range| range.len).sum() {
+            return Ok(done);
+        }
+        rest = more;
+    }
 }
 
 /// What another process says of this one's memory: ranges as `unixd` passes them on.

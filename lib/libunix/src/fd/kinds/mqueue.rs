@@ -4,7 +4,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::watch::Look;
-use crate::fd::{install, stream, File};
+use crate::fd::{install, stream, Fds, File};
 use crate::mm::{user, Mm};
 use crate::process::{Files, Io, Task};
 use crate::server::{self, op, restart};
@@ -35,6 +35,7 @@ pub struct MQueue {
 impl FileOps for MQueue {
     const SERVED: Option<Kind> = Some(Kind::Messages);
     const POLLABLE: bool = true;
+    const POSITIONED: bool = true;
 
     fn opened(opened: &Opened) -> Option<MQueue> {
         Some(MQueue { desc: opened.desc })
@@ -43,8 +44,11 @@ impl FileOps for MQueue {
         Server::Unixd([self.desc, 0])
     }
     /// What is said about the queue.
-    fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        stream::read(io, self.desc, to)
+    fn read(&self, io: &mut Io, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        stream::read_at(io, self.desc, at, to)
+    }
+    fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
+        Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
     }
     fn more_flags(&self) -> u32 {
         0
