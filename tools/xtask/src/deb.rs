@@ -50,8 +50,8 @@ const LINKS: [(&str, &str); 5] = [
 /// What is below `/usr/local`.
 const LOCAL: [&str; 9] =
     ["share", "share/man", "bin", "games", "lib", "include", "sbin", "src", "etc"];
-/// What every root has, whatever it is for: its layout, names of users, and the locale `C.UTF-8`.
-const ALWAYS: [&str; 3] = ["base-files", "base-passwd", "libc-bin"];
+/// What every root has, whatever it is for: its layout, names of users, the locale `C.UTF-8`, and how terminals are spoken to.
+const ALWAYS: [&str; 4] = ["base-files", "base-passwd", "libc-bin", "ncurses-base"];
 
 /// A folder with these packages and all that they depend on.
 ///
