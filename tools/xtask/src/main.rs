@@ -62,8 +62,8 @@ mod micro;
 mod net;
 mod new;
 mod nvdimm;
-#[cfg(feature = "workbench")]
 mod pam;
+#[cfg(feature = "workbench")]
 mod papers;
 mod ports;
 mod program;
