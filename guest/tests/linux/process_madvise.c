@@ -144,6 +144,25 @@ static void others(void) {
     SHOW(advise(fd, &all, 1, MADV_DONTNEED, 0));
     SHOW(advise(fd, &all, 1, MADV_FREE, 0));
     SHOW(advise(fd, &all, 1, 77, 0));
+    // What may be said, by who may.
+    struct iovec some[] = {{at, PAGE}, {at + 2 * PAGE, 2 * PAGE}}, hole[] = {{at, PAGE}, {(void *)0x10000, PAGE}, {at, PAGE}};
+    struct iovec crooked[] = {{at, PAGE}, {at + PAGE + 1, PAGE}}, far = {(void *)0xffff800000000000, PAGE};
+    SHOW(advise(fd, &all, 1, MADV_COLD, 0));
+    SHOW(advise(fd, &all, 1, MADV_PAGEOUT, 0));
+    SHOW(advise(fd, &all, 1, MADV_WILLNEED, 0));
+    SHOW(advise(fd, some, 2, MADV_COLD, 0));
+    SHOW(advise(fd, some, 0, MADV_COLD, 0));
+    SHOW(advise(fd, hole, 3, MADV_COLD, 0));
+    SHOW(advise(fd, hole + 1, 2, MADV_COLD, 0));
+    SHOW(advise(fd, crooked, 2, MADV_PAGEOUT, 0));
+    SHOW(advise(fd, crooked + 1, 1, MADV_PAGEOUT, 0));
+    SHOW(advise(fd, &far, 1, MADV_WILLNEED, 0));
+    SHOW(advise(fd, &all, 1, 23 /* MADV_POPULATE_WRITE */, 0));
+    SHOW(advise(fd, &all, 1, MADV_COLD, 1));
+    struct iovec many[1024];
+    for (int i = 0; i < 1024; i++) many[i] = (struct iovec){at + i % 4 * PAGE, PAGE};
+    SHOW(advise(fd, many, 1024, MADV_COLD, 0));
+    SHOW(advise(fd, many, 1025, MADV_COLD, 0));
     // One that it might look into, and still not advise about.
     IN_CHILD("an ordinary user", {
         int ours = open_process(getpid());

@@ -66,6 +66,8 @@ enum Progress {
 /// The calls of a listener: at most one of each thread, as that waits.
 pub struct Calls {
     heard: Rc<Heard>,
+    /// Threads whose calls were told leave them only to end (`SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`).
+    pub patient: bool,
     notices: Vec<Notice>,
     /// At most one of each thread that gives, as that waits.
     additions: Vec<Addition>,
@@ -77,8 +79,9 @@ pub struct Calls {
 
 impl Calls {
     /// Of a listener that hears who has this.
-    pub fn new(heard: Rc<Heard>) -> Calls {
-        Calls { heard, notices: Vec::new(), additions: Vec::new(), last: 0, is_over: false }
+    pub fn new(heard: Rc<Heard>, patient: bool) -> Calls {
+        let (notices, additions) = Default::default();
+        Calls { heard, patient, notices, additions, last: 0, is_over: false }
     }
     /// Does it hear somebody who has these?
     pub fn hears(&self, heard_by: &[Rc<Heard>]) -> bool {
@@ -96,6 +99,11 @@ impl Calls {
     /// Does a thread wait?
     pub fn waits(&self, tid: Tid) -> bool {
         self.waiting().any(|other| other == tid)
+    }
+    /// Does a thread wait, and leave its call only to end?
+    pub fn keeps(&self, tid: Tid) -> bool {
+        let is_told = |one: &Notice| one.tid == tid && !matches!(one.state, State::New);
+        self.patient && self.notices.iter().any(is_told)
     }
     /// What was decided about the call of a thread, which does not wait any more then.
     pub fn take(&mut self, tid: Tid) -> Option<CallReply> {

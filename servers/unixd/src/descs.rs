@@ -648,7 +648,8 @@ impl Handles<'_> {
         for id in self.descs.held(pid).to_vec() {
             let Ok(desc) = self.descs.get(id) else { continue };
             if let Object::Messages(ino) = desc.object {
-                self.mqueues.closed(ino, pid);
+                let word = self.mqueues.closed(ino, pid);
+                self.sockets.inet.say(word, self.fx);
             }
             self.locks.drop(pid, id, desc, false, self.fx);
             if !self.notify.notes.is_empty() {
@@ -665,7 +666,8 @@ impl Handles<'_> {
             self.watches.unwatch(source, pid, id);
         }
         if let Object::Messages(ino) = desc.object {
-            self.mqueues.closed(ino, pid);
+            let word = self.mqueues.closed(ino, pid);
+            self.sockets.inet.say(word, self.fx);
         }
         self.locks.drop(pid, id, desc, desc.refs == 1, self.fx);
         if !self.notify.notes.is_empty() {
@@ -699,7 +701,10 @@ impl Handles<'_> {
             Object::Socket(number) => self.sockets.closed(number, self.fx),
             Object::Notices(number) => self.notify.remove(number, self.fx),
             Object::Fanotify(number) => self.notify.remove_fan(number, self.fx),
-            Object::Inet(number) => self.sockets.inet.closed(number, self.fx),
+            Object::Inet(number) => {
+                self.mqueues.socket_gone(number);
+                self.sockets.inet.closed(number, self.fx);
+            }
             Object::Dir(_) | Object::Device(..) | Object::Text(..) | Object::Path(_) => {}
             Object::Disk { .. } | Object::Memory(..) | Object::Messages(_) => {}
             Object::Space(OpenedSpace::Mounts(space, _)) => self.tree.leave_space(space),
@@ -779,6 +784,7 @@ pub fn seek(descs: &mut Descs, tree: &mut Tree, caller: Speaker, op: op::Seek) -
             return done(Offset { offset: new });
         }
         Object::Text(_, text) => text.len() as u64,
+        Object::Messages(ino) => tree.files().names().get(*ino)?.size(),
         Object::Dir(_) | Object::Device(..) | Object::Memory(..) => i64::MAX as u64,
         Object::Path(_) => return Err(Errno::EBADF),
         _ => return Err(Errno::ESPIPE),

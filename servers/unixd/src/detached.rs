@@ -172,6 +172,7 @@ impl FsType {
             FsType::Proc => b"proc",
             FsType::Sysfs => b"sysfs",
             FsType::Devpts => b"devpts",
+            FsType::Mqueue => b"mqueue",
             FsType::Ext4 => b"ext4",
         }
     }
@@ -180,7 +181,7 @@ impl FsType {
             FsType::Tmpfs | FsType::Ramfs => tmpfs::OPTIONS.contains(&key),
             FsType::Proc => matches!(key, b"gid" | b"hidepid" | b"subset"),
             FsType::Devpts => DEVPTS_OPTIONS.contains(&key),
-            FsType::Sysfs | FsType::Ext4 => false,
+            FsType::Sysfs | FsType::Mqueue | FsType::Ext4 => false,
         }
     }
     /// Is an option with its value one that it understands?

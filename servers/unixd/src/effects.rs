@@ -15,6 +15,7 @@ use crate::watches::Source;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
+use memfs::Ino;
 use unixproto::signals::SigInfo;
 use unixproto::{op, Any, Words};
 
@@ -57,6 +58,8 @@ pub enum Effect {
     CallOver(Pid, u32, inet::Telling),
     /// A process closes a description, which it does not know of yet.
     Close(Pid, u32),
+    /// A message queue has no name any more.
+    QueueGone(Ino),
     /// A process lets everything go: its descriptions and its working directory.
     Release(Pid, Option<u64>),
     /// A process has ended: those who have it open are told.
@@ -249,6 +252,11 @@ impl Effects {
     /// A thread that a listener hears is over.
     pub fn leave_notices(&mut self, tid: Tid) {
         self.list.push(Effect::LeaveNotices(tid));
+    }
+
+    /// A name is gone that a message queue had.
+    pub fn queue_gone(&mut self, ino: Ino) {
+        self.list.push(Effect::QueueGone(ino));
     }
 
     /// A request of a thread is given up that may have opened something already, or is among those who wait for something.

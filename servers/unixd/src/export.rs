@@ -145,7 +145,7 @@ impl Out<'_> {
             Node::Dir(_) => (Kind::Directory, &b""[..]),
             Node::File { .. } => (Kind::File, &b""[..]),
             Node::Symlink(text) => (Kind::Symlink, &text[..]),
-            Node::Device(_) | Node::Block(_) | Node::Fifo | Node::Socket => {
+            Node::Device(_) | Node::Block(_) | Node::Fifo | Node::Socket | Node::Queue => {
                 (Kind::Skipped, &b""[..])
             }
         };

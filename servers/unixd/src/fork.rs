@@ -187,6 +187,7 @@ impl Births<'_> {
     fn bear(&mut self, pid: Pid, call: &Call, how: How, spaces: u32) -> Result<Pid, Errno> {
         let act = how == How::Acts;
         self.life.procs.may_make_thread(pid)?;
+        let scheduling = self.life.procs.scheduling(self.life.caller.tid)?.inherited()?;
         let is_new = spaces & flag::NEWPID != 0;
         let (child, chosen) = self.new_id(pid, call, is_new)?;
         let voice = self.equip(Speaker { pid: child, tid: child })?;
@@ -210,7 +211,7 @@ impl Births<'_> {
             gives_from: 0,
             heard_by: parent.heard_by.clone(),
             limits: parent.limits.inherited(),
-            scheduling: self.life.procs.scheduling(self.life.caller.tid)?.inherited(),
+            scheduling,
             hosts: parent.hosts.clone(),
             ipc: parent.ipc.clone(),
             pids: parent.pids.clone(),
@@ -420,6 +421,7 @@ impl Births<'_> {
         }
         let options = if proc.native { 0 } else { options::LINUX };
         self.life.procs.may_make_thread(pid)?;
+        let scheduling = self.life.procs.scheduling(self.life.caller.tid)?.inherited()?;
         let (tid, chosen) = self.new_id(pid, call, false)?;
         let voice = self.equip(Speaker { pid, tid })?;
         let made = receive_dispatcher(arrival, voice.endpoint(), options);
@@ -448,7 +450,6 @@ impl Births<'_> {
         let blocked = self.life.procs.mask_of(self.life.caller.tid);
         voice.session.header().blocked.store(blocked, Relaxed);
         let name = self.life.procs.name_of(self.life.caller.tid).to_vec();
-        let scheduling = self.life.procs.scheduling(self.life.caller.tid)?.inherited();
         scheduling.begin(dispatcher.first());
         let thread =
             Thread { leader: pid, voice, dispatcher, unit, blocked: None, name, scheduling };

@@ -60,6 +60,15 @@ impl Sockets {
         }
     }
 
+    /// The system says something to a socket of netlink, if it does.
+    pub fn say(&mut self, word: Option<(Number, Vec<u8>)>, fx: &mut Effects) {
+        if let Some((number, bytes)) = word {
+            let mut changes = Changes::new();
+            self.all.tell_route(number, bytes, &mut changes);
+            self.told(changes, fx);
+        }
+    }
+
     /// A call on a stream is over.
     pub fn call_over(&mut self, number: Number, telling: Telling, now: i64, fx: &mut Effects) {
         let mut changes = Changes::new();
@@ -117,6 +126,19 @@ impl Opening<'_> {
     fn inet_socket(&self, id: u32) -> Result<(Number, bool), Errno> {
         let desc = self.handles.descs.of(self.caller.pid, id)?;
         Ok((socket_of(desc)?, desc.nonblocking()))
+    }
+
+    /// A socket of netlink of the caller. `ENOTSOCK`: it is no socket; `EINVAL`: it is another one.
+    pub fn route_socket(&mut self, id: u32) -> Result<Number, Errno> {
+        let number = match self.handles.descs.of(self.caller.pid, id)?.object {
+            Object::Inet(number) => number,
+            Object::Socket(_) => return Err(Errno::EINVAL),
+            _ => return Err(Errno::ENOTSOCK),
+        };
+        match self.inet().kind(number)? {
+            (_, Kind::Route) => Ok(number),
+            _ => Err(Errno::EINVAL),
+        }
     }
 
     fn inet(&mut self) -> &mut Inet {

@@ -84,7 +84,7 @@ fn options(tree: &Tree, volume: &Volume) -> String {
         Kind::Pmem => text.push_str(",dax=always"),
         Kind::Host => text.push_str(",trans=virtio,version=9p2000.L"),
         Kind::Devpts => text.push_str(",mode=620,ptmxmode=000"),
-        Kind::Root | Kind::Proc | Kind::Sys | Kind::Disk(_) => {}
+        Kind::Root | Kind::Proc | Kind::Sys | Kind::Mqueue | Kind::Disk(_) => {}
     }
     text
 }

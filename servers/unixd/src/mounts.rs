@@ -48,6 +48,7 @@ pub(crate) enum FsType {
     Proc,
     Sysfs,
     Devpts,
+    Mqueue,
     Ext4,
 }
 
@@ -60,6 +61,7 @@ impl FsType {
             b"proc" => FsType::Proc,
             b"sysfs" => FsType::Sysfs,
             b"devpts" => FsType::Devpts,
+            b"mqueue" => FsType::Mqueue,
             b"ext4" | b"ext3" | b"ext2" => FsType::Ext4,
             _ => return None,
         })
@@ -441,6 +443,7 @@ impl PathOps<'_> {
                 self.make_shown((Kind::Sys, ProcNode::Made(crate::made::SYS)), wanted, at)
             }
             FsType::Devpts => self.make_devpts(wanted, at),
+            FsType::Mqueue => self.make_mqueue(wanted, at),
             FsType::Ext4 => self.make_disk(wanted, at),
         }
     }
@@ -529,6 +532,32 @@ impl PathOps<'_> {
             read_only: Cell::new(wanted.read_only),
         };
         Ok((Node::Mem(names), Rc::new(volume)))
+    }
+
+    /// The message queues of the name space of the process, of which there is one directory.
+    fn make_mqueue(
+        &mut self,
+        wanted: &Wanted,
+        at: Option<Spot>,
+    ) -> Result<(Node, Rc<Volume>), Errno> {
+        let proc = self.procs.get(self.caller.pid)?;
+        let space = proc.ipc.clone();
+        if !proc.who.has_in(space.owner, Capability::SysAdmin) {
+            return Err(Errno::EPERM);
+        }
+        if !wanted.options.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        self.may_cover(at)?;
+        let (number, top) = space.queues(self.tree.files_mut().names_mut(), self.clock.wall())?;
+        let volume = Volume {
+            kind: Kind::Mqueue,
+            source: wanted.source.to_vec(),
+            device: device_of_volume(number),
+            owner: self.owner()?,
+            read_only: Cell::new(wanted.read_only),
+        };
+        Ok((Node::Mem(top), Rc::new(volume)))
     }
 
     fn make_disk(

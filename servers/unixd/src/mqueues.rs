@@ -1,13 +1,14 @@
 //! POSIX message queues.
 //!
-//! A queue is a file without a name in the tree, for its owner, mode and times; its name is here. Its messages are here, too: as many
-//! and as long as was said when it was made, which its user has room for from the beginning.
+//! A queue is a file, for its owner, mode and times, in a directory that each name space of System V objects has for them, and which can
+//! be mounted. Its messages are here: as many and as long as was said when it was made, which its user has room for from the beginning.
 
-use crate::descs::Object;
+use crate::descs::{Handles, Object};
 use crate::effects::Effects;
 use crate::nodes::Node;
 use crate::open::Opening;
 use crate::procs::{Pid, Procs};
+use crate::spaces::QueueDir;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, Waiters};
 use crate::watches::Source;
@@ -15,8 +16,10 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use credentials::Capability;
 use files::Claim;
+use inet::Number;
 use memfs::{Attr, Ino};
 use messages::{Message, Queue, Wanted};
 use piecewise::{Limits, Shares};
@@ -24,7 +27,7 @@ use unixproto::files::*;
 use unixproto::mqueue::*;
 use unixproto::ops::{QueueMessage, QueueState};
 use unixproto::signals::{SigInfo, SI_MESGQ};
-use unixproto::{op, Any, Errno};
+use unixproto::{limit, op, Any, Errno};
 
 /// Queues that there may be in a name space for who is not privileged (`queues_max`).
 const QUEUES_MOST: usize = 256;
@@ -34,8 +37,6 @@ const QUEUES_ALL: usize = 1024;
 const BYTES_ALL: usize = 32 << 20;
 /// What a message costs besides its bytes, and what each of its priorities does.
 const OVERHEAD: u64 = 48;
-/// Bytes of a file that is a queue, as `stat` tells them.
-const FILE_BYTES: u64 = 80;
 /// Longest name.
 const NAME_MOST: usize = 255;
 const READABLE: u16 = POLLIN | POLLRDNORM;
@@ -44,9 +45,33 @@ const WRITABLE: u16 = POLLOUT | POLLWRNORM;
 /// Who is told that a message has come to an empty queue.
 struct Notice {
     pid: Pid,
-    /// By this signal; 0: by none.
-    signal: u32,
-    value: u64,
+    how: How,
+}
+
+/// How that is told.
+#[derive(Clone, Copy)]
+enum How {
+    /// It is only known to whoever reads the queue as a file.
+    Nothing,
+    /// By a signal, 0 for none, with a value.
+    Signal(u32, u64),
+    /// By bytes that come to a socket of netlink.
+    Bytes(Number, [u8; COOKIE_BYTES]),
+}
+
+/// Why bytes come, in the last of them (`NOTIFY_WOKENUP`, `NOTIFY_REMOVED`).
+const CAME: u8 = 1;
+const REMOVED: u8 = 2;
+
+/// What is to be said to a socket.
+pub type Word = (Number, Vec<u8>);
+
+impl How {
+    fn word(self, why: u8) -> Option<Word> {
+        let How::Bytes(number, mut cookie) = self else { return None };
+        cookie[COOKIE_BYTES - 1] = why;
+        Some((number, cookie.to_vec()))
+    }
 }
 
 /// A queue.
@@ -90,8 +115,6 @@ impl MessageQueue {
 /// All of them.
 pub struct MessageQueues {
     queues: BTreeMap<Ino, MessageQueue>,
-    /// By name space and name.
-    names: BTreeMap<(u64, Box<[u8]>), Ino>,
     counts: Shares,
     memory: Shares,
 }
@@ -99,8 +122,8 @@ pub struct MessageQueues {
 impl Default for MessageQueues {
     fn default() -> MessageQueues {
         let shares = |all| Shares::new(Limits::of(all));
-        let (queues, names) = Default::default();
-        MessageQueues { queues, names, counts: shares(QUEUES_ALL), memory: shares(BYTES_ALL) }
+        let queues = BTreeMap::new();
+        MessageQueues { queues, counts: shares(QUEUES_ALL), memory: shares(BYTES_ALL) }
     }
 }
 
@@ -117,16 +140,17 @@ impl MessageQueues {
         }
     }
 
-    /// Name spaces have ended: the names of their queues are gone. Returns what they named.
-    pub fn end_spaces(&mut self, ended: &[u64]) -> Vec<Ino> {
-        let all = self.names.extract_if(.., |(space, _), _| ended.binary_search(space).is_ok());
-        all.map(|(_, ino)| ino).collect()
+    /// A process closes a queue: it is not told of messages any more. Answers what is to be said of that, if something is.
+    pub fn closed(&mut self, ino: Ino, pid: Pid) -> Option<Word> {
+        let queue = self.queues.get_mut(&ino)?;
+        queue.notice.take_if(|notice| notice.pid == pid)?.how.word(REMOVED)
     }
 
-    /// A process closes a queue: it is not told of messages any more.
-    pub fn closed(&mut self, ino: Ino, pid: Pid) {
-        if let Some(queue) = self.queues.get_mut(&ino) {
-            queue.notice.take_if(|notice| notice.pid == pid);
+    /// A socket goes: nothing is said to it any more, nor to who has its number next.
+    pub fn socket_gone(&mut self, number: Number) {
+        let says = |notice: &mut Notice| matches!(notice.how, How::Bytes(to, _) if to == number);
+        for queue in self.queues.values_mut() {
+            queue.notice.take_if(says);
         }
     }
 
@@ -149,8 +173,9 @@ impl MessageQueues {
     fn text(&self, ino: Ino) -> Result<Box<[u8]>, Errno> {
         let queue = self.queues.get(&ino).ok_or(Errno::EBADF)?;
         let (how, signal, pid) = match queue.notice {
-            Some(Notice { pid, signal: 0, .. }) => (SIGEV_NONE, 0, pid),
-            Some(Notice { pid, signal, .. }) => (SIGEV_SIGNAL, signal, pid),
+            Some(Notice { pid, how: How::Nothing }) => (SIGEV_NONE, 0, pid),
+            Some(Notice { pid, how: How::Signal(signal, _) }) => (SIGEV_SIGNAL, signal, pid),
+            Some(Notice { pid, how: How::Bytes(..) }) => (SIGEV_THREAD, 0, pid),
             None => (0, 0, 0),
         };
         let bytes = queue.messages.bytes();
@@ -189,11 +214,10 @@ impl Opening<'_> {
         let name = self.procs.a(self.caller, call)?;
         let attributes = self.procs.b(self.caller, call)?;
         check_name(&name)?;
-        let space = self.ipc()?;
-        let found = self.handles.mqueues.names.get(&(space, name[..].into())).copied();
-        let ino = match found {
+        let dir = self.queue_dir()?;
+        let ino = match self.names().lookup(dir, &name)? {
             None if op.flags & O_CREAT == 0 => return Err(Errno::ENOENT),
-            None => self.make_mqueue(&name, &attributes, op)?,
+            None => self.make_mqueue((dir, &name), &attributes, (op.mode, op.limit))?,
             Some(_) if op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL => {
                 return Err(Errno::EEXIST)
             }
@@ -213,12 +237,30 @@ impl Opening<'_> {
         self.opened(Object::Messages(ino), flags, None, Claim::None)
     }
 
+    /// The directory of the queues that the caller sees.
+    fn queue_dir(&mut self) -> Result<Ino, Errno> {
+        let space = self.procs.get(self.caller.pid)?.ipc.clone();
+        let now = self.handles.clock.wall();
+        Ok(space.queues(self.handles.tree.files_mut().names_mut(), now)?.1)
+    }
+
+    /// A queue of which nothing is said but its name, as `open` makes it.
+    pub fn new_queue(&mut self, dir: Ino, name: &[u8], mode: u32) -> Result<Ino, Errno> {
+        let header = self.procs.session_of(self.caller.pid)?.header();
+        let limit = header.limits[limit::MSGQUEUE as usize][0].load(Relaxed);
+        self.make_mqueue((dir, name), &[], (mode, limit))
+    }
+
     fn make_mqueue(
         &mut self,
-        name: &[u8],
+        (dir, name): (Ino, &[u8]),
         attributes: &[u8],
-        op: op::OpenMessages,
+        (mode, limit): (u32, u64),
     ) -> Result<Ino, Errno> {
+        check_name(name)?;
+        if self.stock.has_no_names(self.cred().uid) {
+            return Err(Errno::ENOSPC);
+        }
         let privileged = self.procs.get(self.caller.pid)?.has(Capability::SysResource);
         let space = self.ipc()?;
         let queues = &self.handles.mqueues;
@@ -244,7 +286,7 @@ impl Opening<'_> {
         let (most, size) = (most as u64, size as u64);
         let user = self.procs.real_user(self.caller.pid);
         let bytes = cost(most, size);
-        if (queues.memory.of(user) as u64).saturating_add(bytes) > op.limit
+        if (queues.memory.of(user) as u64).saturating_add(bytes) > limit
             || !queues.memory.has_room(user, bytes as usize)
         {
             return Err(Errno::EMFILE);
@@ -253,13 +295,15 @@ impl Opening<'_> {
             return Err(Errno::ENOSPC);
         }
         let (cred, now) = (self.cred(), self.handles.clock.wall());
-        let attr = Attr { mode: op.mode & 0o7777, cred, now };
-        let ino = self.handles.tree.files_mut().create_unnamed(FILE_BYTES, attr)?;
+        let attr = Attr { mode: mode & 0o7777, cred, now };
+        let names = self.handles.tree.files_mut().names_mut();
+        let ino = names.create(dir, name, memfs::Node::Queue, attr)?;
+        // Until its name is gone, so that this is heard of.
+        self.handles.tree.hold(Node::Mem(ino));
         self.handles.tree.call(ino, name);
         let queues = &mut self.handles.mqueues;
         queues.counts.take(user, 1);
         queues.memory.take(user, bytes as usize);
-        queues.names.insert((space, name.into()), ino);
         let queue = MessageQueue {
             space,
             user,
@@ -280,10 +324,10 @@ impl Opening<'_> {
     pub fn unlink_mqueue(&mut self, call: &Call) -> Tried {
         let name = self.procs.a(self.caller, call)?;
         check_name(&name)?;
-        let name = (self.ipc()?, name[..].into());
-        let ino = *self.handles.mqueues.names.get(&name).ok_or(Errno::ENOENT)?;
-        self.names().get(ino)?.owned_by(&self.cred())?;
-        self.handles.mqueues.names.remove(&name);
+        let dir = self.queue_dir()?;
+        let ino = self.names().lookup(dir, &name)?.ok_or(Errno::ENOENT)?;
+        let (cred, now) = (self.cred(), self.handles.clock.wall());
+        self.handles.tree.files_mut().names_mut().unlink(dir, &name, &cred, now)?;
         self.handles.release(Node::Mem(ino));
         done(())
     }
@@ -326,12 +370,14 @@ impl Opening<'_> {
         wake(&mut queue.receivers, fx);
         wake(&mut queue.lookers, fx);
         fx.changed(Source::Messages(ino), true);
-        if let Some(Notice { pid, signal: signal @ 1.., value }) = told {
+        let Some(Notice { pid, how }) = told else { return done(()) };
+        if let How::Signal(signal @ 1.., value) = how {
             let uid = self.procs.real_user(self.caller.pid);
             let info =
                 SigInfo { code: SI_MESGQ, pid: self.caller.pid, uid, value, ..Default::default() };
             fx.post(pid, signal, info);
         }
+        self.say(how.word(CAME));
         done(())
     }
 
@@ -360,22 +406,35 @@ impl Opening<'_> {
     }
 
     /// `mq_notify`.
-    pub fn notify_mqueue(&mut self, op: op::QueueNotify) -> Tried {
+    pub fn notify_mqueue(&mut self, call: &Call, op: op::QueueNotify) -> Tried {
+        let how = match op.how {
+            _ if !op.on => How::Nothing,
+            SIGEV_NONE => How::Nothing,
+            SIGEV_SIGNAL if op.signal <= SIGNALS => How::Signal(op.signal, op.value),
+            SIGEV_THREAD => {
+                let number = self.route_socket(op.signal)?;
+                let cookie = self.procs.a(self.caller, call)?;
+                How::Bytes(number, cookie.try_into().map_err(|_| Errno::EINVAL)?)
+            }
+            _ => return Err(Errno::EINVAL),
+        };
         let (ino, _) = self.mqueue(op.desc)?;
         let pid = self.caller.pid;
-        let queue = self.handles.mqueues.get(ino)?;
         if !op.on {
-            queue.notice.take_if(|notice| notice.pid == pid);
+            let word = self.handles.mqueues.closed(ino, pid);
+            self.say(word);
             return done(());
         }
+        let queue = self.handles.mqueues.get(ino)?;
         if queue.notice.is_some() {
             return Err(Errno::EBUSY);
         }
-        if op.signal > SIGNALS {
-            return Err(Errno::EINVAL);
-        }
-        queue.notice = Some(Notice { pid, signal: op.signal, value: op.value });
+        queue.notice = Some(Notice { pid, how });
         done(())
+    }
+
+    fn say(&mut self, word: Option<Word>) {
+        self.handles.sockets.inet.say(word, self.handles.fx);
     }
 
     /// `mq_getsetattr`.
@@ -398,6 +457,18 @@ impl Opening<'_> {
         desc.offset += part.len() as u64;
         self.procs.put(self.caller, part)?;
         count(part.len())
+    }
+}
+
+impl Handles<'_> {
+    /// A name space has ended: the names of its queues are gone. Those that somebody has open stay until he closes them.
+    pub fn end_queues(&mut self, (number, dir): QueueDir) {
+        let names = self.tree.files_mut().names_mut();
+        let entries = names.get(dir).and_then(|inode| inode.dir());
+        let all: Vec<Ino> =
+            entries.map_or_else(|_| Vec::new(), |dir| dir.entries(0).map(|it| it.ino).collect());
+        names.drop_volume(number, dir);
+        all.into_iter().for_each(|ino| self.release(Node::Mem(ino)));
     }
 }
 

@@ -7,7 +7,8 @@ use crate::made::{self, Made};
 use crate::paths::Paths;
 use crate::procfs::ProcNode;
 use crate::share::{self, OpenFile, Share};
-use crate::volumes::{flag, Kind, Mounted, Spot, Volume};
+use crate::spaces::Ipc;
+use crate::volumes::{device_of_volume, flag, Kind, Mounted, Spot, Volume};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::{Rc, Weak};
@@ -172,6 +173,23 @@ impl Tree {
         let (kind, source, device) = (Kind::Proc, b"proc".to_vec(), crate::procfs::DEVICE);
         let volume = Volume { kind, source, device, owner: 0, read_only: Cell::new(false) };
         self.show(Node::Mem(dir), Node::Proc(ProcNode::Root), volume)
+    }
+    /// Has the message queues of a name space be in `/dev/mqueue`.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn show_queues(&mut self, space: &Ipc, now: i64) -> Result<(), Errno> {
+        let names = self.files.names_mut();
+        let Some(dev) = names.lookup(names.root(), b"dev")? else { return Ok(()) };
+        let attr = Attr { mode: 0o755, cred: Cred::ROOT, now };
+        let dir = match names.lookup(dev, b"mqueue")? {
+            Some(dir) => dir,
+            None => names.mkdir(dev, b"mqueue", attr)?,
+        };
+        let (number, top) = space.queues(names, now)?;
+        let (kind, source, device) = (Kind::Mqueue, b"mqueue".to_vec(), device_of_volume(number));
+        let volume = Volume { kind, source, device, owner: 0, read_only: Cell::new(false) };
+        self.show(Node::Mem(dir), Node::Mem(top), volume)
     }
     /// Has the folder of the host cover a directory of its own.
     ///

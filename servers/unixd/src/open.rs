@@ -158,7 +158,10 @@ impl Opening<'_> {
             }
         };
         // A link that leads nowhere was followed to its end already.
-        let ino = self.new_file(dir, &found.name, op.mode)?;
+        let ino = match self.names().has_queues(dir) {
+            true => self.new_queue(dir, &found.name, op.mode)?,
+            false => self.new_file(dir, &found.name, op.mode)?,
+        };
         let Handles { fx, .. } = &mut self.handles;
         fx.observe(|| FileEvent::of_name(mask::CREATE, dir, &found.name, false));
         self.open_node(call, op, found, Node::Mem(ino), true)
@@ -743,6 +746,7 @@ impl Opening<'_> {
         match self.names().get(ino)?.node {
             memfs::Node::File { .. } => Ok(Object::File(ino)),
             memfs::Node::Dir(_) => Ok(Object::Dir(node)),
+            memfs::Node::Queue => Ok(Object::Messages(ino)),
             memfs::Node::Fifo => {
                 let user = self.pipe_user()?;
                 Ok(Object::Pipe(self.handles.pipes.fifo(user, ino)?, Some(ino)))

@@ -357,7 +357,12 @@ impl PathOps<'_> {
                 self.fx.observe(|| FileEvent::SWEPT);
             }
             true => self.names().rmdir(parent, &found.name, &cred, now)?,
-            false => self.names().unlink(parent, &found.name, &cred, now)?,
+            false => {
+                self.names().unlink(parent, &found.name, &cred, now)?;
+                if self.names().has_queues(parent) {
+                    self.fx.queue_gone(ino);
+                }
+            }
         }
         if self.fx.observed() {
             if !remove_dir {

@@ -409,6 +409,7 @@ impl Procs {
             | Any::TraceAttach(op::TraceAttach { tid: pid, .. })
             | Any::Trace(op::Trace { tid: pid, .. })
             | Any::TraceMemory(op::TraceMemory { tid: pid, .. })
+            | Any::AdviseOther(op::AdviseOther { pid, .. })
             | Any::SleepBy(op::SleepBy { of: pid, .. }) => mean(pid),
             Any::MakeTimer(op::MakeTimer { thread: one, of: other, .. })
             | Any::SetPgid(op::SetPgid { pid: one, pgid: other })

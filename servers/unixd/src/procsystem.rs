@@ -257,6 +257,6 @@ pub fn usage(proc: &Proc) -> Usage {
 }
 
 /// Of each core, the ticks during which it had nothing to do.
-fn idle_ticks() -> impl Iterator<Item = u64> {
+pub fn idle_ticks() -> impl Iterator<Item = u64> {
     (0..).map_while(|core| libos::log::counter_of(core, Counter::IdleTicks).ok())
 }

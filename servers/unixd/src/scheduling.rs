@@ -3,8 +3,10 @@
 
 use crate::limits::Limits;
 use crate::procs::{Pid, Proc, Procs, INIT};
+use crate::procsystem::idle_ticks;
 use crate::threads::Tid;
-use crate::wait::{count, Tried};
+use crate::voices::Speaker;
+use crate::wait::{count, Call, Tried};
 use abi::slots::KERNEL;
 use alloc::vec::Vec;
 use captypes::op as invocation;
@@ -38,25 +40,33 @@ pub struct Scheduling {
     resets: bool,
     /// Class and level of input and output.
     io: u32,
+    /// Of [`DEADLINE`].
+    budget: Option<Budget>,
 }
 
 impl Scheduling {
-    /// Of a child, or another thread.
-    pub fn inherited(self) -> Scheduling {
-        if !self.resets {
-            return self;
+    /// Of a child, or another thread. `EAGAIN`: what it was promised nobody else has.
+    pub fn inherited(self) -> Result<Scheduling, Errno> {
+        match self.policy {
+            _ if self.resets => Ok(self.reset()),
+            DEADLINE => Err(Errno::EAGAIN),
+            _ => Ok(self),
         }
-        let is_timed = has_priorities(self.policy);
+    }
+
+    fn reset(self) -> Scheduling {
+        let is_timed = has_priorities(self.policy) || self.policy == DEADLINE;
         let nice = if is_timed { 0 } else { self.nice.max(0) };
         let policy = if is_timed { NORMAL } else { self.policy };
-        Scheduling { nice, policy, priority: 0, resets: false, io: self.io }
+        Scheduling { nice, policy, priority: 0, resets: false, io: self.io, budget: None }
     }
 
     /// Its priority, as `/proc` has it.
     pub fn shown_priority(self) -> i32 {
-        match has_priorities(self.policy) {
-            true => -1 - self.priority as i32,
-            false => 20 + self.nice,
+        match self.policy {
+            DEADLINE => -2 - PRIORITY_MOST as i32,
+            FIFO | ROUND_ROBIN => -1 - self.priority as i32,
+            _ => 20 + self.nice,
         }
     }
 
@@ -69,6 +79,8 @@ impl Scheduling {
     fn of_kernel(self) -> (u32, u32, u32) {
         match self.policy {
             FIFO => (self.priority, 0, 0),
+            // Before all others that have one as far as there is room in the list: who came first goes first.
+            DEADLINE => (PRIORITY_MOST, 0, 0),
             ROUND_ROBIN => (self.priority, TAKES_TURNS, 0),
             IDLE => (0, 0, WEIGHT_IDLE),
             _ => (0, 0, WEIGHTS[(self.nice + 20).clamp(0, 39) as usize]),
@@ -190,8 +202,9 @@ impl Procs {
     }
 
     /// What a thread is asked for, or told, about how it or others are scheduled.
-    pub fn schedule(&mut self, caller: Tid, op: op::Schedule) -> Tried {
+    pub fn schedule(&mut self, by: Speaker, call: &Call, op: op::Schedule) -> Tried {
         let op::Schedule { what, which, who, value } = op;
+        let caller = by.tid;
         let meant = self.meant(caller, which, who)?;
         let each = meant.iter().filter_map(|one| self.scheduling(*one).ok());
         let pid = self.leader(caller);
@@ -220,7 +233,21 @@ impl Procs {
             }
             SET_POLICY => {
                 let policy = Policy::of(value);
-                self.change_each(pid, &meant[..1], |from, to| to.set_policy(from, policy))
+                let budget = match policy.policy & !RESET_ON_FORK {
+                    DEADLINE => Budget::of(&self.a(by, call)?),
+                    _ => None,
+                };
+                let is_free = budget.map_or(Ok(()), |budget| self.may_promise(meant[0], budget));
+                self.change_each(pid, &meant[..1], |from, to| {
+                    let new = to.set_policy(from, policy, budget)?;
+                    is_free.map(|()| new)
+                })
+            }
+            GET_BUDGET => {
+                let budget = self.scheduling(meant[0])?.budget.map(Budget::bytes);
+                let bytes = budget.as_ref().map_or(&[][..], |bytes| bytes);
+                self.put(by, bytes)?;
+                count(bytes.len())
             }
             GET_CORES => {
                 let header = self.session_of(meant[0]).map(|session| session.header());
@@ -228,6 +255,27 @@ impl Procs {
             }
             SET_CORES => self.set_cores(pid, meant[0], value),
             _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// May a thread be promised this besides what others are? As on Linux 19 of 20 parts of all cores are given away, and only who may run on
+    /// all of them has any. `EPERM`: it may not; `EBUSY`: there is not so much.
+    fn may_promise(&self, tid: Tid, budget: Budget) -> Result<(), Errno> {
+        let cores = idle_ticks().count() as u64;
+        if let Ok(session) = self.session_of(tid) {
+            let all = u64::MAX >> (64 - cores.clamp(1, 64));
+            let own = session.header().affinity.load(Relaxed);
+            if own != 0 && own & all != all {
+                return Err(Errno::EPERM);
+            }
+        }
+        let everybody = self.select(Proc::is_live).into_iter().flat_map(|pid| self.threads_of(pid));
+        let of_others = everybody.filter(|&other| other != tid);
+        let budgets = of_others.filter_map(|other| self.scheduling(other).ok()?.budget);
+        let promised: u64 = budgets.map(Budget::share).sum();
+        match promised + budget.share() > cores * (19 << 20) / 20 {
+            true => Err(Errno::EBUSY),
+            false => Ok(()),
         }
     }
 
@@ -240,6 +288,10 @@ impl Procs {
         }
         if cores == 0 {
             return Err(Errno::EINVAL);
+        }
+        if target.scheduling.policy == DEADLINE {
+            // It was promised time of all of them.
+            return Err(Errno::EBUSY);
         }
         // The first process runs nothing, and who has just ended runs nowhere.
         if let (Some(runner), Ok(session)) = (self.runner_of(tid), self.session_of(tid)) {
@@ -301,12 +353,18 @@ impl Target<'_> {
         }
     }
 
-    fn set_policy(&self, from: &Proc, new: Policy) -> Result<Scheduling, Errno> {
+    fn set_policy(
+        &self,
+        from: &Proc,
+        new: Policy,
+        budget: Option<Budget>,
+    ) -> Result<Scheduling, Errno> {
         let resets = new.policy & RESET_ON_FORK != 0;
         let (policy, priority) = (new.policy & !RESET_ON_FORK, u32::from(new.priority));
         let fits = match policy {
             FIFO | ROUND_ROBIN => (1..=PRIORITY_MOST).contains(&priority),
-            NORMAL | BATCH | IDLE | DEADLINE => priority == 0,
+            NORMAL | BATCH | IDLE => priority == 0,
+            DEADLINE => priority == 0 && budget.is_some(),
             _ => false,
         };
         if !fits {
@@ -334,10 +392,6 @@ impl Target<'_> {
                 return Err(Errno::EPERM);
             }
         }
-        match policy {
-            // Nobody is promised time by a date.
-            DEADLINE => Err(Errno::EBUSY),
-            _ => Ok(Scheduling { policy, priority, resets, nice, ..now }),
-        }
+        Ok(Scheduling { policy, priority, resets, nice, budget, ..now })
     }
 }

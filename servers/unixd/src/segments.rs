@@ -68,9 +68,6 @@ impl Handles<'_> {
         for place in self.segments.all.places(ended) {
             self.remove_segment(place);
         }
-        for ino in self.mqueues.end_spaces(ended) {
-            self.release(Node::Mem(ino));
-        }
     }
 
     /// A segment goes as soon as nobody has it attached.

@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use credentials::{Capability, Credentials, UserSpace};
 use files::Claim;
+use memfs::{Attr, Cred, Fs, Ino};
 use mounttable::SpaceId;
 use piecewise::{Limits, Shares};
 use unixproto::files::O_RDONLY;
@@ -99,8 +100,11 @@ impl Hosts {
     }
 }
 
-/// Numbers of name spaces that have ended, in which things may still be.
-type Ended = Rc<RefCell<Vec<u64>>>;
+/// Numbers of name spaces that have ended, in which things may still be, and where their message queues are.
+type Ended = Rc<RefCell<Vec<(u64, Option<QueueDir>)>>>;
+
+/// A directory of message queues, with the number of its volume.
+pub type QueueDir = (u32, Ino);
 
 /// Where System V objects and POSIX message queues have their ids, keys and names. What is in it says so by its number, which comes
 /// only once.
@@ -112,19 +116,34 @@ pub struct Ipc {
     pub owner: u64,
     /// Its place in the count of who has made it, and where its end is told.
     kept: Option<(Rc<Lease>, Ended)>,
+    /// Where its message queues are, once it has had one.
+    queues: Cell<Option<QueueDir>>,
 }
 
 impl Ipc {
     /// The first one, which never ends.
     pub fn first() -> Rc<Ipc> {
-        Rc::new(Ipc { number: FIRST_IPC, owner: 0, kept: None })
+        Rc::new(Ipc { number: FIRST_IPC, owner: 0, kept: None, queues: Cell::new(None) })
+    }
+
+    /// The directory of its message queues, made when there is none yet, in which everybody may make some.
+    ///
+    /// # Errors
+    /// `ENOSPC`: there is no room for it.
+    pub fn queues<C: Default>(&self, names: &mut Fs<C>, now: i64) -> Result<QueueDir, Errno> {
+        if let Some(found) = self.queues.get() {
+            return Ok(found);
+        }
+        let made = names.make_queues(Attr { mode: 0o1777, cred: Cred::ROOT, now })?;
+        self.queues.set(Some(made));
+        Ok(made)
     }
 }
 
 impl Drop for Ipc {
     fn drop(&mut self) {
         if let Some((_, ended)) = &self.kept {
-            ended.borrow_mut().push(self.number);
+            ended.borrow_mut().push((self.number, self.queues.get()));
         }
     }
 }
@@ -172,7 +191,7 @@ impl Numbers {
     }
 
     /// Those that have, in order.
-    pub fn take_ended(&self) -> Vec<u64> {
+    pub fn take_ended(&self) -> Vec<(u64, Option<QueueDir>)> {
         let mut ended = self.ended.take();
         ended.sort_unstable();
         ended
@@ -319,7 +338,8 @@ pub fn unshare(
         0 => None,
         _ => {
             let (number, lease) = numbers.take(uid)?;
-            Some(Rc::new(Ipc { number, owner, kept: Some((lease, numbers.ended.clone())) }))
+            let kept = Some((lease, numbers.ended.clone()));
+            Some(Rc::new(Ipc { number, owner, kept, queues: Cell::new(None) }))
         }
     };
     let pids_of_children = match flags & flag::NEWPID {

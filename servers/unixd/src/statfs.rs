@@ -55,6 +55,7 @@ impl PathOps<'_> {
         const PROC: u64 = 0x9fa0;
         const SYSFS: u64 = 0x6265_6572;
         const HUGETLBFS: u64 = 0x9584_58f6;
+        const MQUEUE: u64 = 0x1980_0202;
         /// "tess".
         const PMEM: u64 = 0x7373_6574;
         const PAGE: u64 = 4096;
@@ -71,6 +72,9 @@ impl PathOps<'_> {
                 }
                 shown |= u64::from(inode.changeable().is_err());
                 volume = names.volume_of(ino);
+                if names.has_queues(ino) {
+                    (magic, device) = (MQUEUE, device_of_volume(volume));
+                }
             }
             Some(Node::Proc(ProcNode::Made(number))) if !self.tree.made().is_tunable(number) => {
                 (magic, device) = (SYSFS, crate::procfs::SYS_DEVICE);

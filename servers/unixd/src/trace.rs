@@ -17,7 +17,9 @@ use crate::tracees::{Asked, Info, Phase, Tracee};
 use crate::wait::{count, done, Call, Outcome, Tried};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
-use unixproto::ops::TraceCommand;
+use credentials::Capability;
+use unixproto::files::CALL_SERVES;
+use unixproto::ops::{CallReply, TraceCommand};
 use unixproto::session::{DATA_BYTES, NOTE_TRACE};
 use unixproto::signals::*;
 use unixproto::trace::*;
@@ -110,7 +112,15 @@ impl Life<'_> {
 
     /// Makes a thread look at its header, whatever it does.
     fn stir_tracee(&mut self, tid: Tid) {
-        self.interrupt(tid);
+        match self.procs.blocked(tid).map(|blocked| blocked.call.any) {
+            // Whoever decides about its call may be who looks into its memory: it is still the same call.
+            Some(Any::CallNotice(_)) => {
+                self.unblock(tid);
+                let reply = CallReply { value: 0, error: 0, flags: CALL_SERVES };
+                self.procs.answer(tid, done(reply));
+            }
+            _ => self.interrupt(tid),
+        }
         if let Some(runner) = self.procs.runner_of(tid) {
             runner.notify(NOTE_TRACE);
         }
@@ -425,6 +435,20 @@ impl Life<'_> {
             false => (command::READ_SEEN, Vec::new()),
         };
         self.ask_process(call, leader, (what, address, bytes), &data)
+    }
+
+    /// `process_madvise`.
+    pub fn advise(&mut self, pid: Pid, call: &mut Call, op: op::AdviseOther) -> Tried {
+        if !OF_OTHERS.contains(&op.advice) {
+            return Err(Errno::EINVAL);
+        }
+        let leader = self.traceable(pid, op.pid)?;
+        if !self.procs.get(pid)?.has(Capability::SysNice) {
+            return Err(Errno::EPERM);
+        }
+        let ranges = self.procs.a(self.caller, call)?;
+        let what = (command::ADVISE, op.advice.into(), ranges.len() as u64);
+        self.ask_process(call, leader, what, &ranges)
     }
 
     /// Has a thread of another process do something about its memory.

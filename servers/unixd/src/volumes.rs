@@ -43,6 +43,8 @@ pub enum Kind {
     Sys,
     /// Names of pseudoterminals.
     Devpts,
+    /// Message queues of a name space.
+    Mqueue,
     /// Files that survive.
     Pmem,
     /// The folder of the host.
@@ -72,6 +74,7 @@ impl Volume {
             Kind::Proc => "proc",
             Kind::Sys => "sysfs",
             Kind::Devpts => "devpts",
+            Kind::Mqueue => "mqueue",
             Kind::Pmem => "pmfs",
             Kind::Host => "9p",
             Kind::Disk(_) => "ext4",

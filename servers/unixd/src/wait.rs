@@ -210,8 +210,11 @@ fn is_interruptible(call: &Call) -> bool {
             | Any::TraceAnswer(_)
             | Any::Trace(_)
             | Any::TraceMemory(_)
+            | Any::AdviseOther(_)
             | Any::MemoryFile(_)
             | Any::Succeed(_)
     );
-    !is_patient && !call.unanswered
+    // One that somebody has been told of who wants that.
+    let is_told = matches!(call.any, Any::CallNotice(_)) && call.kept != 0;
+    !is_patient && !is_told && !call.unanswered
 }

@@ -2,8 +2,9 @@
 //!
 //! Nothing is installed on this machine: the packages are downloaded once, and unpacked to a folder. Of what their
 //! maintainer scripts do, this is done: the layout that base-files makes, commands that have alternatives get one, and there
-//! are the users and groups that every system has, and those that the packages make.
+//! are the users and groups that every system has, and those that the packages make, with what says how they [log in](crate::pam).
 
+use crate::pam;
 use crate::progress::Progress;
 use crate::project::Project;
 use crate::setup;
@@ -49,8 +50,8 @@ const LINKS: [(&str, &str); 5] = [
 /// What is below `/usr/local`.
 const LOCAL: [&str; 9] =
     ["share", "share/man", "bin", "games", "lib", "include", "sbin", "src", "etc"];
-/// What every root has, whatever it is for: its layout, names of users, and the locale `C.UTF-8`.
-const ALWAYS: [&str; 3] = ["base-files", "base-passwd", "libc-bin"];
+/// What every root has, whatever it is for: its layout, names of users, the locale `C.UTF-8`, and how terminals are spoken to.
+const ALWAYS: [&str; 4] = ["base-files", "base-passwd", "libc-bin", "ncurses-base"];
 
 /// A folder with these packages and all that they depend on.
 ///
@@ -65,7 +66,7 @@ pub fn root(project: &Project, packages: &[String]) -> Result<PathBuf> {
     let apt = Apt::new(&store, packages)?;
     let files = apt.resolve()?;
     let mut key = DefaultHasher::new();
-    (&files, include_str!("deb.rs")).hash(&mut key);
+    (&files, include_str!("deb.rs"), include_str!("pam.rs")).hash(&mut key);
     let folder = store.join(format!("root.{:016x}", key.finish()));
     if folder.exists() {
         return Ok(folder);
@@ -233,7 +234,7 @@ fn unpack(archives: &Path, files: &[String], root: &Path) -> Result<()> {
         fs::create_dir_all(root.join("usr").join(name))?;
         symlink(format!("usr/{name}"), root.join(name))?;
     }
-    let mut scripts = Vec::new();
+    let (mut scripts, mut before) = (Vec::new(), Vec::new());
     for file in files {
         let archive = archives.join(file);
         let mut dpkg = Command::new("dpkg-deb")
@@ -247,11 +248,16 @@ fn unpack(archives: &Path, files: &[String], root: &Path) -> Result<()> {
         tar.args(["-x", "-p", "--keep-directory-symlink", "--no-same-owner", "-C"]).arg(root);
         let unpacked = tar.stdin(contents).status().context("cannot start tar")?;
         ensure!(dpkg.wait()?.success() && unpacked.success(), "{file} cannot be unpacked");
-        let script = Command::new("dpkg-deb").arg("-I").arg(&archive).arg("postinst").output()?;
-        scripts.push(String::from_utf8_lossy(&script.stdout).into_owned());
+        for (name, all) in [("postinst", &mut scripts), ("preinst", &mut before)] {
+            let script = Command::new("dpkg-deb").arg("-I").arg(&archive).arg(name).output()?;
+            all.push(String::from_utf8_lossy(&script.stdout).into_owned());
+        }
     }
     lay_out(root)?;
-    add_users(root, &scripts)?;
+    before.extend_from_slice(&scripts);
+    add_users(root, &before)?;
+    pam::set_up(root)?;
+    scripts.iter().try_for_each(|script| enable_parts(root, script))?;
     let java = java_commands(root)?;
     scripts
         .iter()
@@ -287,6 +293,35 @@ fn lay_out(root: &Path) -> Result<()> {
         let (from, to) = (root.join("usr/share").join(master), root.join(name));
         if from.exists() && !to.exists() {
             fs::copy(from, to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Parts of Apache that a package's script has it use.
+fn enable_parts(root: &Path, script: &str) -> Result<()> {
+    const KINDS: [(&str, &str); 3] =
+        [("a2enmod", "mods"), ("a2enconf", "conf"), ("a2ensite", "sites")];
+    let apache = root.join("etc/apache2");
+    for line in commands(script) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((command, names)) = words.split_first() else { continue };
+        let Some((_, kind)) = KINDS.iter().find(|(name, _)| name == command) else { continue };
+        let names = names.iter().filter(|name| !name.starts_with('-') && !name.contains('$'));
+        let mut wanted: Vec<String> = names.map(|name| (*name).to_owned()).collect();
+        while let Some(name) = wanted.pop() {
+            for end in ["load", "conf"] {
+                let file = format!("{name}.{end}");
+                let (from, to) = (format!("{kind}-available"), format!("{kind}-enabled"));
+                let Ok(text) = fs::read_to_string(apache.join(&from).join(&file)) else { continue };
+                let link = apache.join(&to).join(&file);
+                if fs::symlink_metadata(&link).is_err() {
+                    fs::create_dir_all(apache.join(&to))?;
+                    symlink(format!("../{from}/{file}"), link)?;
+                    let needs = text.lines().filter_map(|line| line.strip_prefix("# Depends:"));
+                    wanted.extend(needs.flat_map(str::split_whitespace).map(str::to_owned));
+                }
+            }
         }
     }
     Ok(())
@@ -387,6 +422,38 @@ fn quoted_words(text: &str) -> Vec<&str> {
     all
 }
 
+/// The lines of a script; what is in a loop over words is there once for each of them.
+fn commands(script: &str) -> Vec<String> {
+    let script = script.replace("\\\n", " ");
+    let (mut all, mut loops) = (Vec::new(), Vec::<(&str, Vec<&str>)>::new());
+    for line in script.lines().map(str::trim) {
+        if let Some((name, words)) = line.strip_prefix("for ").and_then(|it| it.split_once(" in "))
+        {
+            let words = words.split(';').next().unwrap_or_default();
+            loops.push((name.trim(), words.split_whitespace().collect()));
+            continue;
+        }
+        if line == "done" {
+            loops.pop();
+            continue;
+        }
+        let mut lines = vec![line.to_owned()];
+        for (name, words) in &loops {
+            let (plain, braced) = (format!("${name}"), format!("${{{name}}}"));
+            if line.contains(&plain) || line.contains(&braced) {
+                let of =
+                    |line: &String, word: &&str| line.replace(&braced, word).replace(&plain, word);
+                lines = lines
+                    .iter()
+                    .flat_map(|line| words.iter().map(move |word| of(line, word)))
+                    .collect();
+            }
+        }
+        all.append(&mut lines);
+    }
+    all
+}
+
 /// A command that several packages have, each under a name of its own.
 #[derive(Debug, PartialEq)]
 struct Alternative {
@@ -412,9 +479,9 @@ impl Alternative {
 
 /// Those that a package's script makes, the one that it prefers first.
 fn alternatives(script: &str) -> Vec<Alternative> {
-    let script = script.replace("\\\n", " ");
+    let script = commands(script);
     let mut all = Vec::new();
-    for line in script.lines().filter(|line| line.contains("update-alternatives")) {
+    for line in script.iter().filter(|line| line.contains("update-alternatives")) {
         let words: Vec<&str> =
             line.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
         let mut priority = 0;
@@ -445,6 +512,12 @@ fn alternatives(script: &str) -> Vec<Alternative> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loops_of_a_script() {
+        let script = "for a in x \\\n y ; do\n\tmake /${a} $a\ndone\nend $a\n";
+        assert_eq!(commands(script), ["make /x x", "make /y y", "end $a"]);
+    }
 
     #[test]
     fn alternatives_of_a_script() {

@@ -62,6 +62,7 @@ mod micro;
 mod net;
 mod new;
 mod nvdimm;
+mod pam;
 #[cfg(feature = "workbench")]
 mod papers;
 mod ports;

@@ -70,6 +70,8 @@ pub const ADDFD_SEND: u32 = 2;
 pub const ADDFD_CLOEXEC: u32 = 4;
 /// A thread whose call is to be decided is to have a file first.
 pub const CALL_ADDS: u32 = 1 << 31;
+/// It is to do something for who traces it, or looks into its memory, and to come back.
+pub const CALL_SERVES: u32 = 1 << 30;
 
 /// What `fsconfig` is to do: `FSCONFIG_*`.
 pub mod fsconfig {
@@ -405,11 +407,13 @@ pub const TIMER_ABSOLUTE: u32 = 1;
 pub const TIMER_CANCEL_ON_SET: u32 = 2;
 
 /// Kinds of file systems that can be mounted, and whether they need a device.
-pub const FILE_SYSTEMS: [(&str, bool); 6] = [
+pub const FILE_SYSTEMS: [(&str, bool); 8] = [
     ("sysfs", false),
     ("tmpfs", false),
     ("proc", false),
     ("ext2", true),
     ("ext3", true),
     ("ext4", true),
+    ("devpts", false),
+    ("mqueue", false),
 ];

@@ -77,6 +77,7 @@ pub const fn kind(request: &Any) -> u32 {
         | Any::TraceAttach(_)
         | Any::Trace(_)
         | Any::TraceMemory(_)
+        | Any::AdviseOther(_)
         | Any::TakeFd(_)
         | Any::Compare(_) => TRACE,
         Any::Socket(_) | Any::SocketPair(_) => SOCKET,

@@ -18,6 +18,8 @@ pub const FILES: u32 = RLIMIT_NOFILE;
 /// `RLIMIT_RSS`, `RLIMIT_SIGPENDING`: only shown.
 pub const RSS: u32 = RLIMIT_RSS;
 pub const SIGPENDING: u32 = RLIMIT_SIGPENDING;
+/// `RLIMIT_MSGQUEUE`: bytes that the message queues of a user may need.
+pub const MSGQUEUE: u32 = RLIMIT_MSGQUEUE;
 /// `RLIMIT_NICE`: 20 less the lowest nice value.
 pub const NICE: u32 = RLIMIT_NICE;
 /// `RLIMIT_RTPRIO`: the highest priority.
@@ -43,7 +45,7 @@ pub const FIRST: [[u64; 2]; LIMITS] = {
     limits[RLIMIT_NOFILE as usize] = [1024, FILES_MOST];
     limits[RLIMIT_MEMLOCK as usize] = [8 << 20; 2];
     limits[SIGPENDING as usize] = [4096; 2];
-    limits[RLIMIT_MSGQUEUE as usize] = [819_200; 2];
+    limits[MSGQUEUE as usize] = [819_200; 2];
     limits[NICE as usize] = [0; 2];
     limits[RTPRIO as usize] = [0; 2];
     limits

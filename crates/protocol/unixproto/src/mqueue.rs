@@ -16,5 +16,9 @@ pub const BYTES_MOST: u64 = DATA_BYTES as u64;
 pub const SIGEV_SIGNAL: u32 = 0;
 /// By nothing.
 pub const SIGEV_NONE: u32 = 1;
+/// By bytes that come to a socket of netlink, which a thread reads that the C library has made for it.
+pub const SIGEV_THREAD: u32 = 2;
+/// How many these are. The last says why they come.
+pub const COOKIE_BYTES: usize = 32;
 /// Signals that there are.
 pub const SIGNALS: u32 = 64;

@@ -124,6 +124,7 @@ replies! {
         error: i32,
         /// `SECCOMP_USER_NOTIF_FLAG_CONTINUE`: it is made. [`CALL_ADDS`](crate::files::CALL_ADDS): nothing is decided yet; the thread is to
         /// have a file: `value` is a description, `error` the descriptor, and the other flags say how.
+        /// [`CALL_SERVES`](crate::files::CALL_SERVES): nor then; it has [`trace`](crate::trace) to look at.
         flags: u32,
     }
     /// A limit of a process.
@@ -535,7 +536,10 @@ requests! {
     ) -> Process;
     /// A file by which somebody decides about calls of the caller, and of what it makes from now on (`SECCOMP_FILTER_FLAG_NEW_LISTENER`).
     /// `inode` is what `CallNotice` calls it.
-    304 HearCalls() -> Opened;
+    304 HearCalls(
+        /// A thread whose call was told waits for what is decided whatever signals come that do not end it.
+        patient: bool
+    ) -> Opened;
     /// Somebody is to decide about a call: `a` is its `struct seccomp_data`. Waits for that. `ENOSYS`: nobody listens, or not to the
     /// caller.
     305 CallNotice(
@@ -747,6 +751,14 @@ requests! {
         bytes: u64
     ) -> Count;
 
+    /// `process_madvise` of another process. `a`: ranges, each its address and how long it is, 8 bytes of either. Answers bytes. `EPERM`:
+    /// the caller may not look into it, or has no `CAP_SYS_NICE`; `EINVAL`: of others' memory nothing like that is said.
+    340 AdviseOther(
+        /// The process.
+        pid: u32,
+        /// `MADV_*`
+        advice: u32
+    ) -> Count;
     /// As `TraceMemory`, of the process whose memory was opened, whatever the protection of its pages. 0: nothing is left of it.
     /// Also reads a text that only the process knows; `address` counts from its start.
     126 MemoryFile(
@@ -1807,9 +1819,11 @@ requests! {
     248 QueueNotify(
         /// Description.
         desc: u32,
-        /// By this signal; 0: by none.
+        /// `SIGEV_*`, of [`mqueue`](crate::mqueue).
+        how: u32,
+        /// The signal; 0: none. Of `SIGEV_THREAD` the description of the socket; `a` is what comes to it.
         signal: u32,
-        /// What comes with it.
+        /// What comes with a signal.
         value: u64,
         /// Else no more.
         on: bool

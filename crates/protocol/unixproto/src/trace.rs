@@ -94,6 +94,9 @@ pub mod command {
     /// Numbers that may be written there: references (1 to 3) and pages that were written to (4) are counted anew, or the most
     /// memory that it had (5).
     pub const CLEARED: core::ops::RangeInclusive<u64> = 1..=5;
+    /// Gives advice about its memory: data has ranges, each its address and how long it is, 8 bytes of either; `value` is how many bytes
+    /// data has, `address` the advice (`MADV_*`). Answers bytes, as `process_madvise` does. Nobody's tracer asks for it.
+    pub const ADVISE: u32 = 21;
     /// First number that is no command of a tracer.
     pub const END: u32 = 18;
 
@@ -132,6 +135,9 @@ pub mod request {
     /// Sets it to `a`.
     pub const SET_INFO: u32 = 0x108;
 }
+
+/// `MADV_WILLNEED`, `MADV_COLD`, `MADV_PAGEOUT`, `MADV_COLLAPSE`: what is said of others' memory at all. Nothing is lost by it.
+pub const OF_OTHERS: [u32; 4] = [3, 20, 21, 25];
 
 /// Bytes of `siginfo_t`.
 pub const INFO_BYTES: usize = 128;

@@ -487,6 +487,13 @@ impl Inet {
         Ok(bytes.len())
     }
 
+    /// The system says something to a socket of netlink. What there is no room for is lost.
+    pub fn tell_route(&mut self, number: Number, bytes: Vec<u8>, changes: &mut Changes) {
+        let Ok(uid) = self.get(number).map(|socket| socket.uid) else { return };
+        let way = Passage::inside(address_of(0), address_of(0));
+        self.deliver(number, bytes, (way, uid), changes);
+    }
+
     /// The packets with which a request is answered.
     fn answers(&mut self, request: &Request, may_change: bool) -> Vec<Vec<u8>> {
         // What is no request, or the acknowledgement of something, is not answered.

@@ -140,7 +140,8 @@ impl<N: Node, V> Mounts<N, V> {
                 root: one.root,
                 flags: one.flags,
                 volume: one.volume.clone(),
-                is_locked: one.is_locked || locks,
+                // What everything is in hides nothing.
+                is_locked: one.is_locked || locks && id != root,
                 kept: one.kept | if locks { one.flags & RESTRICTIONS } else { 0 },
                 // Those who have less rights follow, and are not followed.
                 follows: match one.follows {
@@ -210,6 +211,9 @@ impl<N: Node, V> Mounts<N, V> {
             return Err(Errno::EINVAL);
         }
         let (_, node) = self.detach(new).ok_or(Errno::EINVAL)?;
+        // Who could not take the old root away cannot take the new one away, and can the old one.
+        let was_locked = core::mem::take(&mut self.get_mut(old)?.is_locked);
+        self.get_mut(new)?.is_locked |= was_locked;
         self.attach(old, old_at);
         if let Some(space) = self.spaces.get_mut(space.0 as usize) {
             space.root = new;

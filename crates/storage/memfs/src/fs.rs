@@ -36,13 +36,15 @@ pub enum Node<C> {
     Fifo,
     /// A socket.
     Socket,
+    /// A message queue: only in [volumes](Fs::make_queues) that have nothing else.
+    Queue,
 }
 
 impl<C> Node<C> {
     /// The type bits of `st_mode`.
     pub fn type_bits(&self) -> u32 {
         match self {
-            Node::File { .. } => S_IFREG,
+            Node::File { .. } | Node::Queue => S_IFREG,
             Node::Dir(_) => S_IFDIR,
             Node::Symlink(_) => S_IFLNK,
             Node::Device(_) => S_IFCHR,
@@ -125,6 +127,8 @@ impl<C> Inode<C> {
             // As of a disk with blocks of 4 KiB: scripts know directories like that.
             Node::Dir(_) => 4096,
             Node::Symlink(text) => text.len() as u64,
+            // Bytes of what reading it shows.
+            Node::Queue => 80,
             _ => 0,
         }
     }

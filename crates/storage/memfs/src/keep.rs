@@ -166,7 +166,8 @@ impl<C> Inode<C> {
             Node::Device(number) => What::Device(*number),
             Node::Block(number) => What::Block(*number),
             Node::Fifo => What::Fifo,
-            Node::Socket => What::Socket,
+            // Queues are kept nowhere.
+            Node::Socket | Node::Queue => What::Socket,
         }
     }
 }

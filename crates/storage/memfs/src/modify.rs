@@ -44,6 +44,9 @@ impl<C: Default> Fs<C> {
     ) -> Result<Ino, Errno> {
         self.check_new(dir, name)?;
         self.may_change(dir, &attr.cred)?;
+        if self.has_queues(dir) != matches!(node, Node::Queue) {
+            return Err(Errno::EPERM);
+        }
         let is_dir = matches!(node, Node::Dir(_));
         let part = self.part_of_new(dir, name, is_dir.then_some(&attr.cred))?;
         let attr = self.inherited(dir, attr, is_dir)?;
@@ -83,6 +86,9 @@ impl<C: Default> Fs<C> {
         self.same_part(dir, ino)?;
         self.may_link(ino, cred)?;
         self.may_change(dir, cred)?;
+        if self.has_queues(dir) {
+            return Err(Errno::EPERM);
+        }
         self.part_of_new(dir, name, None)?;
         let inode = self.get_mut(ino)?;
         if inode.is_dir() {

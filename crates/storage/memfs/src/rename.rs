@@ -37,6 +37,9 @@ impl<C: Default> Fs<C> {
         let source = self.get(old_dir)?.dir()?.get(old).ok_or(Errno::ENOENT)?;
         let target = self.get(new_dir)?.dir()?.get(new);
         self.same_part(old_dir, new_dir)?;
+        if self.has_queues(old_dir) || self.has_queues(new_dir) {
+            return Err(Errno::EPERM);
+        }
         self.not_mounted(old_dir, source)?;
         if let Some(target) = target {
             self.not_mounted(new_dir, target)?;

@@ -200,6 +200,7 @@ impl<C: Default> Fs<C> {
             Node::Block(number) => Node::Block(*number),
             Node::Fifo => Node::Fifo,
             Node::Socket => Node::Socket,
+            Node::Queue => return Err(Errno::EPERM),
         };
         let attr = Attr { mode: attributes.mode, cred: Cred::ROOT, now: attributes.ctime };
         let copy = self.allocate(node, attr)?;

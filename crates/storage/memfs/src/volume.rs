@@ -22,6 +22,8 @@ pub struct Volume {
     pub inodes_limit: u64,
     /// Inodes that it has.
     pub inodes: u64,
+    /// It is one directory, with nothing but message queues.
+    pub has_queues: bool,
 }
 
 fn pages_of(size: u64) -> u64 {
@@ -39,7 +41,7 @@ impl<C: Default> Fs<C> {
         attr: Attr,
     ) -> Result<(u32, Ino), Errno> {
         let root = self.allocate(Node::Dir(Dir::new(self.root())), attr)?;
-        let volume = Volume { pages_limit, pages: 0, inodes_limit, inodes: 1 };
+        let volume = Volume { pages_limit, pages: 0, inodes_limit, inodes: 1, has_queues: false };
         let Ok(index) = self.volumes.insert(volume) else {
             self.reap(root);
             return Err(Errno::ENOSPC);
@@ -51,6 +53,27 @@ impl<C: Default> Fs<C> {
         inode.dir_mut()?.parent = root;
         self.hold(root);
         Ok((number, root))
+    }
+
+    /// The same of a volume that is one directory with message queues, and nothing else.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn make_queues(&mut self, attr: Attr) -> Result<(u32, Ino), Errno> {
+        let (number, root) = self.make_volume((0, u64::MAX), attr)?;
+        if let Some(volume) = self.volumes.get_mut(number as usize - 1) {
+            volume.has_queues = true;
+        }
+        Ok((number, root))
+    }
+
+    /// Is a directory one of message queues?
+    #[inline]
+    pub fn has_queues(&self, dir: Ino) -> bool {
+        match self.volume_of(dir) {
+            0 => false,
+            number => self.volume(number).is_some_and(|volume| volume.has_queues),
+        }
     }
 
     /// Nobody can get to a volume any more: all names in it are gone. What somebody has open stays until that is closed.

@@ -7,6 +7,7 @@ use crate::errno::{Errno, Result};
 use crate::mm::user;
 use crate::process::{Io, Task};
 use crate::server::{self, op, restart};
+use unixproto::files::{SEEK_CUR, SEEK_SET};
 use unixproto::session::DATA_BYTES;
 use unixproto::tty;
 
@@ -18,6 +19,19 @@ pub fn read(task: &mut Task, desc: u32, to: &mut Cursor) -> Result<u64> {
     let bytes = to.writable(&mut task.mm, to.left().min(DATA_BYTES as u64))? as u32;
     let count = server::wait(task, op::Read { desc, bytes }).map_err(restart)?.count;
     Ok(to.scatter_from(&mut task.mm, server::data(count as usize)).some()? as u64)
+}
+
+/// The same at an offset, without moving the description's own.
+pub fn read_at(io: &mut Io, desc: u32, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+    let Some(at) = at else { return read(io, desc, to) };
+    if to.left() == 0 {
+        return Ok(0);
+    }
+    let before = server::call(op::Seek { desc, offset: 0, whence: SEEK_CUR })?.offset;
+    server::call(op::Seek { desc, offset: at as i64, whence: SEEK_SET })?;
+    let result = read(io, desc, to);
+    server::call(op::Seek { desc, offset: before as i64, whence: SEEK_SET })?;
+    result
 }
 
 /// Reads the eight bytes of a counter, or waits.

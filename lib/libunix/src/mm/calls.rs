@@ -4,13 +4,15 @@ use super::{drop_notes, errno, leases, rights, settle, take_limits, usage, user,
 use crate::errno::{Errno, Result};
 use crate::fd::kinds::{pidfd, shared, with_kind};
 use crate::fd::ops::{Contents, FileOps, Mapped};
-use crate::process::{Files, Io, Process};
+use crate::process::{Io, Process};
 use crate::server::{self, op};
 use crate::sys::readwrite::vector;
 use crate::sys::{self, limits::Limits, numa, packet_ring};
 use crate::thread::lock;
 use abi::layout::PAGE;
+use alloc::vec::Vec;
 use linuxabi::iovec::Buffer;
+use unixproto::session::DATA_BYTES;
 use uvm::{
     Advice, Backend, FaultError, Flags, MapRequest, ObjectId, Placement, Prot, RemapFlags,
     OWN_LEAST,
@@ -535,30 +537,60 @@ fn advise(mm: &mut Mm, addr: u64, len: u64, advice: Advice) -> Result<u64> {
     result
 }
 
-/// `madvise` about several ranges, up to the first that cannot be. Answers the bytes of those before.
-///
-/// Where memory of another process is, only that one's library knows. So nobody is permitted to advise about it, as on
-/// Linux nobody without `CAP_SYS_NICE` is.
+/// `madvise` about several ranges, up to the first that cannot be. Answers the bytes of those before. Where memory of another process
+/// is, only that one's library knows, which is asked to do it.
 pub fn process_madvise(
-    Files { fds, mm }: Files,
+    p: &mut Io,
     fd: i32,
     ranges: u64,
     count: u64,
     advice: u32,
     flags: u32,
 ) -> Result<u64> {
-    /// `MADV_WILLNEED`, `MADV_COLD`, `MADV_PAGEOUT`, `MADV_COLLAPSE`: what may be said of others' memory at all.
-    const OF_OTHERS: [u32; 4] = [3, 20, 21, 25];
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let ranges = vector(mm, ranges, count)?;
-    if pidfd::id(fds, fd)? != pidfd::own_id() {
-        let may_be = OF_OTHERS.contains(&advice);
-        return Err(if may_be { Errno::EPERM } else { Errno::EINVAL });
+    let ranges = vector(&mut p.mm, ranges, count)?;
+    let pid = pidfd::id(&p.fds, fd)?;
+    if pid == pidfd::own_id() {
+        return advise_each(&mut p.mm, ranges, advice);
     }
+    const RANGE_BYTES: usize = 16;
     let mut done = 0;
-    for Buffer { base, len } in ranges {
+    let mut rest = &ranges[..];
+    loop {
+        // Also of no ranges it is asked whether it may be.
+        let (some, more) = rest.split_at(rest.len().min(DATA_BYTES / RANGE_BYTES));
+        let words = some.iter().flat_map(|range| [range.base, range.len]);
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        let a = server::put_a(&bytes);
+        let count = match server::wait_filled(p, op::AdviseOther { pid, advice }, a) {
+            Ok(reply) => reply.count,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => return Ok(done),
+        };
+        done += count;
+        if more.is_empty() || count < some.iter().map(|range| range.len).sum() {
+            return Ok(done);
+        }
+        rest = more;
+    }
+}
+
+/// What another process says of this one's memory: ranges as `unixd` passes them on.
+pub fn advise_told(mm: &mut Mm, ranges: &[u8], advice: u32) -> Result<u64> {
+    let (words, _) = ranges.as_chunks::<8>();
+    let (ranges, _) = words.as_chunks::<2>();
+    let range = |range: &[[u8; 8]; 2]| {
+        let [base, len] = range.map(u64::from_le_bytes);
+        Buffer { base, len }
+    };
+    advise_each(mm, ranges.iter().map(range), advice)
+}
+
+fn advise_each(mm: &mut Mm, all: impl IntoIterator<Item = Buffer>, advice: u32) -> Result<u64> {
+    let mut done = 0;
+    for Buffer { base, len } in all {
         match advice_of(advice).and_then(|advice| advise(mm, base, len, advice)) {
             Ok(_) => done += len,
             Err(error) if done == 0 => return Err(error),

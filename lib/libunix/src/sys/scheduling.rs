@@ -106,11 +106,25 @@ fn policy_of(tid: i32) -> Result<(u32, u32)> {
     Ok((policy, priority.into()))
 }
 
-fn set_policy(tid: i32, policy: u32, priority: u32, nice: Option<i32>) -> Result<u64> {
+/// What a thread was promised.
+fn budget_of(tid: i32) -> Result<Option<Budget>> {
+    let bytes = schedule(GET_BUDGET, PROCESS, tid, 0)?;
+    Ok(Budget::of(&server::taken(bytes as usize)?))
+}
+
+fn set_policy(
+    tid: i32,
+    (policy, priority, nice): (u32, u32, Option<i32>),
+    budget: Option<Budget>,
+) -> Result<u64> {
     // None is so high.
     let priority = priority.min(u8::MAX.into()) as u8;
     let nice = nice.map(|nice| nice.clamp(-20, 19) as i8);
-    schedule(SET_POLICY, PROCESS, tid, Policy { policy, priority, nice }.word())
+    let value = Policy { policy, priority, nice }.word();
+    let bytes = budget.map(Budget::bytes);
+    let bytes = bytes.as_ref().map_or(&[][..], |bytes| bytes);
+    let request = op::Schedule { what: SET_POLICY, which: PROCESS, who: tid as u32, value };
+    Ok(server::call_a(request, bytes)?.count)
 }
 
 pub fn sched_getparam(mm: &mut Mm, pid: i32, param: u64) -> Result<u64> {
@@ -128,7 +142,7 @@ pub fn sched_setparam(mm: &mut Mm, pid: i32, param: u64) -> Result<u64> {
     }
     let priority = user::copy_in::<u32>(mm, param)?;
     let (policy, _) = policy_of(pid)?;
-    set_policy(pid, policy, priority, None)
+    set_policy(pid, (policy, priority, None), budget_of(pid)?)
 }
 
 pub fn sched_getscheduler(_: (), pid: i32) -> Result<u64> {
@@ -145,7 +159,7 @@ pub fn sched_setscheduler(mm: &mut Mm, pid: i32, policy: u32, param: u64) -> Res
         // It has parameters that cannot be said here.
         return Err(Errno::EINVAL);
     }
-    set_policy(pid, policy, priority, None)
+    set_policy(pid, (policy, priority, None), None)
 }
 
 /// Bytes of `struct sched_attr`, of its first version, and most that a program may say it has.
@@ -192,20 +206,17 @@ pub fn sched_setattr(mm: &mut Mm, pid: i32, attributes: u64, flags: u32) -> Resu
     if wanted & FLAG_KEEP_POLICY != 0 {
         policy = now & !RESET_ON_FORK;
     }
+    let mut budget = None;
     if wanted & FLAG_KEEP_PARAMS != 0 {
         priority = now_priority;
-    }
-    if policy == DEADLINE {
-        let times = [24, 32, 40].map(|at| get_u64(&bytes, at));
-        let [runtime, deadline, period] = times;
-        let period = if period == 0 { deadline } else { period };
-        if deadline == 0 || runtime < 1024 || runtime > deadline || deadline > period {
-            return Err(Errno::EINVAL);
-        }
+        budget = budget_of(pid)?;
+    } else if policy == DEADLINE {
+        let [runtime, deadline, period] = [24, 32, 40].map(|at| get_u64(&bytes, at));
+        budget = Budget::new(runtime, deadline, period, wanted);
     }
     let resets = if wanted & FLAG_RESET != 0 { RESET_ON_FORK } else { 0 };
     let nice = (wanted & FLAG_KEEP_PARAMS == 0).then_some(nice);
-    set_policy(pid, policy | resets, priority, nice)
+    set_policy(pid, (policy | resets, priority, nice), budget)
 }
 
 fn now_nice(pid: i32) -> Result<i32> {
@@ -221,13 +232,22 @@ pub fn sched_getattr(mm: &mut Mm, pid: i32, to: u64, size: u32, flags: u32) -> R
     let (policy, resets) = (word & !RESET_ON_FORK, word & RESET_ON_FORK != 0);
     let is_nice = matches!(policy, NORMAL | BATCH);
     let nice = if is_nice { now_nice(pid)? } else { 0 };
+    let budget = match policy {
+        DEADLINE => budget_of(pid)?,
+        _ => None,
+    };
+    let [runtime, deadline, period, more] =
+        budget.map_or([0; 4], |it| [it.runtime, it.deadline, it.period, it.flags]);
     let told = (size as usize).min(ATTRIBUTE_BYTES);
     let bytes: [u8; ATTRIBUTE_BYTES] = Bytes::default()
         .u32(told as u32)
         .u32(policy)
-        .u64(resets.into())
+        .u64(u64::from(resets) | more)
         .u32(nice as u32)
         .u32(priority)
+        .u64(runtime)
+        .u64(deadline)
+        .u64(period)
         .done();
     user::bytes_out(mm, to, &bytes[..told])?;
     Ok(0)
@@ -253,7 +273,7 @@ pub fn sched_rr_get_interval(mm: &mut Mm, pid: i32, out: u64) -> Result<u64> {
     const SLICE: u64 = 4_000_000;
     const TURN: u64 = 100_000_000;
     let slice = match policy_of(pid)?.0 & !RESET_ON_FORK {
-        FIFO => 0,
+        FIFO | DEADLINE => 0,
         ROUND_ROBIN => TURN,
         _ => SLICE,
     };

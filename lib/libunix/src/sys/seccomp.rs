@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use callfilter::{action, Chain, Data, Instruction, Program, ARCHITECTURE, MOST};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use linuxabi::ptrace as raw;
-use unixproto::files::CALL_ADDS;
+use unixproto::files::{CALL_ADDS, CALL_SERVES};
 use unixproto::forgo;
 use unixproto::signals::{killed, SIGKILL, SIGSYS};
 
@@ -270,6 +270,7 @@ fn ask_listener(p: &mut Io, regs: &mut Regs, listener: Option<u32>, call: &Data)
                     // If nobody listens any more, the next request says so.
                     let _ = server::call(op::NoticeAdded { listener, result });
                 }
+                Ok(reply) if reply.flags & CALL_SERVES != 0 => trace::work_all(p, regs),
                 reply => break reply,
             }
         },
@@ -357,13 +358,15 @@ fn set_filter(p: &mut Io, flags: u32, args: u64) -> Result<u64> {
         SECCOMP_FILTER_FLAG_LOG as LOG, SECCOMP_FILTER_FLAG_NEW_LISTENER as LISTENER,
         SECCOMP_FILTER_FLAG_SPEC_ALLOW as SPECULATE, SECCOMP_FILTER_FLAG_TSYNC as ALL_THREADS,
         SECCOMP_FILTER_FLAG_TSYNC_ESRCH as NO_THREAD,
+        SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV as PATIENT,
     };
-    if flags & !(LOG | SPECULATE | ALL_THREADS | NO_THREAD | LISTENER) != 0 {
+    if flags & !(LOG | SPECULATE | ALL_THREADS | NO_THREAD | LISTENER | PATIENT) != 0 {
         return Err(Errno::EINVAL);
     }
+    let patient = flags & PATIENT != 0;
     // The answer is a descriptor, or the thread that has other filters.
     let listens = flags & LISTENER != 0;
-    if listens && flags & ALL_THREADS != 0 && flags & NO_THREAD == 0 {
+    if listens && flags & ALL_THREADS != 0 && flags & NO_THREAD == 0 || patient && !listens {
         return Err(Errno::EINVAL);
     }
     let code = program_of(&mut p.mm, args)?;
@@ -382,7 +385,7 @@ fn set_filter(p: &mut Io, flags: u32, args: u64) -> Result<u64> {
         return Err(Errno::EBUSY);
     }
     let opened = match listens {
-        true => Some(listener::open(p)?),
+        true => Some(listener::open(p, patient)?),
         false => None,
     };
     let number = opened.map(|(_, number)| number);

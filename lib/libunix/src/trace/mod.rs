@@ -15,7 +15,7 @@ pub mod tracer;
 use crate::errno::Errno;
 use crate::fd::kinds::own_text;
 use crate::fork::bases;
-use crate::mm::relief;
+use crate::mm::{calls, relief};
 use crate::process::{frame, Process, Task, NO_CALL};
 use crate::server::{self, header, op, Header};
 use crate::signal::{self, Info};
@@ -348,6 +348,13 @@ fn carry_out(
         command::CLEAR_REFS => {
             own_text::clear_refs(&mut p.mm, address);
             return Ok((0, Vec::new()));
+        }
+        command::ADVISE => {
+            let ranges = server::taken(len)?;
+            return Ok((
+                calls::advise_told(&mut p.mm, &ranges, address as u32)? as usize,
+                Vec::new(),
+            ));
         }
         command::RELIEVE => {
             return Ok((relief::give(&mut p.mm, address, true) as usize, Vec::new()))

@@ -24,8 +24,8 @@ const HEARD_MAX: usize = 64;
 const CONTINUE: u32 = 1;
 
 impl Unixd {
-    /// A listener for the caller.
-    pub(super) fn hear_calls(&mut self) -> Tried {
+    /// A listener for the caller. `patient`: whose call was told waits.
+    pub(super) fn hear_calls(&mut self, patient: bool) -> Tried {
         self.opening().room(1)?;
         let listeners = &self.counters.listeners;
         let heard_by = &mut self.procs.get_mut(self.caller.pid)?.heard_by;
@@ -38,7 +38,7 @@ impl Unixd {
         }
         let number = self.counters.make(Origin::Calls, 0)?;
         let heard = Rc::new(Heard);
-        self.counters.listeners.insert(number, Calls::new(heard.clone()));
+        self.counters.listeners.insert(number, Calls::new(heard.clone(), patient));
         let object = Object::Counter(Kind::Listener, number);
         let opened = self.opening().opened(object, O_RDWR, None, Claim::None)?;
         self.procs.get_mut(self.caller.pid)?.heard_by.push(heard);
@@ -53,7 +53,7 @@ impl Unixd {
     }
 
     /// A call of the caller is to be decided about.
-    pub(super) fn call_notice(&mut self, call: &Call, listener: u32) -> Tried {
+    pub(super) fn call_notice(&mut self, call: &mut Call, listener: u32) -> Tried {
         let Speaker { pid, tid } = self.caller;
         let heard_by = &self.procs.get(pid)?.heard_by;
         let listeners = &mut self.counters.listeners;
@@ -67,12 +67,19 @@ impl Unixd {
             if let Some(reply) = self.given(listener - 1) {
                 return done(reply);
             }
+            call.kept = self.keeps_waiting(listener - 1).into();
             return Ok(Outcome::Block(0));
         }
         let data = self.procs.a(self.caller, call)?;
         calls.enter(tid, *data.first_chunk().ok_or(Errno::EINVAL)?);
         self.counters.changed(listener - 1, true, &mut self.fx);
         Ok(Outcome::Block(0))
+    }
+
+    /// Does the caller leave the call that a listener was told of only to end?
+    fn keeps_waiting(&self, listener: u32) -> bool {
+        let tid = self.caller.tid;
+        self.counters.listeners.get(&listener).is_some_and(|calls| calls.keeps(tid))
     }
 
     /// A thread does not wait any more for what is decided about its call.
@@ -175,6 +182,9 @@ impl Unixd {
             self.counters.wait(number, tid);
             return Ok(Outcome::Block(0));
         };
+        if calls.patient {
+            self.procs.blocked_mut(whose).into_iter().flatten().for_each(|it| it.call.kept = 1);
+        }
         let mut bytes = [0; NOTICE_BYTES];
         bytes[..8].copy_from_slice(&id.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.procs.number_for(pid, whose).to_le_bytes());

@@ -2,6 +2,7 @@
 
 use crate::descs::Object;
 use crate::effects::Effect;
+use crate::nodes::Node;
 use crate::readiness::Owner;
 use crate::server::Unixd;
 use crate::signals::{from_kernel, tells_of_file};
@@ -80,6 +81,7 @@ impl Unixd {
                 }
             }
             Effect::Close(pid, desc) => self.handles().close(pid, desc),
+            Effect::QueueGone(ino) => self.handles().release(Node::Mem(ino)),
             Effect::Release(pid, resident) => {
                 if let Some(resident) = resident {
                     self.raise_peak(pid, resident);

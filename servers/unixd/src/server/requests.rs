@@ -187,6 +187,7 @@ impl Unixd {
             }
             Any::Relieve(op) => self.relieve(pid, call, op),
             Any::TraceMemory(op) => self.life().trace_memory(pid, call, op),
+            Any::AdviseOther(op) => self.life().advise(pid, call, op),
             Any::SetPgid(op) => self.procs.set_pgid(pid, op.pid, op.pgid),
             Any::GetPgid(op) => self.procs.get_pgid(pid, op.pid),
             Any::SetSid(_) => self.procs.set_sid(pid),
@@ -215,7 +216,7 @@ impl Unixd {
             }
             Any::SetLimit(op) => self.life().set_limit(pid, op),
             Any::LimitOf(op) => self.procs.limit_of(pid, op),
-            Any::HearCalls(_) => self.hear_calls(),
+            Any::HearCalls(op) => self.hear_calls(op.patient),
             Any::CallNotice(op) => self.call_notice(call, op.listener),
             Any::NoticeAddFd(op) => self.notice_add_fd(call, op),
             Any::NoticeAdded(op) => self.notice_added(op),
@@ -225,7 +226,7 @@ impl Unixd {
             Any::SetLimitOf(op) => self.life().set_limit_of(pid, op),
             Any::ProcessorTime(op) => self.procs.processor_time(&self.clock, op.pid),
             Any::Schedule(op) => {
-                let answer = self.procs.schedule(self.caller.tid, op)?;
+                let answer = self.procs.schedule(self.caller, call, op)?;
                 self.life().look_at_priority(op);
                 Ok(answer)
             }
@@ -314,7 +315,7 @@ impl Unixd {
             Any::UnlinkMessages(_) => self.opening().unlink_mqueue(call),
             Any::QueueSend(op) => self.opening().send_mqueue(call, op),
             Any::QueueReceive(op) => self.opening().receive_mqueue(call, op),
-            Any::QueueNotify(op) => self.opening().notify_mqueue(op),
+            Any::QueueNotify(op) => self.opening().notify_mqueue(call, op),
             Any::QueueAttributes(op) => self.opening().state_of_mqueue(op),
             Any::MemFd(op) => self.opening().mem_fd(call, op),
             Any::Seal(op) => self.opening().seal(op),
@@ -830,9 +831,12 @@ impl Unixd {
     #[inline(never)]
     fn sweep_spaces(&mut self) {
         let ended = self.system.numbers().take_ended();
-        self.messages.end_spaces(&ended);
-        self.semaphores.end_spaces(&ended);
-        self.handles().end_spaces(&ended);
+        let numbers: Vec<u64> = ended.iter().map(|(number, _)| *number).collect();
+        self.messages.end_spaces(&numbers);
+        self.semaphores.end_spaces(&numbers);
+        let mut handles = self.handles();
+        handles.end_spaces(&numbers);
+        ended.into_iter().filter_map(|(_, queues)| queues).for_each(|it| handles.end_queues(it));
     }
 
     fn path_ops(&mut self) -> PathOps<'_> {

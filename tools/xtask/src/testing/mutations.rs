@@ -331,8 +331,8 @@ const BUGS: &[Bug] = &[
         name: "a_signal_ends_what_waits_for_the_host",
         changes: &[(
             "servers/unixd/src/wait.rs",
-            "    !is_patient && !call.unanswered\n",
-            "    !is_patient\n",
+            "    !is_patient && !is_told && !call.unanswered\n",
+            "    !is_patient && !is_told\n",
         )],
         found_by: Test::Machine { test: "share/signals" },
     },
@@ -2489,6 +2489,24 @@ const BUGS: &[Bug] = &[
         name: "who_takes_what_is_kept_lets_more_be_kept",
         changes: &[("crates/protocol/unixproto/src/session.rs", "        self.keeps.store(0, Ordering::SeqCst);\n", "")],
         found_by: Test::Host { package: "unixproto", test: "what_is_kept_is_of_one_file" },
+    },
+    Bug {
+        name: "advice_gives_others_memory_away",
+        changes: &[(
+            "servers/unixd/src/trace.rs",
+            "if !OF_OTHERS.contains(&op.advice) {",
+            "if !OF_OTHERS.contains(&op.advice) && op.advice != 4 {",
+        )],
+        found_by: Test::Machine { test: "linux/process_madvise" },
+    },
+    Bug {
+        name: "a_look_into_memory_ends_a_call_that_is_decided_about",
+        changes: &[(
+            "servers/unixd/src/trace.rs",
+            "            Some(Any::CallNotice(_)) => {",
+            "            Some(Any::CallNotice(_)) if tid == 0 => {",
+        )],
+        found_by: Test::Machine { test: "linux/seccomp_memory" },
     },
 ];
 

@@ -15,6 +15,9 @@ use unixproto::ops::{CallReply, Opened};
 pub const SIZES: [u16; 3] = [NOTICE_BYTES as u16, 24, 64];
 const NOTICE_BYTES: usize = 80;
 
+/// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`
+const SYNC_WAKE_UP: u64 = 1;
+
 /// `SECCOMP_IOCTL_NOTIF_*`
 mod request {
     pub const RECV: u32 = 0xc050_2100;
@@ -24,6 +27,8 @@ mod request {
     pub const ID_VALID_BEFORE: u32 = 0x8008_2102;
     /// Without its size.
     pub const ADD_FD: u32 = 0x4000_2103;
+    /// `SECCOMP_IOCTL_NOTIF_SET_FLAGS`
+    pub const SET_FLAGS: u32 = 0x4008_2104;
     /// Where that is.
     pub const SIZE: u32 = 0x3fff_0000;
 }
@@ -80,6 +85,8 @@ impl FileOps for Listener {
                 let id = user::copy_in(&mut io.mm, arg)?;
                 server::call(op::NoticeValid { desc, id }).map(|()| 0)
             }
+            // Both go on at the same core: which one that is is decided otherwise here.
+            request::SET_FLAGS if arg & !SYNC_WAKE_UP == 0 => Ok(0),
             command if command & !request::SIZE == request::ADD_FD => {
                 add_fd(io, desc, arg, (command & request::SIZE) as usize >> 16)
             }
@@ -126,10 +133,10 @@ pub fn take(io: &mut Io, reply: &CallReply) -> Result<i32> {
     install_given(io, desc, at, cloexec)
 }
 
-/// Makes one for the process. Answers its descriptor, and what `unixd` calls it.
-pub fn open(io: &mut Io) -> Result<(i32, u32)> {
+/// Makes one for the process; `patient`: whose call was told waits. Answers its descriptor, and what `unixd` calls it.
+pub fn open(io: &mut Io, patient: bool) -> Result<(i32, u32)> {
     io.fds.check_room(0, io.limits.max_files())?;
-    let opened = server::call(op::HearCalls {})?;
+    let opened = server::call(op::HearCalls { patient })?;
     let number = opened.inode as u32;
     Ok((install(io, File::opened(opened, O_RDWR), true)?, number))
 }

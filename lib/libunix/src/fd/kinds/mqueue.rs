@@ -4,7 +4,7 @@ use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Handle, Server};
 use crate::fd::watch::Look;
-use crate::fd::{install, stream, File};
+use crate::fd::{install, stream, Fds, File};
 use crate::mm::{user, Mm};
 use crate::process::{Files, Io, Task};
 use crate::server::{self, op, restart};
@@ -13,7 +13,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use linuxabi::time::{from_timespec, TIME_BYTES};
 use unixproto::files::{Kind, O_ACCMODE, O_CREAT, O_EXCL, O_NONBLOCK, O_RDONLY, O_WRONLY};
 use unixproto::files::PATH_MAX;
-use unixproto::mqueue::{PRIORITIES, SIGEV_NONE, SIGEV_SIGNAL, SIGNALS};
+use unixproto::mqueue::{
+    COOKIE_BYTES, PRIORITIES, SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD, SIGNALS,
+};
 use unixproto::ops::{Opened, QueueState};
 use unixproto::session::DATA_BYTES;
 
@@ -33,6 +35,7 @@ pub struct MQueue {
 impl FileOps for MQueue {
     const SERVED: Option<Kind> = Some(Kind::Messages);
     const POLLABLE: bool = true;
+    const POSITIONED: bool = true;
 
     fn opened(opened: &Opened) -> Option<MQueue> {
         Some(MQueue { desc: opened.desc })
@@ -41,8 +44,11 @@ impl FileOps for MQueue {
         Server::Unixd([self.desc, 0])
     }
     /// What is said about the queue.
-    fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        stream::read(io, self.desc, to)
+    fn read(&self, io: &mut Io, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
+        stream::read_at(io, self.desc, at, to)
+    }
+    fn seek(&self, _fds: &mut Fds, _: Handle, offset: i64, whence: u32) -> Result<u64> {
+        Ok(server::call(op::Seek { desc: self.desc, offset, whence })?.offset)
     }
     fn more_flags(&self) -> u32 {
         0
@@ -145,19 +151,27 @@ pub fn mq_timedreceive(
 }
 
 pub fn mq_notify(io: &mut Io, fd: i32, event: u64) -> Result<u64> {
-    let mut request = op::QueueNotify { desc: 0, signal: 0, value: 0, on: event != 0 };
+    let mut request = op::QueueNotify { desc: 0, how: 0, signal: 0, value: 0, on: event != 0 };
+    let mut cookie = [0; COOKIE_BYTES];
+    let mut bytes = 0;
     if event != 0 {
         let [value, words]: [u64; EVENT_BYTES / 8] = user::copy_in(&mut io.mm, event)?;
         let (signal, how) = (words as u32, (words >> 32) as u32);
         match how {
             SIGEV_NONE => {}
             SIGEV_SIGNAL if signal <= SIGNALS => request.signal = signal,
+            SIGEV_THREAD => {
+                user::bytes_in(&mut io.mm, value, &mut cookie)?;
+                let socket = io.fds.get_open(signal as i32)?;
+                request.signal = socket.description(Errno::ENOTSOCK)?;
+                bytes = COOKIE_BYTES;
+            }
             _ => return Err(Errno::EINVAL),
         }
-        request.value = value;
+        (request.how, request.value) = (how, value);
     }
     request.desc = find(io, fd, None)?;
-    server::call(request).map(|()| 0)
+    server::call_a(request, &cookie[..bytes]).map(|()| 0)
 }
 
 pub fn mq_getsetattr(io: &mut Io, fd: i32, new: u64, old: u64) -> Result<u64> {

@@ -8,7 +8,7 @@ use crate::fd::{install, stream, Fds, File};
 use crate::mm::user;
 use crate::process::Io;
 use crate::server::{self, op};
-use unixproto::files::{Kind, O_RDONLY, SEEK_CUR, SEEK_SET};
+use unixproto::files::{Kind, O_RDONLY};
 use unixproto::ops::Opened;
 
 const NS_GET_USERNS: u32 = 0xb701;
@@ -34,16 +34,7 @@ impl FileOps for Text {
     }
     /// At an offset: without moving the description's own.
     fn read(&self, io: &mut Io, _: Handle, at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        let desc = self.desc;
-        let Some(at) = at else { return stream::read(io, desc, to) };
-        if to.left() == 0 {
-            return Ok(0);
-        }
-        let before = server::call(op::Seek { desc, offset: 0, whence: SEEK_CUR })?.offset;
-        server::call(op::Seek { desc, offset: at as i64, whence: SEEK_SET })?;
-        let result = stream::read(io, desc, to);
-        server::call(op::Seek { desc, offset: before as i64, whence: SEEK_SET })?;
-        result
+        stream::read_at(io, self.desc, at, to)
     }
     fn write(
         &self,
