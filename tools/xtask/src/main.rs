@@ -90,6 +90,7 @@ mod tracing;
 #[path = "tracing/absent.rs"]
 mod tracing;
 mod watch;
+mod wire;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

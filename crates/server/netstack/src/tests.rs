@@ -784,6 +784,47 @@ fn groups_are_told_when_they_are_joined_left_and_asked_for() {
     assert!(matches!(left[..], [(_, LEFT, group)] if group == Ipv4Addr::from(GROUP)), "{left:?}");
 }
 
+/// Reports of MLDv2: the kind of each record, its group, and whether the sum is right.
+fn told_of_groups_v6(frames: &VecDeque<Vec<u8>>) -> Vec<(u8, Ipv6Addr, bool)> {
+    let of = frames.iter().filter(|frame| frame[12..14] == [0x86, 0xdd] && frame[20] == 0);
+    of.flat_map(|frame| {
+        let packet = &frame[14..];
+        let message = &packet[40 + 8 * (usize::from(packet[41]) + 1)..];
+        assert_eq!((packet[40], message[0]), (58, 143));
+        // With the head that only the sum has.
+        let mut all = packet[8..40].to_vec();
+        all.extend((message.len() as u32).to_be_bytes());
+        all.extend([0, 0, 0, 58]);
+        all.extend(message);
+        let sum: u32 = all.chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1])).sum();
+        let is_right = (sum & 0xffff) + (sum >> 16) == 0xffff;
+        let records = message[8..].chunks(20);
+        records
+            .map(|record| (record[0], (*record[4..].first_chunk::<16>().unwrap()).into(), is_right))
+            .collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+#[test]
+fn groups_of_ipv6_are_told_as_joined_when_they_are() {
+    const GROUP: Ipv6Addr = Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 0x101);
+    const INCLUDE: u8 = 3;
+    const EXCLUDE: u8 = 4;
+    let mut side = Side::new(0, MIB);
+    side.stack.run(0, &mut side.sent, &mut side.heard);
+    side.sent.frames.clear();
+    side.command(Command::Join { group: GROUP.into() }, 0);
+    side.stack.run(0, &mut side.sent, &mut side.heard);
+    // Joined: excluding nobody. The first one is that in which the machine is looked for.
+    let told = told_of_groups_v6(&side.sent.frames);
+    assert!(matches!(told[..], [(EXCLUDE, _, true), (EXCLUDE, GROUP, true)]), "{told:?}");
+    side.sent.frames.clear();
+    side.command(Command::Leave { group: GROUP.into() }, 1);
+    side.stack.run(1, &mut side.sent, &mut side.heard);
+    assert_eq!(told_of_groups_v6(&side.sent.frames), [(INCLUDE, GROUP, true)]);
+}
+
 /// What asks for a connection and is wrong, or is taken back, leaves nothing.
 #[test]
 fn who_asks_and_takes_it_back_leaves_nothing() {

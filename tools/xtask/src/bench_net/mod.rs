@@ -1,6 +1,10 @@
 //! `./x bench net`: what streams, datagrams and connections cost is the program `net` of the standard set; here is what needs servers, or several cores. `net/memcached`: how long
 //! a memcached takes to answer whose cache is in plain memory, and one whose cache is a morsel of persistent memory (MOR figure 5.8). `net/listeners`: does a server scale
-//! that has a listener on each core?
+//! that has a listener on each core? `net/web`: nginx with 1,000 connections at once, from inside and from outside.
+//! `net/loss`: streams over a wire that loses frames, beside Linux.
+
+mod loss;
+mod web;
 
 use crate::bench_group::{Group, Lab};
 use crate::compare::harness;
@@ -12,8 +16,15 @@ use anyhow::{ensure, Result};
 use std::fs;
 
 /// `net` alone is the program of the standard set, and this.
-pub const NET: Group =
-    Group { name: "net", parts: &[("net/memcached", memcached), ("net/listeners", listeners)] };
+pub const NET: Group = Group {
+    name: "net",
+    parts: &[
+        ("net/memcached", memcached),
+        ("net/listeners", listeners),
+        ("net/web", web::measure),
+        ("net/loss", loss::measure),
+    ],
+};
 
 /// What memcached is told of its cache; the last one is beside the first.
 const CACHES: [(&str, &str); 2] = [("memory", ""), ("persistent_memory", "-e /pmem/cache")];
