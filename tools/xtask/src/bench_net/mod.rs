@@ -7,6 +7,7 @@ mod loss;
 mod web;
 
 use crate::bench_group::{Group, Lab};
+use crate::bench_sfb;
 use crate::compare::harness;
 use crate::compare::table::Table;
 use crate::results::line::{self, Defaults};
@@ -23,6 +24,7 @@ pub const NET: Group = Group {
         ("net/listeners", listeners),
         ("net/web", web::measure),
         ("net/loss", loss::measure),
+        ("net/sfb", bench_sfb::network::measure),
     ],
 };
 

@@ -6,7 +6,7 @@ use crate::bench_group::Lab;
 use crate::results::{line, Measurement};
 use crate::testing::{this_tool, Running};
 use anyhow::{ensure, Context, Result};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::Stdio;
 use std::thread;
