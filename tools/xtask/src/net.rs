@@ -181,7 +181,9 @@ impl Network {
     pub fn command_line(&self) -> String {
         match &self.wish.kind {
             None | Some(Kind::None) => String::new(),
-            Some(Kind::User { fails: 0 } | Kind::Elsewhere { .. } | Kind::Worse(_)) => format!(" net={USER}"),
+            Some(Kind::User { fails: 0 } | Kind::Elsewhere { .. } | Kind::Worse(_)) => {
+                format!(" net={USER}")
+            }
             Some(Kind::User { fails }) => format!(" net={USER} netfails={fails}"),
             Some(Kind::Tap { place, gateway, .. }) => {
                 let gateway = gateway.map_or(String::new(), |gateway| format!(",{gateway}"));

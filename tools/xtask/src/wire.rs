@@ -214,10 +214,8 @@ fn arrive((way, news): &(Mutex<Way>, Condvar), to: &mut UnixStream) -> io::Resul
                 state = way.lock().unwrap_or_else(PoisonError::into_inner);
             }
             Some(at) => {
-                state = news
-                    .wait_timeout(state, at - now)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0;
+                state =
+                    news.wait_timeout(state, at - now).unwrap_or_else(PoisonError::into_inner).0;
             }
             None => state = news.wait(state).unwrap_or_else(PoisonError::into_inner),
         }
@@ -251,7 +249,9 @@ mod tests {
         let all = Weather { delay: 20, loss: 10, reorder: 50, double: 5, seed: 7 };
         assert_eq!(Weather::parse("loss=10,delay=20,double=5,seed=7,reorder=50").unwrap(), all);
         assert_eq!(Weather::parse("loss=1000").unwrap().loss, 1000);
-        for wrong in ["", "loss", "loss=", "loss=1001", "delay=10001", "rain=1", "loss=-1", "loss=1,"] {
+        for wrong in
+            ["", "loss", "loss=", "loss=1001", "delay=10001", "rain=1", "loss=-1", "loss=1,"]
+        {
             assert!(Weather::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,12 +1,13 @@
 //! A wire, as `smoltcp` sees devices: with one frame that has come, or none.
 
+use crate::sender::Sender;
 use crate::Wire;
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::Ipv4Packet;
 
 /// Bytes of the head of an Ethernet frame.
-const HEAD: usize = 14;
+pub const HEAD: usize = 14;
 
 pub struct Port<'a, W> {
     pub frame: Option<&'a [u8]>,
@@ -14,6 +15,8 @@ pub struct Port<'a, W> {
     pub mtu: u16,
     /// What becomes of packets that go: `smoltcp` makes their heads.
     pub mark: Mark,
+    /// Who is told of segments, if they are of a connection.
+    pub sender: Option<&'a mut Sender>,
 }
 
 /// What is written into the head of a packet of IPv4.
@@ -34,7 +37,14 @@ impl Mark {
 pub const IP_HEAD: usize = 20;
 
 pub struct Came<'a>(&'a [u8]);
-pub struct Goes<'a, W>(&'a mut W, Mark);
+pub struct Goes<'a, W>(&'a mut W, Mark, Option<(&'a mut Sender, i64)>);
+
+impl<W> Port<'_, W> {
+    fn goes(&mut self, now: Instant) -> Goes<'_, W> {
+        let sender = self.sender.as_deref_mut().map(|sender| (sender, now.total_micros()));
+        Goes(self.wire, self.mark, sender)
+    }
+}
 
 impl<W: Wire> Device for Port<'_, W> {
     type RxToken<'a>
@@ -46,16 +56,13 @@ impl<W: Wire> Device for Port<'_, W> {
     where
         Self: 'a;
 
-    fn receive(&mut self, _: Instant) -> Option<(Came<'_>, Goes<'_, W>)> {
-        Some((Came(self.frame.take()?), Goes(self.wire, self.mark)))
+    fn receive(&mut self, now: Instant) -> Option<(Came<'_>, Goes<'_, W>)> {
+        let frame = self.frame.take()?;
+        Some((Came(frame), self.goes(now)))
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Goes<'_, W>> {
-        if self.wire.has_room() {
-            Some(Goes(self.wire, self.mark))
-        } else {
-            None
-        }
+    fn transmit(&mut self, now: Instant) -> Option<Goes<'_, W>> {
+        self.wire.has_room().then(|| self.goes(now))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -74,10 +81,13 @@ impl RxToken for Came<'_> {
 
 impl<W: Wire> TxToken for Goes<'_, W> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
-        let mark = self.1;
-        self.0.send(bytes, |frame| {
+        let Goes(wire, mark, sender) = self;
+        wire.send(bytes, |frame| {
             let result = fill(frame);
             mark.write(frame);
+            if let Some((sender, now)) = sender {
+                sender.sent(frame, now);
+            }
             result
         })
     }

@@ -59,10 +59,15 @@ pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
         }
     }
     let (status, complaints) = machine.ended()?;
-    ensure!(status.success() && said.last().is_some_and(|it| it == "ended"), "{said:?} {complaints}");
+    ensure!(
+        status.success() && said.last().is_some_and(|it| it == "ended"),
+        "{said:?} {complaints}"
+    );
     let value = |name: &str| {
         let found = said.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        found.and_then(|text| text.parse::<f64>().ok()).with_context(|| format!("no {name}: {said:?}"))
+        found
+            .and_then(|text| text.parse::<f64>().ok())
+            .with_context(|| format!("no {name}: {said:?}"))
     };
     let lost = said.iter().find(|line| line.contains("errors") || line.contains("ot-2xx"));
     ensure!(lost.is_none(), "wrk: {lost:?}");
@@ -72,7 +77,9 @@ pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let mut text = String::new();
     for name in ["wrk", "ab", "published"] {
         let rate = value(&format!("{name}_rate"))?;
-        println!("nginx, {connections} connections, {requests} requests, {name}: {rate:.0} in a second");
+        println!(
+            "nginx, {connections} connections, {requests} requests, {name}: {rate:.0} in a second"
+        );
         let at = format!("at={connections}:connections unit=requests/s better=higher clock=wall");
         text += &format!("bench nginx,_{name} {rate} {at}\n");
     }
@@ -99,7 +106,8 @@ fn load(port: u16, amount: &Amount) -> Result<f64> {
                     stream.get_mut().write_all(REQUEST)?;
                 }
                 for (number, stream) in streams.iter_mut().enumerate() {
-                    answer(stream).with_context(|| format!("round {round}, connection {number}"))?;
+                    answer(stream)
+                        .with_context(|| format!("round {round}, connection {number}"))?;
                 }
             }
             Ok(())

@@ -50,8 +50,7 @@ pub fn measure(lab: &bench_group::Lab) -> Result<Vec<Measurement>> {
         for program in programs(&amounts) {
             let case = program.case.clone();
             let (each, figures) = (program.each, program.figures);
-            let program =
-                Program { case: &case, base: None, figures, each, unit: program.unit };
+            let program = Program { case: &case, base: None, figures, each, unit: program.unit };
             all.extend(figure(&columns, &program)?);
         }
     }

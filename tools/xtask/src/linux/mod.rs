@@ -67,7 +67,12 @@ impl Linux {
         let drivers: Vec<Driver> = drivers.into_iter().flatten().collect();
         let modules = package::modules(project, &self.package, &drivers);
         let modules = modules.with_context(|| format!("no {drivers:?} for Linux"))?;
-        let initramfs = initramfs::from_image(project, image, root, (&self.init, &modules, options.swap.is_some()))?;
+        let initramfs = initramfs::from_image(
+            project,
+            image,
+            root,
+            (&self.init, &modules, options.swap.is_some()),
+        )?;
         // The archive, and what is unpacked of it.
         options.check_memory(&initramfs.file, fs::metadata(&initramfs.file)?.len() >> 20)?;
         let mut boot = Boot::new(project, &initramfs.file, options)?;
