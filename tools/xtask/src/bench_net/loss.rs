@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let project = &lab.context.project;
-    let machine = MachineOptions { mem: parse_size("256M")?, ..MachineOptions::default() };
+    let machine = MachineOptions { mem: parse_size("1G")?, ..MachineOptions::default() };
     let timeout = lab.timeout.max(Duration::from_secs(1200));
     let mut session = Session::prepare(project, &machine, timeout, None)?;
     session.linux = Linux::find(project, NEWEST).map_err(|error| format!("{error:#}"));
