@@ -61,15 +61,13 @@ static void open_console(void) {
     if (console > 2) close(console);
 }
 
-// Modules that were given to us are those that drive a disk, which is for pages then.
-static void begin_paging(void) {
+// Modules that were given to us drive devices.
+static void load_modules(void) {
     char name[32];
-    int tries = 0;
     for (int n = 0;; n++) {
         snprintf(name, sizeof name, "/run/.modules/%d", n);
         int module = open(name, O_RDONLY);
-        if (module < 0 && n == 0) return;
-        if (module < 0) break;
+        if (module < 0) return;
         // An empty one is built in.
         if (lseek(module, 0, SEEK_END) > 0 && syscall(SYS_finit_module, module, "", 0)) {
             say("module_error", errno);
@@ -78,6 +76,12 @@ static void begin_paging(void) {
         close(module);
         unlink(name);
     }
+}
+
+// The disk, if it is for pages. Its driver may need a moment.
+static void begin_paging(void) {
+    int tries = 0;
+    if (unlink("/run/.modules/paging")) return;
     while (swapon("/dev/vda", 0)) {
         if (++tries == 500) {
             say("swapon_error", errno);
@@ -91,6 +95,7 @@ int main(void) {
     mount("dev", "/dev", "devtmpfs", 0, NULL);
     mount("proc", "/proc", "proc", 0, NULL);
     open_console();
+    load_modules();
     begin_paging();
     read_fields();
     pid_t child = fork();

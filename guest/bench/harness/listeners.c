@@ -1,7 +1,9 @@
 // Does a server scale that has a listener of its own on each core (SO_REUSEPORT)? On each core there is a process with a listener of the same port, and one that connects to it again and
 // again: a request of 100 bytes and an answer of 1 KiB by connection. Or (`kept`) each has one connection, over which it asks again and again.
 //
-//     listeners CORES REQUESTS [kept]
+//     listeners CORES REQUESTS [kept] [executed]
+//
+// `executed`: each process executes this program once more when it is at its core, so that its home is there, too; else all have that of the first.
 #include "../micro/bench.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -61,9 +63,10 @@ static void serve(int ready) {
     _exit(0);
 }
 
-static void ask(int go) {
+static void ask(int go, int ready) {
     int fd = -1, one = 1;
     char word;
+    expect("ready", write(ready, "r", 1), 1);
     expect("go", read(go, &word, 1), 1);
     for (int i = 0; i < requests; i++) {
         if (fd < 0) {
@@ -78,19 +81,44 @@ static void ask(int go) {
     _exit(0);
 }
 
+// This program once more, at this core: with what it is to be, and the ends of pipes.
+static void again(const char *what, int go, int ready) {
+    char ends[2][16], count[16];
+    snprintf(ends[0], sizeof ends[0], "%d", go);
+    snprintf(ends[1], sizeof ends[1], "%d", ready);
+    snprintf(count, sizeof count, "%d", requests);
+    execl("/proc/self/exe", "listeners", what, ends[0], ends[1], count, kept ? "kept" : NULL, NULL);
+    _exit(9);
+}
+
 int main(int argc, char **argv) {
     calibrate();
     expect("arguments", argc >= 3, 1);
-    int cores = atoi(argv[1]), ready[2], go[2];
-    requests = atoi(argv[2]), kept = argc > 3;
     at.sin_port = htons(PORT), at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (!strcmp(argv[1], "serve") || !strcmp(argv[1], "ask")) {
+        requests = atoi(argv[4]), kept = argc > 5;
+        if (*argv[1] == 's') serve(atoi(argv[3]));
+        ask(atoi(argv[2]), atoi(argv[3]));
+    }
+    int cores = atoi(argv[1]), ready[2], go[2];
+    requests = atoi(argv[2]), kept = argc > 3 && !strcmp(argv[3], "kept");
+    int executed = !strcmp(argv[argc - 1], "executed");
     expect("pipes", pipe(ready) | pipe(go), 0);
     pid_t servers[64], clients[64];
     for (int i = 0; i < cores; i++)
-        if ((servers[i] = fork()) == 0) on_core(i), setpgid(0, 0), serve(ready[1]);
+        if ((servers[i] = fork()) == 0) {
+            on_core(i), setpgid(0, 0);
+            if (executed) again("serve", go[0], ready[1]);
+            serve(ready[1]);
+        }
     for (int i = 0; i < cores; i++) expect("a server", all_of(ready[0], 1), 1);
     for (int i = 0; i < cores; i++)
-        if ((clients[i] = fork()) == 0) on_core(i), ask(go[0]);
+        if ((clients[i] = fork()) == 0) {
+            on_core(i);
+            if (executed) again("ask", go[0], ready[1]);
+            ask(go[0], ready[1]);
+        }
+    for (int i = 0; i < cores; i++) expect("a client", all_of(ready[0], 1), 1);
     double from = now();
     for (int i = 0; i < cores; i++) expect("go", write(go[1], "g", 1), 1);
     for (int i = 0; i < cores; i++) {
@@ -100,5 +128,6 @@ int main(int argc, char **argv) {
     }
     double time = now() - from;
     for (int i = 0; i < cores; i++) kill(-servers[i], SIGKILL);
-    printf("bench %s_listeners %.0f at=%d:cores\n", kept ? "kept" : "new", time / requests, cores);
+    const char *homes = executed ? ",_homes_at_each_core" : "";
+    printf("bench %s_listeners%s %.0f at=%d:cores\n", kept ? "kept" : "new", homes, time / requests, cores);
 }

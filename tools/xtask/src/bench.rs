@@ -52,7 +52,7 @@ pub struct BenchOptions {
     /// machines with many cores; a part of it: cores/local, cores/visits, cores/shootdown,
     /// cores/load, cores/scale, cores/remote); mor (pools and morsels; a part of it: mor/f5.1, mor/f5.4, mor/f5.7, mor/snapshot,
     /// mor/recovery, mor/allocator); roots (the start by the size of the root image); uvm (pages that leave memory; a part of it: uvm/policies, uvm/figures, uvm/load);
-    /// net (the program of basic, and servers under a load; a part of it: net/memcached, net/listeners); sfb (ephemeral
+    /// net (the program of basic, and servers under a load; a part of it: net/memcached, net/listeners, net/web, net/loss, net/sfb); sfb (ephemeral
     /// mappings: pipes, memory disks and PostMark with three kernels); mdb (the mapping database and others, on the host); amap (layouts of amaps, on the host); papers (the
     /// papers' figures and tables); default: all
     names: Vec<String>,

@@ -91,6 +91,7 @@ mod tracing;
 #[path = "tracing/absent.rs"]
 mod tracing;
 mod watch;
+mod wire;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

@@ -1,5 +1,6 @@
 //! The network of the emulated machine: `./x run --net none|user|tap`, `--publish HOST:GUEST`.
 
+use crate::wire::{Weather, Wire};
 use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -25,6 +26,8 @@ pub enum Kind {
     User { fails: u8 },
     /// The same at another place (`A.B.C`, of 24 bits), which the guest is not told: it asks for it.
     Elsewhere { place: [u8; 3] },
+    /// The same behind a wire that loses, delays, reorders and repeats frames.
+    Worse(Weather),
     /// An interface of this machine, the guest's place, and the gateway.
     Tap { interface: String, place: String, gateway: Option<Ipv4Addr> },
 }
@@ -65,6 +68,9 @@ pub fn parse(text: &str) -> Result<Kind> {
             ensure!((1..224).contains(&a) && a != 127, WRONG);
             Ok(Kind::Elsewhere { place: [a, b, c] })
         }
+        (text, None) if text.starts_with("user,") => {
+            Ok(Kind::Worse(Weather::parse(&text["user,".len()..])?))
+        }
         (_, Some(rest)) => {
             let mut parts = rest.split(',');
             let (interface, place) = (parts.next().unwrap_or_default(), parts.next());
@@ -84,7 +90,7 @@ pub fn parse(text: &str) -> Result<Kind> {
             );
             Ok(Kind::Tap { interface: interface.into(), place: place.into(), gateway })
         }
-        _ => bail!("none, user, or tap:INTERFACE,ADDRESS/BITS[,GATEWAY]"),
+        _ => bail!("none, user, user,loss=N,delay=MS, or tap:INTERFACE,ADDRESS/BITS[,GATEWAY]"),
     }
 }
 
@@ -127,7 +133,7 @@ impl Wish {
     pub fn resolver(&self) -> Option<String> {
         let server = match self.kind.as_ref()? {
             Kind::None => return None,
-            Kind::User { .. } | Kind::Elsewhere { .. } => USER_NAMES.into(),
+            Kind::User { .. } | Kind::Elsewhere { .. } | Kind::Worse(_) => USER_NAMES.into(),
             Kind::Tap { gateway, .. } => gateway.as_ref()?.to_string(),
         };
         Some(format!("nameserver {server}\n"))
@@ -137,6 +143,8 @@ impl Wish {
 /// The network of a machine.
 pub struct Network {
     wish: Wish,
+    /// What lies before it.
+    wire: Option<Wire>,
 }
 
 impl Network {
@@ -162,14 +170,20 @@ impl Network {
                  ip link set {interface} up"
             );
         }
-        Ok(Network { wish: wish.clone() })
+        let wire = match wish.kind {
+            Some(Kind::Worse(weather)) => Some(Wire::start(weather)?),
+            _ => None,
+        };
+        Ok(Network { wish: wish.clone(), wire })
     }
 
     /// Words of the kernel's command line.
     pub fn command_line(&self) -> String {
         match &self.wish.kind {
             None | Some(Kind::None) => String::new(),
-            Some(Kind::User { fails: 0 } | Kind::Elsewhere { .. }) => format!(" net={USER}"),
+            Some(Kind::User { fails: 0 } | Kind::Elsewhere { .. } | Kind::Worse(_)) => {
+                format!(" net={USER}")
+            }
             Some(Kind::User { fails }) => format!(" net={USER} netfails={fails}"),
             Some(Kind::Tap { place, gateway, .. }) => {
                 let gateway = gateway.map_or(String::new(), |gateway| format!(",{gateway}"));
@@ -182,7 +196,7 @@ impl Network {
     pub fn arguments(&self, iommu: bool) -> Vec<OsString> {
         let backend = match &self.wish.kind {
             None | Some(Kind::None) => return Vec::new(),
-            Some(kind @ (Kind::User { .. } | Kind::Elsewhere { .. })) => {
+            Some(kind @ (Kind::User { .. } | Kind::Elsewhere { .. } | Kind::Worse(_))) => {
                 let ports: String = self.wish.ports.iter().map(Port::argument).collect();
                 let place = match kind {
                     Kind::Elsewhere { place: [a, b, c] } => format!(",net={a}.{b}.{c}.0/24"),
@@ -200,7 +214,9 @@ impl Network {
         let device = format!(
             "virtio-net-pci,netdev=net,mac={MAC},romfile=,disable-legacy=on,vectors=3{platform}"
         );
-        vec!["-netdev".into(), backend.into(), "-device".into(), device.into()]
+        let mut all = vec!["-netdev".into(), backend.into(), "-device".into(), device.into()];
+        all.extend(self.wire.iter().flat_map(|wire| wire.arguments("net")));
+        all
     }
 }
 
@@ -226,7 +242,12 @@ mod tests {
             parse("user,dhcp=192.168.76.0/24").unwrap(),
             Kind::Elsewhere { place: [192, 168, 76] }
         );
-        let tap = |text| Network { wish: Wish { kind: Some(parse(text).unwrap()), ports: vec![] } };
+        let tap = |text| Network {
+            wish: Wish { kind: Some(parse(text).unwrap()), ports: vec![] },
+            wire: None,
+        };
+        let weather = Weather { loss: 10, delay: 5, ..Weather::default() };
+        assert_eq!(parse("user,loss=10,delay=5").unwrap(), Kind::Worse(weather));
         assert_eq!(tap("tap:t0,192.168.7.2/24").command_line(), " net=192.168.7.2/24");
         let with_gateway = tap("tap:t0,192.168.7.2/24,192.168.7.1").command_line();
         assert_eq!(with_gateway, " net=192.168.7.2/24,192.168.7.1");
@@ -238,6 +259,8 @@ mod tests {
             "user,dhcp=192.168.76.0/16",
             "user,dhcp=127.0.0.0/24",
             "user,dhcp=224.0.0.0/24",
+            "user,",
+            "user,rain=3",
             "tap",
             "tap:",
             "tap:t0",

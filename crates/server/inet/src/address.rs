@@ -1,5 +1,6 @@
 //! Addresses as programs write them (`struct sockaddr_in`, `sockaddr_in6`).
 
+use crate::devices::OUTSIDE_NUMBER;
 use crate::socket::Family;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -66,7 +67,9 @@ pub fn encode(address: SocketAddr, family: Family) -> Vec<u8> {
             bytes.extend_from_slice(&port);
             bytes.extend_from_slice(&[0; 4]);
             bytes.extend_from_slice(&ip.octets());
-            bytes.resize(ADDRESS_MOST, 0);
+            // Addresses of a wire say which one: there is one.
+            let scope = if ip.is_unicast_link_local() { OUTSIDE_NUMBER } else { 0 };
+            bytes.extend_from_slice(&scope.to_ne_bytes());
         }
     }
     bytes
@@ -83,4 +86,22 @@ pub(crate) fn any(family: Family) -> IpAddr {
 /// The same address of a socket that speaks both, as IPv4 if it is one of IPv4.
 pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_a_wire_say_which() {
+        let said = |ip: &str| {
+            let at = SocketAddr::new(ip.parse().unwrap(), 80);
+            let bytes = encode(at, Family::V6);
+            assert_eq!(decode(&bytes, Family::V6), Ok(Some(at)));
+            u32::from_ne_bytes(*bytes[24..].first_chunk().unwrap())
+        };
+        assert_eq!(said("fe80::1"), OUTSIDE_NUMBER);
+        assert_eq!((said("fec0::1"), said("::1")), (0, 0));
+        assert_eq!(encode(SocketAddr::from(([10, 0, 2, 2], 80)), Family::V6).len(), ADDRESS_MOST);
+    }
 }

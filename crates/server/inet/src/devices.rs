@@ -17,6 +17,8 @@ use unixproto::Errno;
 
 /// Name of the interface to the outside.
 pub const OUTSIDE: &str = "eth0";
+/// Its number.
+pub(crate) const OUTSIDE_NUMBER: u32 = 2;
 /// Bytes of a name, with what follows it.
 const NAME_BYTES: usize = 16;
 /// Bytes of a packet inside of the machine, unless somebody has said otherwise; also the most. With less than this nobody speaks IPv4.
@@ -69,7 +71,7 @@ impl Device {
 
     fn outside(interface: &Interface) -> Device {
         Device {
-            index: 2,
+            index: OUTSIDE_NUMBER,
             name: OUTSIDE,
             flags: bits(&[
                 flag::IFF_UP,

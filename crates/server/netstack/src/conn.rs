@@ -1,6 +1,7 @@
 //! A connection: what of it was told, and what is to be told.
 
 use crate::frame::Key;
+use crate::sender::Sender;
 use crate::Events;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -52,6 +53,8 @@ pub enum Next {
 pub struct Conn {
     /// Its one socket.
     pub set: SocketSet<'static>,
+    /// How much it has on its way.
+    pub sender: Sender,
     handle: SocketHandle,
     pub key: Key,
     pub origin: Origin,
@@ -88,13 +91,14 @@ impl Conn {
             Some(SocketBuffer::new(buffer))
         };
         let mut socket = Socket::new(buffer()?, buffer()?);
-        socket.set_congestion_control(CongestionControl::Reno);
+        socket.set_congestion_control(CongestionControl::None);
         let within = if origin == Origin::Wanted { CONNECT_S } else { ACCEPT_S };
         socket.set_timeout(Some(Duration::from_secs(within)));
         let mut set = SocketSet::new(Vec::with_capacity(1));
         let handle = set.add(socket);
         Some(Conn {
             set,
+            sender: Sender::default(),
             handle,
             key,
             origin,

@@ -69,7 +69,7 @@ impl Lease {
         if self.due > now || !wire.has_room() {
             return None;
         }
-        let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE };
+        let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE, sender: None };
         let time = Instant::from_micros(now);
         iface.poll_egress(time, &mut port, &mut self.set);
         let news = match self.set.get_mut::<Socket>(self.handle).poll() {

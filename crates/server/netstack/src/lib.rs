@@ -1,6 +1,6 @@
 //! TCP/IP of the network server: what `unixd` wants ([`Command`]s) and frames of a network go in, what has happened ([`Event`]s) and other frames come out.
 //!
-//! Segments, timers, windows and congestion are `smoltcp`'s. A connection is a set of sockets of its own there, found by its four numbers, so that
+//! Segments, timers and windows are `smoltcp`'s; how much may be on its way, and what is repeated, says the module `sender`. A connection is a set of sockets of its own there, found by its four numbers, so that
 //! a frame costs the same with a thousand connections as with one; sockets that listen do not exist: a connection is made by the frame that asks for it.
 //!
 //! Nothing is believed. A frame may be anything; half-open connections are few and go soon; a peer that reads nothing holds the buffers of its
@@ -20,6 +20,7 @@ mod lease;
 mod parts;
 mod port;
 mod router;
+mod sender;
 mod stack;
 mod watch;
 

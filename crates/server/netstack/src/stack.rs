@@ -7,6 +7,7 @@ use crate::lease::{self, Lease, News};
 use crate::parts::{receiver, Parts};
 use crate::port::{Mark, Port};
 use crate::router::Router;
+use crate::sender::Word;
 use crate::watch::Watch;
 use crate::{Broken, Command, Event, Events, Home, Wire};
 use alloc::boxed::Box;
@@ -164,7 +165,7 @@ impl Stack {
     pub fn new(home: Home, seed: u64, most: usize, now: i64, wire: &mut impl Wire) -> Stack {
         let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(home.mac)));
         config.random_seed = seed;
-        let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE };
+        let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE, sender: None };
         let mut iface = Box::new(Interface::new(config, &mut port, instant(now)));
         settle(&mut iface, &home);
         let router = Router::new(home.mac, now);
@@ -493,7 +494,12 @@ impl Stack {
             _ => None,
         };
         let wants = |protocol, port| self.ports.contains(&(protocol, port));
-        let mut port = Port { frame: Some(frame), wire, mtu: self.home.mtu, mark: Mark::NONE };
+        let mtu = self.home.mtu;
+        let conn = id.and_then(|id| self.conns.get_mut(&id));
+        let steered = conn.and_then(|conn| conn.sender.comes(frame, mtu));
+        let frame_in = steered.as_deref().unwrap_or(frame);
+        let mut port = Port { frame: Some(frame_in), wire, mtu, mark: Mark::NONE, sender: None };
+        let mut waited = 0;
         // Sockets for packets are given them whoever they are for.
         let is_strange =
             group_of(frame).is_some_and(|group| !self.iface.has_multicast_group(group));
@@ -501,7 +507,11 @@ impl Stack {
         let set = match (what, id.and_then(|id| self.conns.get_mut(&id)), asks) {
             _ if is_strange => &mut self.nothing,
             (.., Some(lease)) => lease.came(now),
-            (_, Some(conn), _) => &mut conn.set,
+            (_, Some(conn), _) => {
+                waited = conn.socket().send_queue();
+                port.sender = Some(&mut conn.sender);
+                &mut conn.set
+            }
             (What::Datagram { port }, ..) if wants(Protocol::Udp, port) => self.datagrams.came(),
             (What::Echo { ident }, ..) if wants(Protocol::Echo, ident) => self.datagrams.came(),
             (What::Part, ..) if !self.ports.is_empty() => self.datagrams.came(),
@@ -511,6 +521,11 @@ impl Stack {
         match (what, id) {
             (What::Segment { resets, .. }, Some(id)) => {
                 self.dirty.insert(id);
+                if let Some(conn) = self.conns.get_mut(&id) {
+                    let waits = conn.socket().send_queue();
+                    let word = conn.sender.heard(waited.saturating_sub(waits), waits, now);
+                    self.say(id, word, now, wire);
+                }
                 if let Some(conn) = self.conns.get_mut(&id).filter(|_| resets) {
                     conn.was_reset();
                 }
@@ -535,6 +550,17 @@ impl Stack {
         }
     }
 
+    /// Says something to a connection's socket in its peer's name.
+    fn say(&mut self, id: u32, word: Word, now: i64, wire: &mut impl Wire) {
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        let mtu = self.home.mtu;
+        for frame in conn.sender.words(word) {
+            let (frame, sender) = (Some(&frame[..]), Some(&mut conn.sender));
+            let mut port = Port { frame, wire, mtu, mark: Mark::Class(conn.class), sender };
+            let _ = self.iface.poll_ingress_single(instant(now), &mut port, &mut conn.set);
+        }
+    }
+
     /// Has the frame come from the gateway, or does it say where that is?
     fn see_gateway(&mut self, frame: &[u8], now: i64) {
         if let Some(mac) = told_by(frame, self.home.gateway) {
@@ -555,7 +581,8 @@ impl Stack {
         gateway.told = now;
         let answer =
             answer_of((gateway.mac, self.home.gateway), (self.home.mac, self.home.address));
-        let mut port = Port { frame: Some(&answer), wire, mtu: self.home.mtu, mark: Mark::NONE };
+        let mut port =
+            Port { frame: Some(&answer), wire, mtu: self.home.mtu, mark: Mark::NONE, sender: None };
         let _ = self.iface.poll_ingress_single(instant(now), &mut port, &mut self.nothing);
     }
 
@@ -695,7 +722,8 @@ impl Stack {
     }
 
     fn send_datagrams(&mut self, now: i64, wire: &mut impl Wire) {
-        let mut port = Port { frame: None, wire, mtu: self.home.mtu, mark: Mark::NONE };
+        let mut port =
+            Port { frame: None, wire, mtu: self.home.mtu, mark: Mark::NONE, sender: None };
         if self.groups.due.is_some_and(|due| due <= now) {
             self.iface.poll_egress(instant(now), &mut port, &mut self.nothing);
             self.groups.due = (now < self.groups.until).then_some(now + LOOK);
@@ -721,10 +749,14 @@ impl Stack {
     }
 
     fn look_at(&mut self, id: u32, now: i64, wire: &mut impl Wire, events: &mut impl Events) {
+        if self.conns.get_mut(&id).is_some_and(|conn| conn.sender.is_late(now)) {
+            self.say(id, Word::Missing, now, wire);
+        }
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let told = conn.tell(id, events);
-        let mut port =
-            Port { frame: None, wire, mtu: self.home.mtu, mark: Mark::Class(conn.class) };
+        let (mtu, mark) = (self.home.mtu, Mark::Class(conn.class));
+        let sender = Some(&mut conn.sender);
+        let mut port = Port { frame: None, wire, mtu, mark, sender };
         let mut sent = 0;
         while sent < TURN
             && self.iface.poll_egress(instant(now), &mut port, &mut conn.set) != PollResult::None
@@ -732,6 +764,7 @@ impl Stack {
             sent += 1;
         }
         let due = self.iface.poll_at(instant(now), &conn.set).map(|due| due.total_micros());
+        let due = [due, conn.sender.due()].into_iter().flatten().min();
         let state = conn.state();
         let is_over = state == State::Closed && conn.socket().remote_endpoint().is_none();
         if let Some(old) = conn.due.take() {

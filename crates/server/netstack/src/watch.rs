@@ -249,7 +249,8 @@ fn packet_for<'a>(frame: &'a [u8], home: &Home, iface: &Interface) -> Option<&'a
 impl Parts {
     fn new(home: &Home, now: i64) -> Parts {
         let config = Config::new(HardwareAddress::Ethernet(EthernetAddress(home.mac)));
-        let mut port = Port { frame: None, wire: &mut Nowhere, mtu: home.mtu, mark: Mark::NONE };
+        let mut port =
+            Port { frame: None, wire: &mut Nowhere, mtu: home.mtu, mark: Mark::NONE, sender: None };
         let iface = Interface::new(config, &mut port, Instant::from_micros(now));
         let from = PacketBuffer::new(vec![PacketMetadata::EMPTY; 1], vec![0; LARGEST]);
         let to = PacketBuffer::new(Vec::new(), Vec::new());
@@ -260,7 +261,8 @@ impl Parts {
 
     /// A part has come. Answers with the packet that it completes.
     fn put(&mut self, frame: &[u8], mtu: u16, now: i64) -> Option<Vec<u8>> {
-        let mut port = Port { frame: Some(frame), wire: &mut Nowhere, mtu, mark: Mark::NONE };
+        let mut port =
+            Port { frame: Some(frame), wire: &mut Nowhere, mtu, mark: Mark::NONE, sender: None };
         let _ = self.iface.poll_ingress_single(Instant::from_micros(now), &mut port, &mut self.set);
         let socket = self.set.get_mut::<Socket>(self.handle);
         socket.recv().ok().map(<[u8]>::to_vec)

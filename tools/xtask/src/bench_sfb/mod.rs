@@ -6,10 +6,10 @@
 //! | [`invalidation`] | §3: a look at a page, by the cores that must forget it |
 //! | [`programs`] | 2 and 3 (a pipe), 4 to 7 (reading memory disks), 8 to 10 (PostMark), in one boot for each kernel and number of cores |
 //! | [`table`] | the columns side by side, with the paper's gains |
-//!
-//! Figures 11 to 20 are of a network, which there is not yet.
+//! | [`network`] | 11 to 18: a stream and a web server inside of the machine (`./x bench net/sfb`) |
 
 mod invalidation;
+pub mod network;
 mod postmark;
 mod programs;
 mod table;

@@ -42,7 +42,7 @@ impl Scale {
 }
 
 /// What a boot has measured: of each case.
-struct Ran {
+pub(super) struct Ran {
     map: Map,
     cores: u32,
     provenance: Provenance,
@@ -52,16 +52,18 @@ struct Ran {
 
 pub(super) fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     let additions = prepare(lab)?;
+    let amounts = lab.scale.amounts();
+    let md = Some(amounts.disks[1] << 20);
     let mut all = Vec::new();
     let progress = Progress::new("pipes, disks, PostMark", (MACHINES.len() * 3) as u64);
     for cores in MACHINES {
         let mut columns = Vec::new();
         for map in Map::ALL {
             progress.at(&format!("{} on {cores}", map.name()));
-            columns.push(boot(lab, map, cores, &additions)?);
+            columns.push(boot(lab, (map, cores, md), (&script(&amounts, map), &additions))?);
             progress.advance();
         }
-        all.extend(figures(&columns, &lab.scale.amounts())?);
+        all.extend(figures(&columns, &amounts)?);
     }
     Ok(all)
 }
@@ -88,13 +90,16 @@ fn prepare(lab: &Lab) -> Result<Vec<Addition>> {
     Ok(all)
 }
 
-/// What the guest runs. Where the kernel keeps no mapping, libraries keep none either.
+/// What programs find in their environment: where the kernel keeps no mapping, libraries keep none either.
+pub(super) fn environment(map: Map) -> Option<String> {
+    (map == Map::Uncached).then(|| "export TESSERA_EPHEMERAL=uncached".to_owned())
+}
+
+/// What the guest runs.
 fn script(amounts: &Amounts, map: Map) -> String {
     let dd = "/bin/dd if=/dev/ram0 of=/dev/null bs=64k";
     let mut lines = vec!["cd /root".to_owned()];
-    if map == Map::Uncached {
-        lines.push("export TESSERA_EPHEMERAL=uncached".to_owned());
-    }
+    lines.extend(environment(map));
     lines.push(format!("./bw_pipe {}", amounts.pipe));
     // What it costs to start it is taken off.
     lines.push(format!("./around nothing {dd} count=0"));
@@ -107,13 +112,16 @@ fn script(amounts: &Amounts, map: Map) -> String {
     lines.join(" && ")
 }
 
-fn boot(lab: &Lab, map: Map, cores: u32, additions: &[Addition]) -> Result<Ran> {
-    let amounts = lab.scale.amounts();
-    let md = Some(amounts.disks[1] << 20);
+/// A boot of a kernel, and what its programs have said. `md`: bytes of a memory disk.
+pub(super) fn boot(
+    lab: &Lab,
+    (map, cores, md): (Map, u32, Option<u64>),
+    (script, additions): (&str, &[Addition]),
+) -> Result<Ran> {
     // Alone a core needs no turns.
     let machine = MachineOptions { cores, turns: cores > 1, md, ..counting() };
     let provenance = Provenance::emulated(&lab.context.project, &machine, false);
-    let words = ["sh", "-c", &script(&amounts, map)].map(String::from).to_vec();
+    let words = ["sh", "-c", script].map(String::from).to_vec();
     let run = GuestRun {
         test: format!("bench/sfb-{}-{cores}", map.name()),
         invocation: Invocation::new(words, &[])?,
@@ -174,16 +182,16 @@ impl Ran {
 }
 
 /// A program and its figures.
-struct Program<'a> {
+pub(super) struct Program<'a> {
     /// As its times are named.
-    case: &'a str,
+    pub case: &'a str,
     /// What was measured to be taken off.
-    base: Option<&'a str>,
+    pub base: Option<&'a str>,
     /// Of times, and of invalidations.
-    figures: [&'a str; 2],
+    pub figures: [&'a str; 2],
     /// Operations, of which each is a unit.
-    each: f64,
-    unit: &'a str,
+    pub each: f64,
+    pub unit: &'a str,
 }
 
 fn figures(columns: &[Ran], amounts: &Amounts) -> Result<Vec<Measurement>> {
@@ -221,7 +229,7 @@ fn figures(columns: &[Ran], amounts: &Amounts) -> Result<Vec<Measurement>> {
 }
 
 /// Times, gains and counts of a program.
-fn figure(columns: &[Ran], program: &Program) -> Result<Vec<Measurement>> {
+pub(super) fn figure(columns: &[Ran], program: &Program) -> Result<Vec<Measurement>> {
     let Program { case, base, figures: [times, counts], each, unit } = program;
     let (mut all, mut costs) = (Vec::new(), Vec::new());
     for ran in columns {

@@ -9,12 +9,10 @@ use crate::results::{grouped, Measurement};
 /// What begins the names of the figures.
 const PREFIX: &str = "SFB-";
 
-/// All figures of which something was measured, and what there is not.
+/// All figures of which something was measured.
 pub(super) fn render(facts: &Facts, all: &[Measurement]) -> String {
     let figures = facts.titles.iter().filter(|(name, _)| name.starts_with(PREFIX));
-    let mut text: String = figures.map(|(name, title)| figure(facts, name, title, all)).collect();
-    text += "Figures 11 to 20 (netperf, a web server) come with the network.\n";
-    text
+    figures.map(|(name, title)| figure(facts, name, title, all)).collect()
 }
 
 fn figure(facts: &Facts, name: &str, title: &str, all: &[Measurement]) -> String {

@@ -45,7 +45,7 @@ pub fn measure(lab: &Lab) -> Result<Vec<Measurement>> {
     };
     let mut session =
         Session::prepare(project, &machine, lab.timeout.max(Duration::from_secs(300)), None)?;
-    session.linux = Linux::find(project, NEWEST, true).map_err(|error| format!("{error:#}"));
+    session.linux = Linux::find(project, NEWEST).map_err(|error| format!("{error:#}"));
     let program = harness(project, "load")?.display().to_string();
     let mib = if lab.small { SMALL } else { LOAD };
     let (mut rows, mut all) = (Vec::new(), Vec::new());

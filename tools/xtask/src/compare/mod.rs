@@ -133,8 +133,7 @@ pub fn compare(project: &Project, options: &CompareOptions) -> Result<i32> {
     let root = Folder::wanted(project, options.root.as_deref(), &options.deb)?;
     let mut session = Session::prepare(project, &options.machine, timeout, root.as_ref())?;
     // Without it there is still the other column.
-    session.linux = Linux::find(project, &options.package, options.machine.swap.is_some())
-        .map_err(|error| format!("{error:#}"));
+    session.linux = Linux::find(project, &options.package).map_err(|error| format!("{error:#}"));
     match programs.is_empty() {
         true => command::compare(&session, options, &clocks, files),
         false => set::compare(&session, options, &clocks, &programs),

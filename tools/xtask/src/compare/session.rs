@@ -3,7 +3,7 @@
 use super::harness;
 use crate::compile::{self, Scope};
 use crate::emulator::{self, Console, End, Limits};
-use crate::image::{Addition, Base, Image, Orders};
+use crate::image::{self, Addition, Base, Image, Orders};
 use crate::linux::{HugePages, Linux};
 use crate::log::{panic_report, Log};
 use crate::machine::{Boot, MachineOptions, MemorySize};
@@ -27,6 +27,8 @@ pub struct Session {
     pub linux: Result<Linux, String>,
     /// The program that starts and measures the other, on every system.
     pub measure: PathBuf,
+    /// For a machine with a network.
+    net_server: Option<PathBuf>,
     pub machine: MachineOptions,
     pub timeout: Duration,
 }
@@ -99,6 +101,7 @@ impl Session {
             },
             linux: Err("Linux was not asked for".to_owned()),
             measure: harness(project, "measure")?,
+            net_server: image::net_server(&built),
             machine: machine.clone(),
             timeout,
         })
@@ -116,7 +119,12 @@ impl Session {
         additions.push(Addition { host: stdin.file.clone(), guest: STDIN.into() });
         let mut invocation = task.invocation.clone();
         invocation.arguments.splice(0..0, [MEASURE.to_owned(), STDIN.to_owned()]);
-        let orders = Orders { arguments: invocation.encode(), ..Orders::default() };
+        let orders = Orders {
+            arguments: invocation.encode(),
+            net_server: self.net_server.clone().filter(|_| machine.net.is_some()),
+            resolver: machine.net.resolver(),
+            ..Orders::default()
+        };
         let image = Image::assemble(&self.project, &self.base, &orders, &additions)?;
         let (boot, _initramfs) = match (system, &self.linux) {
             (System::Tessera, _) => (self.tessera(&image, &machine)?, None),

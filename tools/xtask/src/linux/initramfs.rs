@@ -17,13 +17,13 @@ const ARGUMENTS: (&str, &str) = ("boot/args", "run/.args");
 /// Where modules are that `init` loads, by their numbers.
 const MODULES: &str = "run/.modules";
 
-/// The root file system of `image` as Linux expects it, with `init` as the first program, and modules that it loads before it gives pages
+/// The root file system of `image` as Linux expects it, with `init` as the first program, and modules that it loads. `pages`: it gives pages
 /// a disk.
 pub fn from_image(
     project: &Project,
     image: &Image,
     root: Option<&RootImage>,
-    (init, modules): (&Path, &[PathBuf]),
+    (init, modules, pages): (&Path, &[PathBuf], bool),
 ) -> Result<Image> {
     let result = Image::temporary(project);
     let bytes =
@@ -57,6 +57,9 @@ pub fn from_image(
     }
     for (number, module) in modules.iter().enumerate() {
         archive.file(&format!("{MODULES}/{number}"), 0o644, 0, &fs::read(module)?)?;
+    }
+    if pages {
+        archive.file(&format!("{MODULES}/paging"), 0o644, 0, &[])?;
     }
     archive.finish()?;
     Ok(result)

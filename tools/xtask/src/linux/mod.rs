@@ -11,7 +11,7 @@ use crate::image::Image;
 use crate::machine::{Boot, MachineOptions};
 use crate::project::Project;
 use crate::rootfs::RootImage;
-use anyhow::{bail, Result};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 
@@ -28,23 +28,28 @@ pub enum HugePages {
     Never,
 }
 
+/// What a machine may have that its kernel has as modules.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Driver {
+    /// For pages.
+    Disk,
+    Network,
+}
+
 /// A Linux kernel that can be booted, and the first program for it.
 pub struct Linux {
     kernel: PathBuf,
     init: PathBuf,
-    /// What drives a disk, or why there is nothing.
-    modules: Result<Vec<PathBuf>, String>,
+    /// Of which its modules are.
+    package: String,
 }
 
 impl Linux {
     /// The kernel of a Debian package (or [`NEWEST`]), which is downloaded if it is not there yet.
-    pub fn find(project: &Project, package: &str, with_disk: bool) -> Result<Linux> {
+    pub fn find(project: &Project, package: &str) -> Result<Linux> {
         let kernel = package::kernel(project, package)?;
-        let modules = match with_disk {
-            true => package::modules(project, package).map_err(|error| format!("{error:#}")),
-            false => Ok(Vec::new()),
-        };
-        Ok(Linux { kernel, init: crate::compare::harness(project, "init")?, modules })
+        let init = crate::compare::harness(project, "init")?;
+        Ok(Linux { kernel, init, package: package.to_owned() })
     }
 
     /// A boot with the files of a Tessera image and of its root, and the file that it needs.
@@ -55,12 +60,19 @@ impl Linux {
         huge_pages: HugePages,
         options: &MachineOptions,
     ) -> Result<(Boot, Image)> {
-        let modules = match (&options.swap, &self.modules) {
-            (None, _) => &[][..],
-            (Some(_), Ok(modules)) => modules,
-            (Some(_), Err(why)) => bail!("no disk for Linux: {why}"),
-        };
-        let initramfs = initramfs::from_image(project, image, root, (&self.init, modules))?;
+        let drivers = [
+            options.swap.as_ref().map(|_| Driver::Disk),
+            options.net.is_some().then_some(Driver::Network),
+        ];
+        let drivers: Vec<Driver> = drivers.into_iter().flatten().collect();
+        let modules = package::modules(project, &self.package, &drivers);
+        let modules = modules.with_context(|| format!("no {drivers:?} for Linux"))?;
+        let initramfs = initramfs::from_image(
+            project,
+            image,
+            root,
+            (&self.init, &modules, options.swap.is_some()),
+        )?;
         // The archive, and what is unpacked of it.
         options.check_memory(&initramfs.file, fs::metadata(&initramfs.file)?.len() >> 20)?;
         let mut boot = Boot::new(project, &initramfs.file, options)?;

@@ -1,6 +1,6 @@
 //! Debian's kernel package: found with apt, downloaded and unpacked, never installed.
 
-use super::NEWEST;
+use super::{Driver, NEWEST};
 use crate::project::Project;
 use crate::setup;
 use anyhow::{bail, ensure, Context, Result};
@@ -14,15 +14,16 @@ use std::sync::{Mutex, PoisonError};
 const SERIES: &str = "linux-image-6.1.";
 const FLAVOUR: &str = "-cloud-amd64";
 
-/// What its kernel has as modules and needs for a disk of the emulator's, in the order in which they are loaded.
-const MODULES: [&str; 6] = [
+/// What its kernel has as modules and needs for a device of the emulator's, in the order in which they are loaded, from the folder of all drivers on.
+const BUS: [&str; 5] = [
     "virtio/virtio_ring.ko",
     "virtio/virtio.ko",
     "virtio/virtio_pci_modern_dev.ko",
     "virtio/virtio_pci_legacy_dev.ko",
     "virtio/virtio_pci.ko",
-    "block/virtio_blk.ko",
 ];
+const DISK: [&str; 1] = ["block/virtio_blk.ko"];
+const NETWORK: [&str; 3] = ["../net/core/failover.ko", "net/net_failover.ko", "net/virtio_net.ko"];
 
 /// Seconds that apt may take.
 const PATIENCE: &str = "120";
@@ -33,9 +34,15 @@ pub fn kernel(project: &Project, package: &str) -> Result<PathBuf> {
     find(project, package, &[])
 }
 
-/// The modules that drive a disk, in the order in which they are loaded.
-pub fn modules(project: &Project, package: &str) -> Result<Vec<PathBuf>> {
-    let names = MODULES.map(|path| PathBuf::from("modules").join(name_of(path)));
+/// The modules that drive devices, in the order in which they are loaded.
+pub fn modules(project: &Project, package: &str, drivers: &[Driver]) -> Result<Vec<PathBuf>> {
+    let own = |driver: &Driver| match driver {
+        Driver::Disk => &DISK[..],
+        Driver::Network => &NETWORK[..],
+    };
+    let bus = if drivers.is_empty() { &[][..] } else { &BUS[..] };
+    let all = bus.iter().chain(drivers.iter().flat_map(own));
+    let names: Vec<_> = all.map(|path| PathBuf::from("modules").join(name_of(path))).collect();
     let kernel = find(project, package, &names)?;
     Ok(names.iter().map(|name| kernel.with_file_name(name)).collect())
 }
@@ -113,7 +120,7 @@ fn fetch(package: &str, scratch: &Path, folder: &Path, kernel: &Path) -> Result<
     let image = only_file(&unpacked.join("boot"), "vmlinuz-")?;
     fs::create_dir_all(folder.join("modules"))?;
     let drivers = only_file(&unpacked.join("lib/modules"), "")?.join("kernel/drivers");
-    for module in MODULES {
+    for module in BUS.iter().chain(&DISK).chain(&NETWORK) {
         // A kernel that has it built in has no such file, and needs none.
         let (from, to) = (drivers.join(module), folder.join("modules").join(name_of(module)));
         match from.exists() {

@@ -30,7 +30,7 @@ pub fn cases() -> Vec<Case> {
     let beside = BESIDE_LINUX.into_iter().map(|(name, body)| {
         let name = format!("compare/{name}");
         Case::several(name.clone(), move |context| {
-            if let Err(why) = Linux::find(&context.project, NEWEST, false) {
+            if let Err(why) = Linux::find(&context.project, NEWEST) {
                 println!("skipped {name}: {why:#}");
                 return Vec::new();
             }

@@ -282,7 +282,7 @@ struct Told {
 }
 
 /// A machine that runs; it is killed when this goes.
-pub(super) struct Running(pub Child);
+pub struct Running(pub Child);
 
 impl Running {
     /// What it says, line by line.

@@ -48,6 +48,7 @@ use crate::progress::{self, Progress};
 use crate::project::Project;
 use crate::setup;
 use anyhow::{Context as _, Result};
+pub use crash::Running;
 use directives::Directives;
 use std::fs;
 use std::io::Write;

@@ -1,8 +1,13 @@
 //! `./x bench net`: what streams, datagrams and connections cost is the program `net` of the standard set; here is what needs servers, or several cores. `net/memcached`: how long
 //! a memcached takes to answer whose cache is in plain memory, and one whose cache is a morsel of persistent memory (MOR figure 5.8). `net/listeners`: does a server scale
-//! that has a listener on each core?
+//! that has a listener on each core? `net/web`: nginx with 1,000 connections at once, from inside and from outside.
+//! `net/loss`: streams over a wire that loses frames, beside Linux.
+
+mod loss;
+mod web;
 
 use crate::bench_group::{Group, Lab};
+use crate::bench_sfb;
 use crate::compare::harness;
 use crate::compare::table::Table;
 use crate::results::line::{self, Defaults};
@@ -12,8 +17,16 @@ use anyhow::{ensure, Result};
 use std::fs;
 
 /// `net` alone is the program of the standard set, and this.
-pub const NET: Group =
-    Group { name: "net", parts: &[("net/memcached", memcached), ("net/listeners", listeners)] };
+pub const NET: Group = Group {
+    name: "net",
+    parts: &[
+        ("net/memcached", memcached),
+        ("net/listeners", listeners),
+        ("net/web", web::measure),
+        ("net/loss", loss::measure),
+        ("net/sfb", bench_sfb::network::measure),
+    ],
+};
 
 /// What memcached is told of its cache; the last one is beside the first.
 const CACHES: [(&str, &str); 2] = [("memory", ""), ("persistent_memory", "-e /pmem/cache")];
@@ -73,7 +86,7 @@ fn listeners(lab: &Lab) -> Result<Vec<Measurement>> {
     for cores in MACHINES {
         let cores = cores.to_string();
         let script = format!(
-            "/root/listeners {cores} {requests} && /root/listeners {cores} {requests} kept"
+            "for kind in '' kept executed 'kept executed'; do /root/listeners {cores} {requests} $kind || exit 1; done"
         );
         let mut command = this_tool(lab.context, &folder)?;
         command.args(["run", "--icount", "--turns", "--cores", &cores, "--mem", "512M"]);
