@@ -1293,12 +1293,12 @@ const BUGS: &[Bug] = &[
         changes: &[
             (
                 "servers/unixd/src/server/requests.rs",
-                "            Any::Fork(op) => self.births().fork(pid, call, op),\n",
-                "            Any::Fork(op) => {\n                \
+                "                self.births().fork(pid, call, op)\n",
+                "                \
                  let forked = self.births().fork(pid, call, op);\n                \
                  if let Ok(Outcome::WithCaps(words, _)) = &forked {\n                    \
                  self.locks.inherit(pid, words[1] as Pid);\n                }\n                \
-                 forked\n            }\n",
+                 forked\n",
             ),
             (
                 "servers/unixd/src/locks.rs",
