@@ -67,10 +67,10 @@ impl Unixd {
                             ..=PATIENT => count(0),
                             // There is memory, but not as it is needed; or it is not so. Only its own is its to give.
                             _ if op.pages > 0 => count(op.pages as usize),
-                            ..=UNLUCKY if call.late => count(0),
+                            tries if tries > UNLUCKY => Err(Errno::ENOMEM),
+                            _ if call.late => count(0),
                             // Whoever is faster comes first.
-                            ..=UNLUCKY => Ok(Outcome::Block(self.clock.now() + ENDING_NS)),
-                            _ => Err(Errno::ENOMEM),
+                            _ => Ok(Outcome::Block(self.clock.now() + ENDING_NS)),
                         };
                     }
                     if op.pages > 0 && self.is_asked(pid) {
