@@ -43,6 +43,11 @@ use unixproto::{op, Errno};
 /// Descriptions that there may be in all.
 pub const DESCS_MAX: usize = 32768;
 
+/// How often they may be held in all, where a process that makes a child holds more than [`FEW`]: 4 bytes each.
+const HELD_ALL: usize = 1 << 20;
+/// So many each of all processes there may be holds without being counted.
+const FEW: usize = 1024;
+
 /// Bytes of texts that may be open in all.
 const TEXTS_MAX: usize = 4 << 20;
 
@@ -375,6 +380,22 @@ impl Descs {
         match self.users.has_room(uid, count) && self.texts <= TEXTS_MAX {
             true => Ok(()),
             false => Err(Errno::ENFILE),
+        }
+    }
+    /// May a process with what this one holds be made?
+    ///
+    /// # Errors
+    /// `EAGAIN`: all hold too much.
+    pub fn may_inherit(&self, parent: Pid) -> Result<(), Errno> {
+        let more = self.held(parent).len();
+        if more <= FEW {
+            return Ok(());
+        }
+        let all: usize = self.holders.values().map(Vec::len).sum();
+        if all + more <= HELD_ALL {
+            Ok(())
+        } else {
+            Err(Errno::EAGAIN)
         }
     }
     /// A new process holds what its parent holds, but for private memory; one that acts in its parent's memory holds that, too.

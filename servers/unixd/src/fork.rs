@@ -187,6 +187,9 @@ impl Births<'_> {
     fn bear(&mut self, pid: Pid, call: &Call, how: How, spaces: u32) -> Result<Pid, Errno> {
         let act = how == How::Acts;
         self.life.procs.may_make_thread(pid)?;
+        if how != How::Beside {
+            self.descs.may_inherit(pid)?;
+        }
         let scheduling = self.life.procs.scheduling(self.life.caller.tid)?.inherited()?;
         let is_new = spaces & flag::NEWPID != 0;
         let (child, chosen) = self.new_id(pid, call, is_new)?;
@@ -481,11 +484,16 @@ impl Births<'_> {
     ) -> Result<(Vec<u8>, Option<Rc<Program>>), Errno> {
         let (path, mut args) = (self.life.procs.a(caller, call)?, self.life.procs.b(caller, call)?);
         args.truncate(CMDLINE_MAX);
-        let exe = match View::new(self.tree, self.life.procs, self.descs, caller)?.absolute(&path) {
+        // Of a script there are two: it gives the name, its interpreter is what is executed.
+        let mut names = path.splitn(2, |&byte| byte == 0);
+        let path = names.next().unwrap_or_default();
+        let executed = names.next().unwrap_or(path);
+        let view = View::new(self.tree, self.life.procs, self.descs, caller)?;
+        let exe = match view.absolute(executed) {
             Err(again @ (UNANSWERED | UNREAD)) => return Err(again),
-            exe => exe.unwrap_or_else(|_| path.clone()),
+            exe => exe.unwrap_or_else(|_| executed.to_vec()),
         };
-        Ok((name_of(&path), Some(Rc::new(Program { exe, cmdline: args }))))
+        Ok((name_of(path), Some(Rc::new(Program { exe, cmdline: args }))))
     }
 
     /// A new program takes over.

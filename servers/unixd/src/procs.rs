@@ -44,7 +44,7 @@ pub const PID_MAX: Pid = 32767;
 /// Processes and threads that there may be.
 pub const PROCESSES_MAX: usize = 4000;
 /// Descriptions that one process may hold.
-pub const HELD_MAX: usize = 4096;
+pub const HELD_MAX: usize = unixproto::limit::FILES_MOST as usize;
 
 /// What processes in one memory may have in common, as `clone` says it: where they stand, descriptors, signal actions.
 pub const COMMON: [u32; 3] = [0x200, 0x400, 0x800];

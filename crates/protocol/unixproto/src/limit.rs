@@ -34,7 +34,7 @@ pub const NONE: u64 = u64::MAX;
 pub const FIRST_NPROC: u64 = 4096;
 
 /// The limit on descriptors cannot be raised beyond this.
-pub const FILES_MOST: u64 = 4096;
+pub const FILES_MOST: u64 = 16384;
 
 /// What the first process has, soft and hard, by number.
 pub const FIRST: [[u64; 2]; LIMITS] = {

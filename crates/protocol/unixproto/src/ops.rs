@@ -314,8 +314,8 @@ requests! {
     /// `EINVAL`: it is something else, or there is a root of that size. A process that has very many
     /// capabilities to its root is ended.
     83 GrowRoot() -> ();
-    /// A new program takes over: `a` its path (for `/proc/PID/exe` and the name), `b` arguments
-    /// with a NUL behind each. The library has closed what is close-on-exec. Ends a vfork.
+    /// A new program takes over: `a` its path (for `/proc/PID/exe` and the name; of a script its own, which gives the name, a NUL, and that of the
+    /// interpreter), `b` arguments with a NUL behind each. The library has closed what is close-on-exec. Ends a vfork.
     /// Answers 1 if the program must not trust what it is given (`AT_SECURE`).
     6 Exec() -> Count;
     /// Some of what the caller leaves to a program that runs as somebody else, in `a`: what [`Kind::SetId`](crate::files::Kind)

@@ -2,6 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 /// Longest path, with its zero byte.
@@ -41,6 +42,8 @@ pub struct Args {
     pub envp: Strings,
     /// The arguments as they were given, if they have become those of an interpreter.
     given: Option<Strings>,
+    /// That interpreter.
+    interpreter: Option<Vec<u8>>,
 }
 
 /// A path that a system call was given.
@@ -58,12 +61,12 @@ impl Args {
         if argv.count == 0 {
             argv.push(&[]);
         }
-        Ok(Args { path, argv, envp, given: None })
+        Ok(Args { path, argv, envp, ..Args::default() })
     }
 
     /// What a program was left.
     pub fn left(path: Vec<u8>, argv: Strings, envp: Strings) -> Args {
-        Args { path, argv, envp, given: None }
+        Args { path, argv, envp, ..Args::default() }
     }
 
     /// From the argument block of the first process; also its working directory.
@@ -93,6 +96,20 @@ impl Args {
         self.argv.push(script);
         old.iter().skip(1).for_each(|text| self.argv.push(text));
         self.given.get_or_insert(old);
+        self.interpreter = Some(interpreter.to_vec());
+    }
+
+    /// The file that is executed: for a script, its interpreter.
+    pub fn executed(&self) -> &[u8] {
+        self.interpreter.as_ref().unwrap_or(&self.path)
+    }
+
+    /// What `unixd` is told of the program: the file that was asked for, and behind a NUL its interpreter if it is a script.
+    pub fn told(&self) -> Cow<'_, [u8]> {
+        match &self.interpreter {
+            None => Cow::Borrowed(&self.path),
+            Some(interpreter) => Cow::Owned([&self.path[..], interpreter].join(&0)),
+        }
     }
 
     /// As they were before any interpreter.
@@ -100,6 +117,7 @@ impl Args {
         if let Some(argv) = self.given.take() {
             self.argv = argv;
         }
+        self.interpreter = None;
         self
     }
 

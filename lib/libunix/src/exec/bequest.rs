@@ -62,7 +62,7 @@ fn hand_over(bytes: &[u8], program: u32, args: &Args) -> Result<()> {
             break;
         }
     }
-    server::call_ab(op::Succeed { program }, &args.path, &args.argv.bytes)
+    server::call_ab(op::Succeed { program }, &args.told(), &args.argv.bytes)
 }
 
 fn write(files: &Fds, sys: u32, thread: &Thread, args: &Args) -> Result<Vec<u8>> {

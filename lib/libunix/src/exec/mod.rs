@@ -155,7 +155,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     fd::close_on_exec(&mut p.fds);
     p.fds.windows.configure(args.envp.iter());
     // Its name in `/proc` is all that depends on it.
-    let secure = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
+    let secure = server::call_ab(op::Exec {}, &args.told(), &args.argv.bytes);
     let secure = secure.is_ok_and(|answer| answer.count != 0);
     if p.mm.clear().is_err() {
         die(SIGKILL, "the memory of its old program cannot be taken away");
@@ -274,7 +274,7 @@ fn load(
     let (mm, limits) = io.memory();
     mm::take_limits(mm, limits);
     let object = file.object;
-    let path = String::from_utf8_lossy(&args.path).into_owned();
+    let path = String::from_utf8_lossy(args.executed()).into_owned();
     io.mm.caps.objects.set_path(object, path.clone());
     io.mm.exe = path;
     for segment in &program.segments {
