@@ -91,14 +91,16 @@ const SYSTEM: [&str; 12] = [
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
 const SYSV: [&str; 3] = ["msg", "sem", "shm"];
-const FILES: [&str; 23] = [
+const FILES: [&str; 27] = [
     "auxv",
+    "cgroup",
     "clear_refs",
     "cmdline",
     "comm",
     "environ",
     "gid_map",
     "limits",
+    "loginuid",
     "maps",
     "mem",
     "mountinfo",
@@ -108,6 +110,7 @@ const FILES: [&str; 23] = [
     "oom_score",
     "oom_score_adj",
     "pagemap",
+    "sessionid",
     "setgroups",
     "smaps",
     "smaps_rollup",
@@ -115,6 +118,7 @@ const FILES: [&str; 23] = [
     "statm",
     "status",
     "uid_map",
+    "wchan",
 ];
 /// Those of them that `init` has, which is no process of this server's.
 const INIT_FILES: [&str; 5] = ["cmdline", "comm", "stat", "statm", "status"];
