@@ -243,8 +243,6 @@ fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> R
             return Err(Errno::EMSGSIZE);
         }
         is_parted |= goes_on;
-        let before = if total > 0 { CONTINUED } else { 0 };
-        let more = before | follows | if goes_on { MSG_MORE } else { 0 };
         let a = match from.gather_to(&mut io.mm, server::data(bytes)).some() {
             Ok(a) => a,
             Err(error) if total == 0 || is_parted => return Err(error),
@@ -255,6 +253,14 @@ fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> R
                 return Ok(total);
             }
         };
+        let is_cut = (a as usize) < bytes;
+        if is_cut && is_bounded(desc)? {
+            return Err(Errno::EFAULT);
+        }
+        // Behind what cannot be read nothing follows.
+        let before = if total > 0 { CONTINUED } else { 0 };
+        let follows = if is_cut { 0 } else { follows };
+        let more = before | follows | if goes_on { MSG_MORE } else { 0 };
         // What goes along goes with the first bytes.
         let rights = if total == 0 { &along.rights[..] } else { &[] };
         let b = along.put(a, rights);
