@@ -114,6 +114,11 @@ impl<const SIZE: usize> Chains<SIZE> {
         self.half(AVAILABLE + 2).store(self.sent, Ordering::Release);
         // And that it may, before it is looked whether it has stopped looking by itself.
         fence(Ordering::SeqCst);
+        self.wants_notice()
+    }
+
+    /// Does the device want to be told of requests?
+    pub fn wants_notice(&self) -> bool {
         self.half(USED).load(Ordering::Relaxed) & QUIET == 0
     }
 

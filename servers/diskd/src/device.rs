@@ -24,6 +24,7 @@ impl BlockDisk {
             Ok(bytes) => look(pieces[usize::from(place)], bytes),
             Err(_) => result = Err(Failed),
         }) {
+            self.block.nudge();
             wait();
         }
         result

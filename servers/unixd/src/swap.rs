@@ -672,6 +672,7 @@ impl Store {
         // The interrupt is for who waits: what nobody waits for is looked at when the next request comes.
         self.device.interrupts(true);
         let answer = loop {
+            self.device.nudge();
             // It may have come before the device knew.
             if let Some(answer) = self.device.answer_held() {
                 break answer;
