@@ -2466,11 +2466,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/kept_open" },
     },
     Bug {
-        name: "what_is_kept_is_never_closed",
-        changes: &[("servers/unixd/src/server.rs", "                self.handles().close(pid, desc);\n", "")],
-        found_by: Test::Machine { test: "linux/kept_open" },
-    },
-    Bug {
         name: "a_watched_file_is_kept",
         changes: &[("servers/unixd/src/open.rs", "let is_seen = fx.observed() || !leases", "let is_seen = !leases")],
         found_by: Test::Machine { test: "linux/kept_open" },
