@@ -2437,13 +2437,13 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "uvm", test: "agrees_with_the_naive_model" },
     },
     Bug {
-        name: "a_call_that_finds_no_memory_gives_up",
+        name: "advice_gives_others_memory_away",
         changes: &[(
-            "lib/libunix/src/sys/mod.rs",
-            "if error == Errno::ENOMEM && relief::again(p, number, &mut tries) {",
-            "if error == Errno::ENOMEM && false {",
+            "servers/unixd/src/trace.rs",
+            "if !OF_OTHERS.contains(&op.advice) {",
+            "if !OF_OTHERS.contains(&op.advice) && op.advice != 4 {",
         )],
-        found_by: Test::Machine { test: "linux/vfork_memory" },
+        found_by: Test::Machine { test: "linux/process_madvise" },
     },
     Bug {
         name: "a_known_path_stays_known",
@@ -2476,23 +2476,9 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/kept_open" },
     },
     Bug {
-        name: "what_was_given_away_is_kept",
-        changes: &[("lib/libunix/src/fd/alone.rs", " && file.alone.told == Some(0)\n", "\n")],
-        found_by: Test::Machine { test: "linux/kept_open" },
-    },
-    Bug {
         name: "who_takes_what_is_kept_lets_more_be_kept",
         changes: &[("crates/protocol/unixproto/src/session.rs", "        self.keeps.store(0, Ordering::SeqCst);\n", "")],
         found_by: Test::Host { package: "unixproto", test: "what_is_kept_is_of_one_file" },
-    },
-    Bug {
-        name: "advice_gives_others_memory_away",
-        changes: &[(
-            "servers/unixd/src/trace.rs",
-            "if !OF_OTHERS.contains(&op.advice) {",
-            "if !OF_OTHERS.contains(&op.advice) && op.advice != 4 {",
-        )],
-        found_by: Test::Machine { test: "linux/process_madvise" },
     },
     Bug {
         name: "a_look_into_memory_ends_a_call_that_is_decided_about",
