@@ -158,6 +158,7 @@ impl Births<'_> {
     /// The caller will execute a program, and holds by itself then what it holds with others now.
     pub fn copy_held(&mut self, pid: Pid) -> Tried {
         let is_guest = self.life.procs.get(pid)?.guest.is_some();
+        self.descs.may_inherit(pid)?;
         if !is_guest || !self.descs.copy(pid) {
             return Err(Errno::EINVAL);
         }

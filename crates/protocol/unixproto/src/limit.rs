@@ -33,8 +33,10 @@ pub const NONE: u64 = u64::MAX;
 /// `RLIMIT_NPROC` of the first process, soft and hard.
 pub const FIRST_NPROC: u64 = 4096;
 
-/// The limit on descriptors cannot be raised beyond this.
+/// The limit on descriptors cannot be raised beyond this, and beyond the first only by the administrator.
 pub const FILES_MOST: u64 = 16384;
+/// `RLIMIT_NOFILE` of the first process, soft and hard, as Linux begins: each description that a process holds takes memory of `unixd`'s.
+pub const FIRST_FILES: [u64; 2] = [1024, 4096];
 
 /// What the first process has, soft and hard, by number.
 pub const FIRST: [[u64; 2]; LIMITS] = {
@@ -42,7 +44,7 @@ pub const FIRST: [[u64; 2]; LIMITS] = {
     limits[RLIMIT_STACK as usize] = [8 << 20, NONE];
     limits[RLIMIT_CORE as usize] = [0, NONE];
     limits[NPROC as usize] = [FIRST_NPROC; 2];
-    limits[RLIMIT_NOFILE as usize] = [1024, FILES_MOST];
+    limits[RLIMIT_NOFILE as usize] = FIRST_FILES;
     limits[RLIMIT_MEMLOCK as usize] = [8 << 20; 2];
     limits[SIGPENDING as usize] = [4096; 2];
     limits[MSGQUEUE as usize] = [819_200; 2];

@@ -46,7 +46,7 @@ pub fn execute(p: &mut Process, file: &Executable, program: &Program, args: &Arg
     fd::alone::share_all(p)?;
     fd::close_where(&mut p.fds, 0, i32::MAX, |fd, entry| entry.cloexec || fd >= DESCRIPTORS as i32);
     // Its name in `/proc` is all that depends on it.
-    let _ = server::call_ab(op::Exec {}, &args.path, &args.argv.bytes);
+    let _ = server::call_ab(op::Exec {}, &args.told(), &args.argv.bytes);
     file.close(&mut p.mm);
     // What may be left is in the old domain, which goes as a whole.
     let _ = p.mm.clear();
