@@ -35,7 +35,7 @@ use files::{Backing, Claim, Piece};
 use memfs::{Ino, Name};
 use mounttable::MountId;
 use notices::mask;
-use piecewise::{ByNumber, Limits, Shares, Table};
+use piecewise::{Bounds, Holdings, Limits, NoRoom, Shares, Table};
 use unixproto::files::*;
 use unixproto::ops::{Flags, Offset, Opened};
 use unixproto::{op, Errno};
@@ -43,10 +43,8 @@ use unixproto::{op, Errno};
 /// Descriptions that there may be in all.
 pub const DESCS_MAX: usize = 32768;
 
-/// How often they may be held in all, where a process that makes a child holds more than [`FEW`]: 4 bytes each.
-const HELD_ALL: usize = 1 << 20;
-/// So many each of all processes there may be holds without being counted.
-const FEW: usize = 1024;
+/// How often they may be held: what a process holds beyond 1,024, a million of all processes, 4 bytes each.
+const HOLDINGS: Bounds = Bounds { few: 1024, most: HELD_MAX, more: Limits::of(1 << 20) };
 
 /// Bytes of texts that may be open in all.
 const TEXTS_MAX: usize = 4 << 20;
@@ -275,25 +273,24 @@ impl Desc {
 
 /// All of them, and which process holds which; the id is the index plus one.
 pub struct Descs {
-    /// Bytes of the texts among them.
-    texts: usize,
     table: Table<Desc>,
     /// How many were opened by each user.
     users: Shares,
-    /// What each process holds, in order.
-    holders: ByNumber<Vec<u32>>,
+    /// Bytes of the texts among them, of each user.
+    texts: Shares,
+    /// What each process holds.
+    holdings: Holdings,
     /// Who has the memory of another process, and holds what that one holds.
     beside: BTreeMap<Pid, Pid>,
 }
 
 impl Default for Descs {
     fn default() -> Self {
-        let users = Shares::new(Limits::of(DESCS_MAX));
         Descs {
-            texts: 0,
             table: Table::default(),
-            users,
-            holders: ByNumber::default(),
+            users: Shares::new(Limits::of(DESCS_MAX)),
+            texts: Shares::new(Limits::of(TEXTS_MAX)),
+            holdings: Holdings::new(HOLDINGS),
             beside: BTreeMap::new(),
         }
     }
@@ -343,16 +340,16 @@ impl Descs {
     }
     /// It will have memory of its own, with copies of what it holds now.
     /// `false`: it has them already, or holds nothing with anybody.
-    pub fn copy(&mut self, pid: Pid) -> bool {
+    pub fn copy(&mut self, pid: Pid, uid: u32) -> bool {
         let is_new = self.is_beside(pid) && !self.has_copies(pid);
         if is_new {
-            self.inherit(pid, pid, false);
+            self.inherit(pid, (pid, uid), false);
         }
         is_new
     }
     /// Has it such copies?
     pub fn has_copies(&self, pid: Pid) -> bool {
-        self.holders.contains(pid)
+        self.holdings.contains(pid)
     }
     /// It has: those copies count from now on.
     pub fn part(&mut self, pid: Pid) {
@@ -365,41 +362,40 @@ impl Descs {
     /// The descriptions that a process holds, in order.
     #[inline]
     pub fn held(&self, pid: Pid) -> &[u32] {
-        self.holders.get(self.holder(pid)).map_or(&[], |held| &held[..])
+        self.holdings.of(self.holder(pid))
     }
     /// Returns `true` if a process holds a description.
     #[inline]
     pub fn holds(&self, pid: Pid, id: u32) -> bool {
         self.held(pid).binary_search(&id).is_ok()
     }
-    /// May a process of a user open `count` more?
+    /// May a process of a user open, or be given, `count` more?
+    ///
+    /// # Errors
+    /// `EMFILE`: the process may not. `ENFILE`: its user has too many, or there are too many.
     pub fn room(&self, pid: Pid, uid: u32, count: usize) -> Result<(), Errno> {
-        if self.held(pid).len() + count > HELD_MAX {
-            return Err(Errno::EMFILE);
-        }
-        match self.users.has_room(uid, count) && self.texts <= TEXTS_MAX {
+        self.holdings.room(self.holder(pid), count).map_err(|why| match why {
+            NoRoom::Holder => Errno::EMFILE,
+            NoRoom::User => Errno::ENFILE,
+        })?;
+        match self.users.has_room(uid, count) && self.texts.has_room(uid, 1) {
             true => Ok(()),
             false => Err(Errno::ENFILE),
         }
     }
-    /// May a process with what this one holds be made?
+    /// May a user make a process with what this one holds?
     ///
     /// # Errors
-    /// `EAGAIN`: all hold too much.
-    pub fn may_inherit(&self, parent: Pid) -> Result<(), Errno> {
-        let more = self.held(parent).len();
-        if more <= FEW {
-            return Ok(());
-        }
-        let all: usize = self.holders.values().map(Vec::len).sum();
-        if all + more <= HELD_ALL {
-            Ok(())
-        } else {
-            Err(Errno::EAGAIN)
+    /// `EAGAIN`: that user's processes hold too much.
+    pub fn may_inherit(&self, parent: Pid, uid: u32) -> Result<(), Errno> {
+        match self.holdings.has_room_for_heir(self.holder(parent), uid) {
+            true => Ok(()),
+            false => Err(Errno::EAGAIN),
         }
     }
-    /// A new process holds what its parent holds, but for private memory; one that acts in its parent's memory holds that, too.
-    pub fn inherit(&mut self, parent: Pid, child: Pid, acts: bool) {
+    /// A new process, made by a user, holds what its parent holds, but for private memory; one that acts in its parent's memory
+    /// holds that, too.
+    pub fn inherit(&mut self, parent: Pid, (child, uid): (Pid, u32), acts: bool) {
         let mut held = self.held(parent).to_vec();
         let mut has_heirs = false;
         held.retain(|&id| match self.get_mut(id) {
@@ -416,7 +412,7 @@ impl Descs {
         if has_heirs {
             self.hand_over(parent, &held);
         }
-        self.holders.insert(child, held);
+        self.holdings.begin(child, held, uid);
     }
 
     /// What is meant for a child, which holds `held`, is its parent's no more.
@@ -502,12 +498,11 @@ impl Descs {
         let text = desc.text_bytes();
         let uid = desc.uid;
         let id = self.table.insert(desc)? as u32 + 1;
-        self.texts += text;
-        self.users.take(uid, 1);
-        let held = self.holders.entry(self.holder(pid));
-        if let Err(at) = held.binary_search(&id) {
-            held.insert(at, id);
+        if text > 0 {
+            self.texts.take(uid, text);
         }
+        self.users.take(uid, 1);
+        self.holdings.add(self.holder(pid), id);
         Ok(id)
     }
     /// One is on its way to another process.
@@ -518,23 +513,18 @@ impl Descs {
     }
     /// One that was on its way is a process's now. `stays`: it is still on its way, too.
     pub fn receive(&mut self, pid: Pid, id: u32, stays: bool) {
-        let held = self.holders.entry(self.holder(pid));
+        let holder = self.holder(pid);
         let Ok(desc) = self.table.get_mut((id as usize).wrapping_sub(1)).ok_or(()) else { return };
-        match held.binary_search(&id) {
+        match self.holdings.add(holder, id) {
+            true => desc.refs += u32::from(stays),
             // It has it already: a process is counted once.
-            Ok(_) if !stays => desc.refs -= 1,
-            Ok(_) => {}
-            Err(at) => {
-                held.insert(at, id);
-                desc.refs += stays as u32;
-            }
+            false if !stays => desc.refs -= 1,
+            false => {}
         }
     }
     /// A process does not hold one any more. Returns `true` if it did.
     fn forget(&mut self, pid: Pid, id: u32) -> bool {
-        let Some(held) = self.holders.get_mut(self.holder(pid)) else { return false };
-        let at = held.binary_search(&id);
-        at.map(|at| held.remove(at)).is_ok()
+        self.holdings.remove(self.holder(pid), id)
     }
     /// One process less holds it; the last one gets it back to be closed.
     fn let_go(&mut self, id: u32) -> Option<Desc> {
@@ -544,7 +534,9 @@ impl Descs {
             return None;
         }
         let desc = self.table.remove(id as usize - 1)?;
-        self.texts -= desc.text_bytes();
+        if let text @ 1.. = desc.text_bytes() {
+            self.texts.give_back(desc.uid, text);
+        }
         self.users.give_back(desc.uid, 1);
         Some(desc)
     }
@@ -654,7 +646,7 @@ impl Handles<'_> {
         if self.descs.is_beside(pid) {
             self.leave_others(pid);
         }
-        let held = self.descs.holders.remove(pid).unwrap_or_default();
+        let held = self.descs.holdings.end(pid);
         for id in held {
             self.let_go(pid, id);
         }

@@ -158,8 +158,9 @@ impl Births<'_> {
     /// The caller will execute a program, and holds by itself then what it holds with others now.
     pub fn copy_held(&mut self, pid: Pid) -> Tried {
         let is_guest = self.life.procs.get(pid)?.guest.is_some();
-        self.descs.may_inherit(pid)?;
-        if !is_guest || !self.descs.copy(pid) {
+        let uid = self.life.procs.real_user(pid);
+        self.descs.may_inherit(pid, uid)?;
+        if !is_guest || !self.descs.copy(pid, uid) {
             return Err(Errno::EINVAL);
         }
         done(())
@@ -189,7 +190,7 @@ impl Births<'_> {
         let act = how == How::Acts;
         self.life.procs.may_make_thread(pid)?;
         if how != How::Beside {
-            self.descs.may_inherit(pid)?;
+            self.descs.may_inherit(pid, self.life.procs.real_user(pid))?;
         }
         let scheduling = self.life.procs.scheduling(self.life.caller.tid)?.inherited()?;
         let is_new = spaces & flag::NEWPID != 0;
@@ -265,7 +266,8 @@ impl Births<'_> {
         match how {
             How::Beside => self.descs.join(child, parent),
             How::Forks | How::Acts => {
-                self.descs.inherit(parent, child, how == How::Acts);
+                let uid = self.life.procs.real_user(child);
+                self.descs.inherit(parent, (child, uid), how == How::Acts);
                 self.seals.inherit(self.descs.holder(parent), child);
             }
         }

@@ -2489,6 +2489,18 @@ const BUGS: &[Bug] = &[
         )],
         found_by: Test::Machine { test: "linux/seccomp_memory" },
     },
+    Bug {
+        name: "the_last_that_is_counted_stays_counted",
+        changes: &[(
+            "crates/server/piecewise/src/holdings.rs",
+            "if ids.len() >= self.bounds.few {",
+            "if ids.len() > self.bounds.few {",
+        )],
+        found_by: Test::Host {
+            package: "piecewise",
+            test: "holdings::tests::what_is_counted_is_what_is_held",
+        },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
