@@ -40,7 +40,8 @@ static void make(const char *name, const char *text) {
 // Opens it, looks at what that is, and closes it.
 static void look(const char *what, const char *name, int flags) {
     char text[32] = "", link[64], to[64] = "";
-    int fd = open(name, flags);
+    struct stat named = {0}, opened;
+    int is_named = stat(name, &named) == 0, fd = open(name, flags);
     if (fd < 0) {
         printf("%s: errno %d\n", what, errno);
         return;
@@ -49,6 +50,8 @@ static void look(const char *what, const char *name, int flags) {
     MUST(readlink(link, to, sizeof to - 1) > 0);
     long at = lseek(fd, 0, SEEK_CUR), got = read(fd, text, 5);
     printf("%s: at %ld, %ld bytes: %s, flags %o, %d, %s\n", what, at, got, text, fcntl(fd, F_GETFL) & ~0100000, fcntl(fd, F_GETFD), to);
+    // What is told of the path without opening it is of the same file.
+    if (is_named && (fstat(fd, &opened) || opened.st_ino != named.st_ino || opened.st_size != named.st_size)) printf("%s: WRONG stat\n", what);
     MUST(close(fd) == 0);
 }
 
@@ -60,6 +63,8 @@ static void again(void) {
         char byte;
         if (i % 3) MUST(read(fd, &byte, 1) >= 0);
         MUST(close(fd) == 0);
+        struct stat named;
+        if (i % 2) MUST(stat(path, &named) == 0);
     }
 }
 
@@ -142,6 +147,13 @@ static void lease_it(void) {
 }
 static void unmount_it(void) {
     printf("unmounted by another: %d\n", umount("/tmp/kept/m"));
+}
+// Nothing changes of any file or directory by that, but where the path leads.
+static void cover_it(void) {
+    printf("covered by another: %d\n", mount("/tmp/kept/o", "/tmp/kept/a", NULL, MS_BIND, NULL));
+}
+static void uncover_it(void) {
+    printf("uncovered by another: %d\n", umount("/tmp/kept/a"));
 }
 
 static void changes(void) {
@@ -292,6 +304,18 @@ static void watched(void) {
     look("after a lease", path, O_RDONLY);
 }
 
+static void covered(void) {
+    MUST(mkdir("/tmp/kept/o", 0755) == 0);
+    make("/tmp/kept/o/f", "of the other directory");
+    again();
+    another(cover_it);
+    look("covered by a directory", path, O_RDONLY);
+    again();
+    another(uncover_it);
+    look("uncovered again", path, O_RDONLY);
+    MUST(unlink("/tmp/kept/o/f") == 0 && rmdir("/tmp/kept/o") == 0);
+}
+
 static void unmounted(void) {
     MUST(mkdir("/tmp/kept/m", 0755) == 0 && mount("none", "/tmp/kept/m", "tmpfs", 0, NULL) == 0);
     make("/tmp/kept/m/f", "text");
@@ -332,6 +356,7 @@ int main(int argc, char **argv) {
     MUST(helper >= 0);
     if (helper == 0) serve();
     changes();
+    covered();
     descriptions();
     passed();
     watched();
