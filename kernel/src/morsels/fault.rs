@@ -75,8 +75,7 @@ pub fn look(root: u64, error: u64, address: u64) -> Option<Below> {
     let Walk { at, entry, level, .. } = walk;
     // The program may have hidden it.
     let shows = MORSEL | PRESENT | error & WRITE;
-    let may = entry & shows == shows
-        && (error & FETCH == 0 || rights(root, address).1);
+    let may = entry & shows == shows && (error & FETCH == 0 || rights(root, address).1);
     may.then_some(Below { at: at | u64::from(level), entry })
 }
 

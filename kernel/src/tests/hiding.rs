@@ -104,7 +104,10 @@ fn only_what_home_lets_it_hide_is_hidden_and_shown() {
     let mut m = setup();
     fill(&mut m, 2);
     allow(&mut m, false).unwrap();
-    assert_eq!((hide(&mut m, 0, 64), show(&mut m)), (Err(Status::Unsupported), Err(Status::Unsupported)));
+    assert_eq!(
+        (hide(&mut m, 0, 64), show(&mut m)),
+        (Err(Status::Unsupported), Err(Status::Unsupported))
+    );
     assert_eq!(peek(&m, SECOND + 4096), 2);
     allow(&mut m, true).unwrap();
     assert_eq!(hide(&mut m, 0, 64), Ok(64));
@@ -119,9 +122,13 @@ fn only_what_home_lets_it_hide_is_hidden_and_shown() {
     create(&mut m, 1, 70);
     m.map(PD, 1, 1, at(70), RW, MAPPING).unwrap();
     fill(&mut m, 2);
-    assert_eq!((hide(&mut m, 0, 64), show(&mut m)), (Err(Status::Unsupported), Err(Status::Unsupported)));
+    assert_eq!(
+        (hide(&mut m, 0, 64), show(&mut m)),
+        (Err(Status::Unsupported), Err(Status::Unsupported))
+    );
     assert_eq!(peek(&m, SECOND), 1);
-    for address in [SECOND + 4096, AT, SECOND + BYTES, 1 << 46, 1 << 47, u64::MAX & !(BYTES - 1), 0] {
+    for address in [SECOND + 4096, AT, SECOND + BYTES, 1 << 46, 1 << 47, u64::MAX & !(BYTES - 1), 0]
+    {
         let hidden = m.call(DISPATCHER, op::HideHere { at: address, first: 0, end: 512 });
         assert!(hidden.is_err(), "{address:x}");
         assert!(m.call(DISPATCHER, op::ShowHere { at: address }).is_err(), "{address:x}");
@@ -150,7 +157,10 @@ fn what_may_not_be_written_to_may_not_be_hidden() {
     m.map(PD, 1, 1, at(60), RW, MAPPING).unwrap();
     allow(&mut m, true).unwrap();
     m.call(at(51), op::Protect { first: 0, count: 1, flags: R }).unwrap();
-    assert_eq!((hide(&mut m, 0, 64), show(&mut m)), (Err(Status::Unsupported), Err(Status::Unsupported)));
+    assert_eq!(
+        (hide(&mut m, 0, 64), show(&mut m)),
+        (Err(Status::Unsupported), Err(Status::Unsupported))
+    );
 }
 
 #[test]

@@ -169,8 +169,7 @@ pub fn hide_here(root: u64, at: u64) -> Result<bool, Status> {
 /// All cores have forgotten it. (Unless somebody has shown it again.)
 pub fn rest_here(root: u64, at: u64) {
     let is_hidden = |entry| entry & Flags::PRESENT.bits() == 0;
-    let rested =
-        |entry| if is_hidden(entry) { entry & !Flags::ACCESSED.bits() } else { entry };
+    let rested = |entry| if is_hidden(entry) { entry & !Flags::ACCESSED.bits() } else { entry };
     // If it has gone, there is nothing to be said about it.
     let _ = change_here(root, at, rested);
 }

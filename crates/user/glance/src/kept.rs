@@ -106,7 +106,11 @@ impl<W: Word> Kept<W> {
     pub fn map(&self, count: u64) -> Option<Begun> {
         let state = self.lent.state()?;
         let fits = state.what() == count << PAGES_AT | UNMAPPED && count <= MOST_KEPT;
-        if fits { self.begin(state) } else { None }
+        if fits {
+            self.begin(state)
+        } else {
+            None
+        }
     }
 
     /// Begins to unmap them. `None`: they are not given, are others, or are not mapped. By the thread that has them.
@@ -114,7 +118,11 @@ impl<W: Word> Kept<W> {
     pub fn unmap(&self, page: u64, count: u64) -> Option<Begun> {
         let state = self.lent.state()?;
         let fits = state.what() == count << PAGES_AT | MAPPED && count <= MOST_KEPT;
-        if fits && self.lent.start() == page { self.begin(state) } else { None }
+        if fits && self.lent.start() == page {
+            self.begin(state)
+        } else {
+            None
+        }
     }
 
     #[inline]
@@ -130,6 +138,8 @@ impl<W: Word> Kept<W> {
         let to = if is_mapped { MAPPED } else { UNMAPPED };
         let is_done = self.lent.change(begun.state, pages(begun.state) << PAGES_AT | to).is_some();
         if !is_done {
+            // Behind what was stored before it was taken, as this sees that it was.
+            let _ = self.lent.state();
             self.late.store(0);
         }
         is_done
@@ -148,10 +158,16 @@ mod tests {
     #[test]
     fn only_what_was_given_is_mapped_and_unmapped() {
         let kept = kept();
-        assert_eq!((kept.map(0), kept.unmap(0, 0), kept.take(), kept.pages()), (None, None, None, None));
+        assert_eq!(
+            (kept.map(0), kept.unmap(0, 0), kept.take(), kept.pages()),
+            (None, None, None, None)
+        );
         kept.give(1024, 512);
         assert_eq!(kept.pages(), Some((1024, 512)));
-        assert_eq!((kept.map(512), kept.unmap(1024, 511), kept.unmap(1025, 512)), (None, None, None));
+        assert_eq!(
+            (kept.map(512), kept.unmap(1024, 511), kept.unmap(1025, 512)),
+            (None, None, None)
+        );
         let begun = kept.unmap(1024, 512).unwrap();
         // Nothing else begins meanwhile.
         assert_eq!((kept.map(512), kept.unmap(1024, 512)), (None, None));

@@ -62,9 +62,8 @@ impl Space {
         let is_alone = self.map.users(object) == 1
             && !self.aside.holds(object)
             && b.object_pages(object) == end - start;
-        let is_limited = self.limits.address_space != u64::MAX
-            || self.eager
-            || self.has_limited(&(start..end));
+        let is_limited =
+            self.limits.address_space != u64::MAX || self.eager || self.has_limited(&(start..end));
         let shown = self.pmap.region_shown(start / REGION_PAGES);
         let Some(shown) = shown.filter(|_| is_alone && !is_limited) else { return false };
         if b.whole_allow_hiding(shown, true).is_err() {

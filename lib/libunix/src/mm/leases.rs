@@ -161,7 +161,8 @@ fn hide_all(at: u64, pages: u64) -> bool {
 }
 
 fn own_munmap(regs: &Regs) -> Option<u64> {
-    let is_plain = regs.rdi.is_multiple_of(PAGE) && (1..=PAGES.max(MOST_KEPT) * PAGE).contains(&regs.rsi);
+    let is_plain =
+        regs.rdi.is_multiple_of(PAGE) && (1..=PAGES.max(MOST_KEPT) * PAGE).contains(&regs.rsi);
     if !is_plain {
         return None;
     }
