@@ -145,7 +145,9 @@ fn check_morsel(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
         let entry = mapping.entry + index;
         let value = Table::at(table).get(entry);
         let pa = Entry::from_bits(value).address();
-        let marks = Flags::PRESENT.bits() | Flags::USER.bits() | MORSEL;
+        let may_hide = mapping.is_table && value & vspace::MAY_HIDE != 0;
+        let present = if may_hide { 0 } else { Flags::PRESENT.bits() };
+        let marks = present | Flags::USER.bits() | MORSEL;
         let shown = match mapping.is_table {
             true => morsels::shown_table(pools, value),
             false => morsels::shown_page(pools, pa),

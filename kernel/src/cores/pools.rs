@@ -130,6 +130,8 @@ pub struct Reach {
     away: AtomicU64,
     /// The other cores that have made objects, of which no monitor has heard.
     makers: AtomicU64,
+    /// Programs may [take pages of some object away](crate::operations::hiding) wherever they are.
+    is_open: AtomicBool,
 }
 
 impl Reach {
@@ -154,16 +156,17 @@ impl Reach {
         self.away.load(Ordering::SeqCst) & 1 << (record as usize % PLACES) != 0
     }
 
-    /// Returns `true` if something of some object was sent.
+    /// Returns `true` if something of some object was sent, or other cores may take pages of some away.
     #[inline]
     pub fn is_away(&self) -> bool {
-        self.away.load(Ordering::SeqCst) != 0
+        self.away.load(Ordering::SeqCst) != 0 || self.is_open.load(Ordering::SeqCst)
     }
 
     /// No other core has anything of its objects any more.
     pub fn clear(&self) {
         self.away.store(0, Ordering::SeqCst);
         self.makers.store(0, Ordering::SeqCst);
+        self.is_open.store(false, Ordering::SeqCst);
     }
 }
 
@@ -273,6 +276,7 @@ impl SharedPool {
                 home: AtomicU8::new(0),
                 away: AtomicU64::new(0),
                 makers: AtomicU64::new(0),
+                is_open: AtomicBool::new(false),
             },
         }
     }
@@ -474,6 +478,16 @@ impl Pools {
         }
     }
 
+    /// Programs may take pages of objects of a pool away wherever they are. Returns whether nobody could so far but the core of the pool: then
+    /// others may be doing something, still, that counts on it.
+    pub fn note_open(&self, number: usize) -> bool {
+        let Some(pool) = self.usable().get(number) else { return false };
+        let is_first = !pool.reach.is_away();
+        pool.reach.is_open.store(true, Ordering::SeqCst);
+        self.were_away.store(true, Ordering::SeqCst);
+        is_first
+    }
+
     /// Returns `true` if an entry of any page table shows a morsel.
     #[inline]
     pub fn are_shown(&self) -> bool {
@@ -484,6 +498,11 @@ impl Pools {
     #[inline]
     pub fn may_show(&self, object: u64) -> bool {
         self.place(object).load(Ordering::SeqCst) != 0
+    }
+
+    /// Returns `true` only if not more than one entry shows an object.
+    pub fn is_shown_once(&self, object: u64) -> bool {
+        self.place(object).load(Ordering::SeqCst) <= 1
     }
 
     /// An entry is going to show an object.

@@ -9,9 +9,9 @@ use crate::driver::CpuDriver;
 use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, Schedule, SlotRef};
 use crate::operations::calls::{self, Lent};
-use crate::operations::{configure, Settings};
+use crate::operations::{configure, hiding, Settings};
 use crate::vspace::protect_here;
-use captypes::invocations::{DispatcherOp, LENDS_READ, LENDS_WRITE};
+use captypes::invocations::{DispatcherOp, Value, LENDS_READ, LENDS_WRITE};
 use captypes::{op, CapType, Invocation, Place, Rights, Status};
 
 /// Of Dispatchers.
@@ -94,6 +94,13 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
             let CpuDriver { vm, sched, .. } = local;
             protect_here(vm, space, (args.at, args.bytes), args.flags, || sched.wait_for_others())
         }),
+        DispatcherOp::HideHere => run(local, dcb, |local, _, args: op::HideHere| {
+            let value = hiding::hide(local, dcb, args.at, args.first..args.end)?;
+            Ok(Value { value })
+        }),
+        DispatcherOp::ShowHere => {
+            run(local, dcb, |_, _, args: op::ShowHere| hiding::show(dcb, args.at))
+        }
         DispatcherOp::Usage => {
             let outcome =
                 run(local, dcb, |local, t, _: op::Usage| Ok(local.sched.usage(dispatcher(t)?)));

@@ -7,7 +7,7 @@ use crate::cap::lookup::{
 use crate::cap::CapExt;
 use crate::driver::CpuDriver;
 use crate::object::DcbRef;
-use crate::operations::morsels;
+use crate::operations::{hiding, morsels};
 use crate::vspace::{self, MapArgs};
 use captypes::invocations::{MappingOp, TableOp, TranslationOp, Value};
 use captypes::CapType;
@@ -32,6 +32,7 @@ pub(super) fn dispatch_mapping(local: &mut CpuDriver, dcb: DcbRef, op: MappingOp
         MappingOp::ProtectMany => protect_many(local, dcb),
         MappingOp::Unmap => unmap(local, dcb),
         MappingOp::Replace => replace(local, dcb),
+        MappingOp::AllowHiding => allow_hiding(local, dcb),
     }
 }
 
@@ -91,6 +92,10 @@ handlers! {
             return morsels::replace(local, mapping, src, a.flags);
         }
         local.vm.replace(&mut local.caps, mapping, src, a.flags)
+    };
+    allow_hiding(AllowHiding) = |local, d, target, a| {
+        let mapping = mapping_to_change(&local.caps, d, target)?;
+        hiding::allow(local, mapping, a.allow)
     };
     locate(Locate) = |local, d, target, a| {
         vspace::locate(&local.caps, used_slot(d, target)?, used_slot(d, a.root)?, a.number)

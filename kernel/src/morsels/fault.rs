@@ -73,8 +73,9 @@ pub fn look(root: u64, error: u64, address: u64) -> Option<Below> {
     let _ =
         ends || walk.ends_at(4, address) || walk.ends_at(3, address) || walk.ends_at(2, address);
     let Walk { at, entry, level, .. } = walk;
-    let may = entry & (MORSEL | error & WRITE) == MORSEL | error & WRITE
-        && (error & FETCH == 0 || rights(root, address).1);
+    // The program may have hidden it.
+    let shows = MORSEL | PRESENT | error & WRITE;
+    let may = entry & shows == shows && (error & FETCH == 0 || rights(root, address).1);
     may.then_some(Below { at: at | u64::from(level), entry })
 }
 

@@ -8,7 +8,7 @@ use ::morsel::{
     At, Cores, Domain, Frame, Memory, Morsels, Pages, Record, Refused, Reserved, LINES, WORDS,
 };
 use captypes::invocations::Counter;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -48,6 +48,8 @@ pub struct Machine<'a, W> {
     /// Where capabilities are, how entries are cleared that show pages one by one; elsewhere nothing is
     /// taken away of what they show.
     unmap: RefCell<Option<Unmap<'a>>>,
+    /// An entry that shows the object is hidden, and cached nowhere: if there is no other one, nothing is cached of its pages.
+    is_hidden: Cell<bool>,
 }
 
 /// The objects of a pool, on this machine.
@@ -149,7 +151,13 @@ impl<'a, W: Waiting> Machine<'a, W> {
         unmap: Option<Unmap<'a>>,
     ) -> Self {
         let view = View::of(core, number, shared);
-        Machine { view, waiting: RefCell::new(waiting), unmap: RefCell::new(unmap) }
+        let (waiting, unmap) = (RefCell::new(waiting), RefCell::new(unmap));
+        Machine { view, waiting, unmap, is_hidden: Cell::new(false) }
+    }
+
+    /// What is done here is done with an object of which an entry is hidden, and cached nowhere.
+    pub fn set_hidden(&self) {
+        self.is_hidden.set(true);
     }
 
     /// State and marks of the pool when this began.
@@ -460,29 +468,37 @@ impl<W: Waiting> Machine<'_, W> {
     /// No core and no device uses translations of these pages of an object, all of which are in a range, when this returns.
     fn forget(&self, object: u32, all: Range<u64>, mut pages: impl Iterator<Item = Range<u64>>) {
         let object = name::object(self.view.number, object);
-        if !self.view.core.cores.pools().may_show(object) {
+        let pools = self.view.core.cores.pools();
+        if !pools.may_show(object) || self.is_hidden.get() && pools.is_shown_once(object) {
             return;
         }
         if let Some(unmap) = self.unmap.borrow_mut().as_mut() {
             unmap(object, all, &mut pages);
         }
         // Where an object is mapped only who mapped it knows.
-        arch::flush_tlb();
-        if arch::forget_devices() {
-            self.view.core.add(Counter::DeviceFlushes, 1);
-        }
-        let (me, port) = (self.view.core.id.index(), |core| self.view.core.port(core));
-        let whom = running(me, self.view.core.cores.len(), port);
-        if whom == 0 {
-            return;
-        }
-        let (mut everything, mut sleepers) = (Forget::nothing(), 0u64);
-        everything.everything();
-        port(me).ask(me, whom, &everything, port, |core| sleepers |= 1 << core);
-        while sleepers != 0 {
-            self.view.core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
-            sleepers &= sleepers - 1;
-        }
-        self.wait_until(|| port(me).is_answered());
+        forget_everything(self.view.core, || self.waiting.borrow_mut().wait());
+    }
+}
+
+/// No core and no device uses any translation any more that it had when this began. `wait`: does what others wait for.
+pub fn forget_everything(core: ThisCore, mut wait: impl FnMut()) {
+    arch::flush_tlb();
+    if arch::forget_devices() {
+        core.add(Counter::DeviceFlushes, 1);
+    }
+    let (me, port) = (core.id.index(), |number| core.port(number));
+    let whom = running(me, core.cores.len(), port);
+    if whom == 0 {
+        return;
+    }
+    let (mut everything, mut sleepers) = (Forget::nothing(), 0u64);
+    everything.everything();
+    port(me).ask(me, whom, &everything, port, |core| sleepers |= 1 << core);
+    while sleepers != 0 {
+        core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
+        sleepers &= sleepers - 1;
+    }
+    while !port(me).is_answered() {
+        wait();
     }
 }

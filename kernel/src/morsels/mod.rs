@@ -10,7 +10,7 @@
 //!
 //! Everything here but the forming of a pool may be done by any core at any time. Only what takes pages away must be
 //! done where the pool's capability is, since it may have to clear entries that show pages of an object one by one, which are
-//! only there.
+//! only there. (Where there are none it may be done [anywhere](crate::operations::hiding).)
 
 pub mod fault;
 pub mod forming;
@@ -18,13 +18,13 @@ mod machine;
 mod name;
 
 pub use machine::{
-    is_at_home, note, open_pool, recent, settle, while_walking, with, with_shared, Machine,
-    Objects, Unmap, Waiting,
+    forget_everything, is_at_home, note, open_pool, recent, settle, while_walking, with,
+    with_shared, Machine, Objects, Unmap, Waiting,
 };
 pub use name::{
     all_of_pool, apart, around, first_page, in_one_piece, is_all_of_pool, is_whole, key, object,
     object_at, object_of, page_at, pool_bits, pool_of, record_of, shown_page, shown_table, whole,
-    MOST_PAGES,
+    ALL_POOL_BITS, MOST_PAGES,
 };
 
 use ::morsel::Refused;

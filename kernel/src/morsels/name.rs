@@ -133,6 +133,9 @@ pub fn pool_bits(object: u64) -> u64 {
     (pool_of(object) as u64 & ((1 << POOL_BITS) - 1)) << POOL
 }
 
+/// All of these bits.
+pub const ALL_POOL_BITS: u64 = ((1 << POOL_BITS) - 1) << POOL;
+
 /// The number of the pool of the table that an entry shows.
 #[inline]
 fn pool_in(entry: u64) -> usize {

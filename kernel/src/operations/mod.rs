@@ -25,6 +25,7 @@ pub mod copy;
 pub mod cycles;
 pub mod delete;
 pub mod endpoints;
+pub mod hiding;
 pub mod homes;
 pub mod leave;
 pub mod loans;

@@ -11,6 +11,7 @@ mod deletion;
 mod devices;
 mod flushing;
 mod here;
+mod hiding;
 mod loans;
 mod machine;
 mod map;

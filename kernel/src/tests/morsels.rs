@@ -7,26 +7,26 @@ use crate::object::{mem, Walk};
 use captypes::invocations::{MapFlags, MorselFacts};
 use captypes::{op, CapAddr, CapType, Rights, Status};
 
-const R: MapFlags = MapFlags::READ;
-const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
+pub(super) const R: MapFlags = MapFlags::READ;
+pub(super) const RW: MapFlags = MapFlags::READ.or(MapFlags::WRITE);
 const POOL: CapAddr = CapAddr(40);
 const PDPT: CapAddr = CapAddr(41);
-const PD: CapAddr = CapAddr(42);
-const PT: CapAddr = CapAddr(43);
+pub(super) const PD: CapAddr = CapAddr(42);
+pub(super) const PT: CapAddr = CapAddr(43);
 /// Where the pool begins in the RAM, which itself begins 1 MiB behind a multiple of 2 MiB.
 const POOL_AT: u64 = 1 << 20;
 const POOL_BYTES: u64 = 8 << 20;
 /// Of the RAM, behind the pool.
 const REST: u64 = POOL_AT + POOL_BYTES;
 /// What the tables translate: entry 0 of PDPT is PD, entry 0 of that is PT.
-const AT: u64 = 1 << 30;
+pub(super) const AT: u64 = 1 << 30;
 
-fn at(slot: u32) -> CapAddr {
+pub(super) fn at(slot: u32) -> CapAddr {
     CapAddr(slot)
 }
 
 /// A machine with a pool, and tables for addresses from `AT` on.
-fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     let mut m = Machine::new();
     m.retype(RAM, CapType::Pool, POOL_AT, POOL_BYTES, 1, POOL).unwrap();
     m.make(CapType::Pdpt, REST, 4096, 41);
@@ -39,7 +39,7 @@ fn machine() -> Machine {
     m
 }
 
-fn create(m: &mut Machine, order: u32, slot: u32) -> u32 {
+pub(super) fn create(m: &mut Machine, order: u32, slot: u32) -> u32 {
     let dst = at(slot).into();
     m.until_done(POOL, op::CreateMorsel { order, dst }).unwrap().value as u32
 }
@@ -49,7 +49,7 @@ pub(super) fn free(m: &mut Machine) -> u64 {
 }
 
 /// An access that has failed; whether the kernel served it. (A second one says so: it goes to nobody.)
-fn fault(m: &mut Machine, error: u64, address: u64) -> bool {
+pub(super) fn fault(m: &mut Machine, error: u64, address: u64) -> bool {
     let (dcb, rip) = (m.dcb, m.dcb.ctx.rip.get());
     let core = &mut m.core.local;
     let served = crate::operations::morsels::show(core, dcb, error, address);
@@ -58,27 +58,27 @@ fn fault(m: &mut Machine, error: u64, address: u64) -> bool {
     served
 }
 
-const READ: u64 = 4;
-const WRITE: u64 = 6;
+pub(super) const READ: u64 = 4;
+pub(super) const WRITE: u64 = 6;
 const WRITE_PRESENT: u64 = 7;
 
 /// The page that an address translates to.
-fn page(m: &Machine, va: u64, write: bool) -> Option<u64> {
+pub(super) fn page(m: &Machine, va: u64, write: bool) -> Option<u64> {
     Walk::new(m.dcb.root.get(), write).page(va).map(|(pa, _)| pa)
 }
 
-fn poke(m: &Machine, va: u64, value: u64) {
+pub(super) fn poke(m: &Machine, va: u64, value: u64) {
     let pa = page(m, va, true).expect("it can be written");
     mem::PoolWord::at(pa).cell().store(value, std::sync::atomic::Ordering::Relaxed);
 }
 
-fn peek(m: &Machine, va: u64) -> u64 {
+pub(super) fn peek(m: &Machine, va: u64) -> u64 {
     let pa = page(m, va, false).expect("it can be read");
     mem::PoolWord::at(pa).cell().load(std::sync::atomic::Ordering::Relaxed)
 }
 
 /// Entry 1 of the directory.
-const SECOND: u64 = AT + (2 << 20);
+pub(super) const SECOND: u64 = AT + (2 << 20);
 
 #[test]
 fn an_object_is_mapped_by_one_entry_and_populated_by_faults() {

@@ -233,6 +233,86 @@ fn a_program_takes_rights_where_it_runs() {
     assert!((0..3).all(|id| !touch(id, VA, true)));
 }
 
+/// An object is hidden where the program runs: whoever has its pages cached forgets them before they are anybody else's, and home is not visited.
+#[test]
+fn a_program_hides_an_object_where_it_runs() {
+    let mut m = Whole::new(4);
+    m.furnish_pages();
+    m.retype(RAM, CapType::Pool, 0x10_0000, 8 << 20, 1, at(80)).unwrap();
+    m.until_done(at(80), op::FormatPool { domain: 0 }).unwrap();
+    m.until_done(at(80), op::CreateMorsel { order: 1, dst: at(81).into() }).unwrap();
+    m.map(at(21), 1, 1, at(81), RW, at(82)).unwrap();
+    m.call(at(82), op::AllowHiding { allow: true }).unwrap();
+    let place = VA + (2 << 20);
+    let free = |m: &mut Whole| m.call(at(80), op::PoolInfo {}).unwrap().free;
+    let (visits, before) = (m.counter(Counter::Visits), free(&mut m));
+    arch::set_relax(Some(super::visiting::all_but_core_1_go_on));
+    for round in 0..4 {
+        for page in 0..3 {
+            assert!(super::morsels::fault(&mut m, 6, place + page * PAGE));
+        }
+        for id in 0..4 {
+            // The third has another address space. In the last round nobody has used it.
+            assert_eq!(round < 3 && touch(id, place + PAGE, true), round < 3 && id != 3);
+        }
+        let asked = m.0.core(1).local.counter(Counter::ShootdownAnswers);
+        m.0.invoke(1, Place::NULL, op::HideHere { at: place, first: 0, end: 512 });
+        assert_eq!(m.0.current(1).unwrap().ctx.rax.get(), 0);
+        assert_eq!(asked, m.0.core(1).local.counter(Counter::ShootdownAnswers));
+        check_all();
+        assert!((0..4).all(|id| !touch(id, place + PAGE, false)));
+        m.0.invoke(1, Place::NULL, op::ShowHere { at: place });
+        assert_eq!((m.0.current(1).unwrap().ctx.rax.get(), free(&mut m)), (0, before));
+    }
+    assert_eq!(m.counter(Counter::Visits), visits);
+}
+
+/// Where [`showing_meanwhile`] shows something, once.
+static SHOWN: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
+
+/// Another thread of the program shows what core 1 is hiding, and uses it, while that waits for the others.
+fn showing_meanwhile() {
+    super::visiting::all_but_core_1_go_on();
+    let at = SHOWN.swap(0, core::sync::atomic::Ordering::Relaxed);
+    if at != 0 {
+        super::visiting::core_2_invokes(Place::NULL, op::ShowHere { at });
+        assert!(touch(2, at + PAGE, false));
+    }
+}
+
+/// Whoever shows an object again while it is being hidden has what is in it: nothing is taken away that somebody may have cached.
+#[test]
+fn what_is_shown_meanwhile_stays() {
+    let mut m = Whole::new(4);
+    m.furnish_pages();
+    m.retype(RAM, CapType::Pool, 0x10_0000, 8 << 20, 1, at(80)).unwrap();
+    m.until_done(at(80), op::FormatPool { domain: 0 }).unwrap();
+    m.until_done(at(80), op::CreateMorsel { order: 1, dst: at(81).into() }).unwrap();
+    m.map(at(21), 1, 1, at(81), RW, at(82)).unwrap();
+    m.call(at(82), op::AllowHiding { allow: true }).unwrap();
+    let place = VA + (2 << 20);
+    assert!(super::morsels::fault(&mut m, 6, place + PAGE));
+    let free = m.call(at(80), op::PoolInfo {}).unwrap().free;
+    let here = |m: &mut Whole| {
+        m.0.invoke(1, Place::NULL, op::HideHere { at: place, first: 0, end: 512 });
+        let dcb = m.0.current(1).unwrap();
+        assert_eq!(dcb.ctx.rax.get(), 0);
+        check_all();
+    };
+    assert!(touch(1, place + PAGE, true) && touch(2, place + PAGE, true));
+    SHOWN.store(place, core::sync::atomic::Ordering::Relaxed);
+    arch::set_relax(Some(showing_meanwhile));
+    here(&mut m);
+    assert_eq!(SHOWN.load(core::sync::atomic::Ordering::Relaxed), 0);
+    assert!(touch(2, place + PAGE, false));
+    assert_eq!(m.call(at(80), op::PoolInfo {}).unwrap().free, free);
+    // The next time all forget again.
+    arch::set_relax(Some(super::visiting::all_but_core_1_go_on));
+    here(&mut m);
+    assert!(!touch(2, place + PAGE, false) && !touch(1, place + PAGE, false));
+    assert_eq!(m.call(at(80), op::PoolInfo {}).unwrap().free, free + 1);
+}
+
 #[test]
 fn nobody_is_asked_about_what_nobody_has_used() {
     let mut m = Whole::new(2);

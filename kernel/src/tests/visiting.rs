@@ -52,6 +52,15 @@ pub(super) fn all_but_core_1_go_on() {
     }
 }
 
+/// Core 2 invokes something while core 1 waits, which is not touched.
+pub(super) fn core_2_invokes<I: Invocation>(target: impl Into<Place>, args: I) {
+    // SAFETY: as above.
+    let core = unsafe { &mut *(&mut (*CLUSTER.get()).others)[1] };
+    let dcb = core.local.sched.current().expect("somebody runs");
+    dcb.ctx.set_invocation(I::LABEL as u64, target.into().0, args.encode());
+    on(core, on_syscall);
+}
+
 /// Executes something on a core.
 pub(super) fn on<T>(core: &mut Core, event: impl FnOnce(&mut Core) -> T) -> T {
     let before = arch::become_core(core.head.id as usize);

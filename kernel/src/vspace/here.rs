@@ -1,4 +1,4 @@
-//! Rights that a program takes from its pages and gives back to them on the core where it runs.
+//! Rights that a program takes from its pages and gives back to them on the core where it runs, and objects that it hides there.
 //!
 //! Page tables are changed by the core in whose database they are. But the processors of other cores write to them as well: accessed and
 //! dirty bits of entries through which dispatchers of that core that run there go. What is here is a third such thing. A program that
@@ -7,18 +7,22 @@
 //! that is lent), home clears both bits, as it clears one of an entry without. So an entry with [`MAY_WRITE`] counts as writable wherever that
 //! matters. Either core changes an entry by compare-and-exchange of all of it, as everybody does who changes one beside a processor.
 //!
+//! **Objects.** An entry of a directory that shows a table of an object can be hidden so, too, if home has allowed it ([`MAY_HIDE`]): it is not present
+//! then, and present again later, and nothing else of it changes. Entries that home makes have no such bit, so who comes
+//! late with what was allowed for another one does nothing.
+//!
 //! The way to the entry is walked as a processor walks it: this core has the root loaded, and accessed bits are set before it goes on. So home waits for
 //! this core before a table that it has come to is anything else ([`shootdown`](super::shootdown)).
 
 use super::zero::is_zero_page;
-use super::{rights_bits, Translations, MAY_EXECUTE, MAY_WRITE};
+use super::{rights_bits, Mapping, Translations, MAY_EXECUTE, MAY_HIDE, MAY_WRITE};
 use crate::arch;
-use crate::cap::mapping::page_shift;
+use crate::cap::mapping::{page_shift, ENTRY};
 use crate::cores::{CoreId, ThisCore};
 use crate::morsels::MORSEL;
-use crate::object::Table;
+use crate::object::{SlotRef, Table};
 use captypes::invocations::{Counter, MapFlags};
-use captypes::Status;
+use captypes::{Rights, Status};
 use paging::{Entry, Flags, VirtAddr, ENTRIES, PAGE};
 use shootdown::{concerned, Forget, Pages};
 
@@ -57,7 +61,7 @@ fn change_each(root: u64, at: u64, pages: u64, rights: u64) -> (bool, Result<(),
     for va in (0..pages).map(|page| at + page * PAGE) {
         let index = (va / PAGE) as u32 % ENTRIES as u32;
         if index == 0 || va == at {
-            table = match last_table(root, va) {
+            table = match table_of(root, va, LAST) {
                 Ok(found) => found,
                 Err(status) => return (stale, Err(status)),
             };
@@ -71,15 +75,19 @@ fn change_each(root: u64, at: u64, pages: u64, rights: u64) -> (bool, Result<(),
     (stale, Ok(()))
 }
 
-/// The last-level table for an address; `None` if there is none.
+/// Levels of tables: of pages, and of 2 MiB.
+const LAST: u8 = 1;
+const DIRECTORY: u8 = 2;
+
+/// The table of a level for an address; `None` if there is none.
 ///
 /// # Errors
 ///
 /// `Unsupported`: it is an object's, or shown where the program cannot write (then others may have it).
-fn last_table(root: u64, va: u64) -> Result<Option<Table>, Status> {
+fn table_of(root: u64, va: u64, of: u8) -> Result<Option<Table>, Status> {
     const NEEDED: u64 = Flags::PRESENT.bits() | Flags::USER.bits() | Flags::WRITE.bits();
     let mut table = root;
-    for level in (2..=arch::root_level()).rev() {
+    for level in (of + 1..=arch::root_level()).rev() {
         let index = (va >> page_shift(level)) as u32 % ENTRIES as u32;
         let entry = Table::at(table).get(index);
         if entry & Flags::PRESENT.bits() == 0 {
@@ -96,6 +104,79 @@ fn last_table(root: u64, va: u64) -> Result<Option<Table>, Status> {
         table = Entry::from_bits(noted).address();
     }
     Ok(Some(Table::at(table)))
+}
+
+/// Allows, or no longer, that programs hide what the Mapping in a slot shows; see [`captypes::op::AllowHiding`].
+pub fn allow_hiding(slot: SlotRef, allow: bool) -> Result<(), Status> {
+    let cap = slot.cap();
+    let mapping = Mapping::of(&cap).ok_or(Status::WrongType)?;
+    if !mapping.is_morsel || !mapping.is_table || mapping.level != DIRECTORY {
+        return Err(Status::Unsupported);
+    }
+    if allow && !mapping.rights.has(Rights::WRITE) {
+        return Err(Status::NoRights);
+    }
+    let table = Table::at(cap.word);
+    table.change(cap.aux & ENTRY, |entry| match allow {
+        true => entry | MAY_HIDE,
+        false => entry & !MAY_HIDE | Flags::PRESENT.bits(),
+    });
+    Ok(())
+}
+
+/// The directory and the number of the entry for an address of the address space that is loaded on this core.
+fn directory_entry(root: u64, at: u64) -> Result<(Table, u32), Status> {
+    if at >= arch::user_end() || at % (1 << page_shift(DIRECTORY)) != 0 {
+        return Err(Status::OutOfRange);
+    }
+    let table = table_of(root, at, DIRECTORY)?.ok_or(Status::Unsupported)?;
+    Ok((table, (at >> page_shift(DIRECTORY)) as u32 % ENTRIES as u32))
+}
+
+/// Is it an entry that shows a table of an object, or has shown it, that the program may hide?
+fn may_hide(entry: u64) -> bool {
+    const BITS: u64 = MAY_HIDE | MORSEL;
+    entry & (BITS | Flags::HUGE.bits()) == BITS
+}
+
+/// The entry at an address that the program may hide. (What it says is to be used during the same [walk](crate::cores::PoolUse::turn) only.)
+pub fn may_hide_here(root: u64, at: u64) -> Result<u64, Status> {
+    let (table, index) = directory_entry(root, at)?;
+    Some(table.get(index)).filter(|entry| may_hide(*entry)).ok_or(Status::Unsupported)
+}
+
+/// The same, if it is hidden.
+pub fn hidden_here(root: u64, at: u64) -> Option<u64> {
+    may_hide_here(root, at).ok().filter(|entry| entry & Flags::PRESENT.bits() == 0)
+}
+
+/// Changes it. Returns what it was.
+fn change_here(root: u64, at: u64, change: impl Fn(u64) -> u64) -> Result<u64, Status> {
+    let (table, index) = directory_entry(root, at)?;
+    let (old, _) = table.change(index, |entry| match may_hide(entry) {
+        true => change(entry),
+        false => entry,
+    });
+    Some(old).filter(|entry| may_hide(*entry)).ok_or(Status::Unsupported)
+}
+
+/// Hides what the entry at an address shows. Returns whether it may be cached anywhere: if so, it is until the caller has had all cores forget it.
+pub fn hide_here(root: u64, at: u64) -> Result<bool, Status> {
+    let old = change_here(root, at, |entry| entry & !Flags::PRESENT.bits())?;
+    Ok(old & Flags::ACCESSED.bits() != 0)
+}
+
+/// All cores have forgotten it. (Unless somebody has shown it again.)
+pub fn rest_here(root: u64, at: u64) {
+    let is_hidden = |entry| entry & Flags::PRESENT.bits() == 0;
+    let rested = |entry| if is_hidden(entry) { entry & !Flags::ACCESSED.bits() } else { entry };
+    // If it has gone, there is nothing to be said about it.
+    let _ = change_here(root, at, rested);
+}
+
+/// Shows what is hidden; see [`captypes::op::ShowHere`].
+pub fn show_here(root: u64, at: u64) -> Result<(), Status> {
+    change_here(root, at, |entry| entry | Flags::PRESENT.bits()).map(drop)
 }
 
 /// Gives one entry the rights `rights`, of those that it has or may take back. Returns whether a translation of it may have more.

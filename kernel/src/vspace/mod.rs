@@ -36,7 +36,9 @@ mod zero;
 
 pub use address::{locate, places_below, Place, Places, MOST_PLACES};
 pub use device::{check_device_map, close_device_space, device_mapping, show_to_device};
-pub use here::protect_here;
+pub use here::{
+    allow_hiding, hidden_here, hide_here, may_hide_here, protect_here, rest_here, show_here,
+};
 pub use map::{read_entry, MapArgs};
 pub use morsel::{
     check_morsel, first_borrowed, granted_morsel, replace_by_morsel, show_morsel, unmap_borrowed,
@@ -74,6 +76,10 @@ const OWN_BITS: u64 = FIRST_BITS | ALONE | MORSEL;
 /// Bits of an entry of a page that lacks a right which the program may take back by itself.
 pub(crate) const MAY_WRITE: u64 = 1 << 61;
 pub(crate) const MAY_EXECUTE: u64 = 1 << 62;
+/// Bit of an entry that shows a table of an object: the program may hide it, so that it is not present, and show it again. (Such entries
+/// have no count of entries, to which the bit belongs in others, but the number of a pool in front of it.)
+pub(crate) const MAY_HIDE: u64 = 1 << 56;
+const _: () = assert!(MAY_HIDE & FIRST_BITS != 0 && MAY_HIDE & morsels::ALL_POOL_BITS == 0);
 /// Whoever can write through such an entry, or could.
 pub(crate) const WRITABLE: u64 = Flags::WRITE.bits() | MAY_WRITE;
 

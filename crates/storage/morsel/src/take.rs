@@ -25,11 +25,38 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
     /// # Errors
     /// [`Refused::NoMemory`] if something must be copied or split because only a part of it goes.
     pub fn discard(&self, record: Record, first: u64, end: u64) -> Result<u64, Refused> {
+        self.discard_if(record, first, end, || true)
+    }
+
+    /// The same by somebody for whom the object may be ended at any time, unless `is_there` sees, during the walk, something that leads to it:
+    /// then it stays until the walk has ended. [`Refused::Gone`] if it does not.
+    ///
+    /// # Errors
+    /// As [`discard`](Self::discard).
+    pub fn discard_while(
+        &self,
+        record: Record,
+        first: u64,
+        end: u64,
+        is_there: impl FnOnce() -> bool,
+    ) -> Result<u64, Refused> {
+        // Where the record is may have changed with the object.
+        let is_it = || is_there() && self.find(record.id).is_some_and(|now| now.at == record.at);
+        self.discard_if(record, first, end, is_it)
+    }
+
+    fn discard_if(
+        &self,
+        record: Record,
+        first: u64,
+        end: u64,
+        is_it: impl FnOnce() -> bool,
+    ) -> Result<u64, Refused> {
         if first >= end {
             return Ok(end);
         }
         self.cores.enter();
-        let anchor = self.anchor(record);
+        let anchor = if is_it() { self.anchor(record) } else { Anchor::FREE };
         let result = match (anchor.is_live(), anchor.has(Anchor::CUTTING)) {
             (false, _) => Err(Refused::Gone),
             (_, true) => Err(Refused::Again),

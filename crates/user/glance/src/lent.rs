@@ -70,10 +70,15 @@ impl<W: Word, const BITS: u32> Lent<W, BITS> {
         loop {
             let state = self.state()?;
             let start = self.start();
-            if self.state.replace(state.0, state.0 & !(State::<BITS>::NUMBER - 1)) {
+            if self.take_from(state) {
                 return Some((start, state));
             }
         }
+    }
+
+    /// Takes it back, if it is still what it was.
+    pub fn take_from(&self, state: State<BITS>) -> bool {
+        self.state.replace(state.0, state.0 & !(State::<BITS>::NUMBER - 1))
     }
 
     /// Makes something else of it, if it is still what it was. By the thread that has it.

@@ -7,16 +7,19 @@
 //!   first. Who has used it looks again afterwards.
 //! * A [`Lease`] is of addresses in which a thread maps memory: what it has mapped there, whoever has the lock takes over.
 //! * [`Rights`] are of pages whose rights a thread changes, likewise.
+//! * [`Kept`] is memory that a thread maps and unmaps, with what is in page tables of it.
 //! * An [`Offset`] of a file is moved by whoever has read at it, if nobody else has moved it meanwhile.
 
 #![cfg_attr(not(test), no_std)]
 
+mod kept;
 mod lease;
 mod lent;
 mod offset;
 mod record;
 mod rights;
 
+pub use kept::{Begun, Kept, TakenKept, MOST_KEPT};
 pub use lease::{Lease, Taken, PAGES};
 pub use offset::{Offset, Seen, MOST};
 pub use record::{Epoch, Record};

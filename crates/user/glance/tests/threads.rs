@@ -1,8 +1,8 @@
 //! Several threads at once, in every interleaving that matters.
 
-use glance::{Epoch, Lease, Offset, Record, Word, PAGES};
+use glance::{Epoch, Kept, Lease, Offset, Record, Word, PAGES};
 use loom::sync::atomic::{AtomicU64, Ordering::*};
-use loom::sync::Arc;
+use loom::sync::{Arc, Mutex};
 
 struct Atomic(AtomicU64);
 
@@ -160,4 +160,91 @@ fn it_is_taken_once() {
         assert!(mine.is_some() != theirs.is_some());
         assert_eq!(mine.or(theirs).map(|taken| taken.count), Some(3));
     });
+}
+
+/// What the page tables say of pages that are kept, and what is in them. The kernel changes both at once.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Shown {
+    /// The thread may hide it.
+    may_hide: bool,
+    is_shown: bool,
+    contents: u64,
+}
+
+/// Somebody takes pages that a thread is about to unmap, or to map again. If they are mapped they have what was in them; if not, there is
+/// something else then, which the thread leaves alone, also if it is lent to another one.
+#[test]
+fn who_is_late_changes_nothing_of_others() {
+    for maps in [false, true] {
+        for lends_again in [false, true] {
+            loom::model(move || take_kept(maps, lends_again));
+        }
+    }
+}
+
+fn take_kept(maps: bool, lends_again: bool) {
+    const START: u64 = 512;
+    let lent = Shown { may_hide: true, is_shown: true, contents: 7 };
+    let all = Arc::new((Kept::new(word(0), word(0), word(0)), Mutex::new(lent)));
+    let hide = |shown: &Mutex<Shown>| {
+        let mut shown = shown.lock().unwrap();
+        if shown.may_hide {
+            (shown.is_shown, shown.contents) = (false, 0);
+        }
+        shown.may_hide
+    };
+    all.0.give(START, 64);
+    if maps {
+        let begun = all.0.unmap(START, 64).unwrap();
+        assert!(hide(&all.1) && all.0.done(begun, false));
+    }
+    let taker = {
+        let all = all.clone();
+        loom::thread::spawn(move || {
+            let (kept, shown) = &*all;
+            let taken = kept.take().unwrap();
+            let mut shown = shown.lock().unwrap();
+            if taken.is_mapped {
+                assert_eq!((shown.is_shown, shown.contents), (true, if maps { 0 } else { 7 }));
+                shown.may_hide = false;
+                return true;
+            }
+            if !taken.was_busy {
+                assert_eq!((shown.is_shown, shown.contents), (false, 0));
+            }
+            // Something else comes there: the thread must not be able to hide it if it may be late.
+            let may_hide = lends_again && !kept.is_late(taken.start);
+            *shown = Shown { may_hide, is_shown: true, contents: 9 };
+            false
+        })
+    };
+    let (kept, shown) = &*all;
+    if maps {
+        let begun = kept.map(64);
+        let mapped = begun.is_some_and(|begun| {
+            let is_shown = {
+                let mut shown = shown.lock().unwrap();
+                shown.is_shown |= shown.may_hide;
+                shown.may_hide
+            };
+            kept.done(begun, is_shown) && is_shown
+        });
+        // Who has been told that it is mapped has it.
+        assert!(!taker.join().unwrap() || mapped);
+        assert!(!mapped || shown.lock().unwrap().contents == 0);
+    } else {
+        let begun = kept.unmap(START, 64);
+        let unmapped = begun.is_some_and(|begun| {
+            let is_empty = hide(shown);
+            !kept.done(begun, !is_empty) || is_empty
+        });
+        let was_mapped = taker.join().unwrap();
+        assert!(begun.is_none() == was_mapped);
+        assert!(!unmapped || !was_mapped);
+    }
+    if !shown.lock().unwrap().may_hide || lends_again {
+        let now = shown.lock().unwrap();
+        assert!(now.is_shown);
+    }
+    assert!(!kept.is_late(START));
 }

@@ -245,6 +245,12 @@ pub trait Backend {
     fn whole_drop(&mut self, _shown: Shown, _entry: Table) -> Result<(), Refused> {
         Err(Refused)
     }
+    /// Allows, or no longer, that a thread hides what such an entry of a region shows, where it runs: then its object has nothing any more, and is not
+    /// to be seen there until it shows it again. When it is no longer allowed it is shown.
+    fn whole_allow_hiding(&mut self, _entry: Table, _allow: bool) -> Result<(), Refused> {
+        Err(Refused)
+    }
+
     /// Is such an entry gone, as what it showed was taken away?
     fn whole_is_lost(&self, _entry: Table) -> bool {
         false

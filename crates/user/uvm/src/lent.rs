@@ -5,14 +5,20 @@
 //! The map has an entry for them, so that nothing else goes there. What the thread has mapped is told when the lending
 //! ends, which it does before anybody looks at anything there: [`Space`] itself never sees such an entry but to pass it by.
 //!
+//! **Memory that has contents**: a region that one entry shows, which is an object of the process's own. It is as with addresses, but that there is an entry in
+//! the page tables, which the thread hides and shows again where it runs, and that the object has no pages while it is not mapped.
+//!
 //! **The rights of pages**, which are an entry of their own meanwhile. The thread takes rights from the pages, and gives them back, where it
 //! runs; here they are what they were. When it ends the page tables become what the thread said last, whether its own change has come there
 //! or is still to come: then it changes nothing any more, since it can only give back what it has taken.
 
-use crate::backend::Backend;
+use crate::backend::{Backend, ObjectId};
 use crate::map::{Entry, Flags};
 use crate::space::Space;
-use crate::types::{NoMemory, Prot};
+use crate::types::{NoMemory, Prot, REGION_PAGES};
+
+/// What can be read and written, as all is that is lent.
+const READ_WRITE: Prot = Prot::READ.or(Prot::WRITE);
 
 impl Space {
     /// Lends addresses for so many pages. Answers where they begin; `None`: there is no room.
@@ -38,10 +44,59 @@ impl Space {
             end: first + count,
             offset: 0,
             object: None,
-            prot: Prot::READ.or(Prot::WRITE),
+            prot: READ_WRITE,
             flags: Flags::default(),
         });
         self.map.end_lending(start, mapped);
+    }
+
+    /// Lends pages `start..end`, which are mapped and stay so for the thread. Answers `false` if they are not all of an object of the process's own
+    /// that nothing else maps, and that one entry shows which the thread can hide.
+    pub fn lend_mapped(&mut self, b: &mut impl Backend, start: u64, end: u64) -> bool {
+        let Some((place, &entry)) = self.map.first_from(start) else { return false };
+        let is_all = (entry.start, entry.end) == (start, end)
+            && start.is_multiple_of(REGION_PAGES)
+            && end - start <= REGION_PAGES;
+        let is_plain = entry.flags == Flags::OWN && entry.prot == READ_WRITE && entry.offset == 0;
+        let Some(object) = entry.object.filter(|_| is_all && is_plain) else { return false };
+        let is_alone = self.map.users(object) == 1
+            && !self.aside.holds(object)
+            && b.object_pages(object) == end - start;
+        let is_limited =
+            self.limits.address_space != u64::MAX || self.eager || self.has_limited(&(start..end));
+        let shown = self.pmap.region_shown(start / REGION_PAGES);
+        let Some(shown) = shown.filter(|_| is_alone && !is_limited) else { return false };
+        if b.whole_allow_hiding(shown, true).is_err() {
+            return false;
+        }
+        // An entry as a whole can always be changed.
+        let lent = self.map.lend_entry(place, (start, end));
+        debug_assert!(lent.is_ok());
+        lent.is_ok()
+    }
+
+    /// Ends that, of pages from `start` on: they are mapped, or nothing is there any more. Answers the object that they were, or are. This cannot fail: what the
+    /// page tables cannot follow is condemned.
+    pub fn end_lending_mapped(
+        &mut self,
+        b: &mut impl Backend,
+        start: u64,
+        is_mapped: bool,
+    ) -> Option<ObjectId> {
+        let (_, &lent) = self.map.first_from(start)?;
+        debug_assert!(lent.start == start && lent.flags.has(Flags::LENT));
+        self.map.end_lending(start, Some(Entry { prot: READ_WRITE, flags: Flags::OWN, ..lent }));
+        self.pmap.written.add(lent.start, lent.end);
+        if is_mapped {
+            if let Some(shown) = self.pmap.region_shown(start / REGION_PAGES) {
+                // If that is refused, the entry has gone, and the next fault makes one.
+                let _ = b.whole_allow_hiding(shown, false);
+            }
+        } else {
+            let _condemned = self.remove_pages(b, lent.start, lent.end);
+            self.release(b);
+        }
+        lent.object
     }
 
     /// Lends the rights of pages `start..end`. Answers what they are; `None`: they are not all private memory with the same rights, or there are none

@@ -507,6 +507,13 @@ impl Map {
         Ok(())
     }
 
+    /// Lends the pages of the entry at `place`, which is at `start..end`, with all that is mapped there.
+    pub fn lend_entry(&mut self, place: Place, (start, end): (u64, u64)) -> Result<(), NoMemory> {
+        self.change_in(place, start, end, (Prot::NONE, Flags::LENT))?;
+        self.lent += end - start;
+        Ok(())
+    }
+
     /// Pages that were lent from `start` on are so no more, and there is what the thread has mapped. As an entry is there
     /// already, it cannot fail.
     pub fn end_lending(&mut self, start: u64, mapped: Option<Entry>) {

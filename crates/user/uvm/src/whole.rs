@@ -73,6 +73,12 @@ impl Pmap {
         [region, giant].into_iter().flatten().min()
     }
 
+    /// The entry by which a region alone is mapped.
+    #[inline]
+    pub(crate) fn region_shown(&self, key: u64) -> Option<Table> {
+        self.wholes.get(Shown::Region(key).key()).copied()
+    }
+
     /// How many regions and giants are mapped so.
     pub fn wholes(&self) -> usize {
         self.wholes.len()

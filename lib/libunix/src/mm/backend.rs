@@ -538,6 +538,10 @@ impl Backend for Caps {
         }
         Ok(())
     }
+    fn whole_allow_hiding(&mut self, entry: Table, allow: bool) -> Result<(), Refused> {
+        invoke(table_mapping(entry), op::AllowHiding { allow }).map_err(refused)
+    }
+
     fn whole_is_lost(&self, entry: Table) -> bool {
         table_mapping(entry).identify().is_err()
     }

@@ -344,6 +344,10 @@ fn shared_memory(mm: &mut Mm, len: u64) -> Result<ObjectId> {
 pub fn munmap(p: &mut Process, addr: u64, len: u64) -> Result<u64> {
     leases::end(&mut p.mm, addr, len);
     usage::shrinks_by(&mut p.mm, addr, len);
+    if lock::is_shared() && p.parent.is_none() && leases::keeps(&mut p.mm, addr, len) {
+        settle(p);
+        return Ok(0);
+    }
     let Mm { space, caps, .. } = &mut p.mm;
     let touched = space.amap().pages();
     space.munmap(caps, addr, len).map_err(errno)?;

@@ -465,6 +465,14 @@ impl Objects {
         }
     }
 
+    /// An object that was just [released](Self::release) has no pages any more: if it is kept, they need not be taken away.
+    pub fn has_no_pages(&mut self, id: ObjectId) {
+        let all = Some(Spare { id, left: Left::All });
+        if let Some(spare) = self.spare.iter_mut().find(|spare| **spare == all) {
+            *spare = Some(Spare { id, left: Left::None });
+        }
+    }
+
     /// Makes an object of this process's own of a part of what a description has: see `op::PassMemory`.
     #[cold]
     pub fn adopt(

@@ -2501,6 +2501,123 @@ const BUGS: &[Bug] = &[
             test: "holdings::tests::what_is_counted_is_what_is_held",
         },
     },
+    Bug {
+        name: "what_a_program_hides_is_still_cached",
+        changes: &[(
+            "kernel/src/operations/hiding.rs",
+            "    if hide_here(root, at)? {\n        morsels::forget_everything",
+            "    if !hide_here(root, at)? {\n        morsels::forget_everything",
+        ), ],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::shootdown::a_program_hides_an_object_where_it_runs",
+        },
+    },
+    Bug {
+        name: "a_fault_makes_pages_of_what_is_hidden",
+        changes: &[(
+            "kernel/src/morsels/fault.rs",
+            "    let shows = MORSEL | PRESENT | error & WRITE;",
+            "    let shows = MORSEL | error & WRITE;",
+        ), ],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::hiding::what_is_hidden_is_seen_by_nobody_and_empty_when_it_is_shown_again",
+        },
+    },
+    Bug {
+        name: "what_home_does_not_allow_is_hidden",
+        changes: &[(
+            "kernel/src/vspace/here.rs",
+            "    const BITS: u64 = MAY_HIDE | MORSEL;",
+            "    const BITS: u64 = MORSEL;",
+        ), ],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::hiding::only_what_home_lets_it_hide_is_hidden_and_shown",
+        },
+    },
+    Bug {
+        name: "what_may_be_hidden_no_more_stays_hidden",
+        changes: &[(
+            "kernel/src/vspace/here.rs",
+            "        false => entry & !MAY_HIDE | Flags::PRESENT.bits(),",
+            "        false => entry & !MAY_HIDE,",
+        ), ],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::hiding::only_what_home_lets_it_hide_is_hidden_and_shown",
+        },
+    },
+    Bug {
+        name: "what_can_only_be_read_is_emptied",
+        changes: &[(
+            "kernel/src/vspace/here.rs",
+            "    if allow && !mapping.rights.has(Rights::WRITE) {",
+            "    if allow && !mapping.rights.has(Rights::READ) {",
+        ), ],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::hiding::what_may_not_be_written_to_may_not_be_hidden",
+        },
+    },
+    Bug {
+        name: "pages_that_are_shown_alone_are_taken_from_below",
+        changes: &[(
+            "kernel/src/operations/hiding.rs",
+            "    if !shared.reach.is_away() || shows_single() {",
+            "    if !shared.reach.is_away() || shows_single() && object == 0 {",
+        ), ],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::hiding::others_who_show_the_object_see_nothing_either",
+        },
+    },
+    Bug {
+        name: "what_is_shown_meanwhile_is_emptied",
+        changes: &[(
+            "kernel/src/vspace/here.rs",
+            "    may_hide_here(root, at).ok().filter(|entry| entry & Flags::PRESENT.bits() == 0)",
+            "    may_hide_here(root, at).ok().filter(|entry| entry & MAY_HIDE != 0)",
+        ), ],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::shootdown::what_is_shown_meanwhile_stays",
+        },
+    },
+    Bug {
+        name: "who_is_late_is_not_known_to_be",
+        changes: &[(
+            "crates/user/glance/src/kept.rs",
+            "                self.late.store(start);",
+            "                self.late.store(0);",
+        ), ],
+        found_by: Test::Host {
+            package: "glance",
+            test: "who_is_late_changes_nothing_of_others",
+        },
+    },
+    Bug {
+        name: "what_ends_as_unmapped_is_shown_again",
+        changes: &[(
+            "crates/user/uvm/src/lent.rs",
+            "            let _condemned = self.remove_pages(b, lent.start, lent.end);",
+            "            let _condemned = self.remove_pages(b, lent.start, lent.start);",
+        ), ],
+        found_by: Test::Host {
+            package: "uvm",
+            test: "tests::random::all_operations_agree_with_the_naive_model",
+        },
+    },
+    Bug {
+        name: "what_threads_keep_is_kept_at_a_fork",
+        changes: &[(
+            "lib/libunix/src/mm/leases.rs",
+            "        if place.kept.pages().is_some_and(|(start, pages)| ends(start, pages)) {",
+            "        if place.kept.pages().is_some_and(|(start, pages)| ends(start, pages) && start == 0) {",
+        )],
+        found_by: Test::Machine { test: "linux/kept_threads" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

@@ -267,6 +267,9 @@ struct Whole {
     object: u32,
     object_page: u64,
     prot: Prot,
+    /// A thread may hide it.
+    may_hide: bool,
+    is_hidden: bool,
 }
 
 /// What the pages of an object hold, wherever they are.
@@ -508,13 +511,33 @@ impl Process {
             has_lost: self.has_lost,
         }
     }
+    /// A thread hides an object at a page, with all that is in it.
+    pub fn hide_whole(&mut self, page: u64, object: ObjectId) {
+        self.whole_at(page).is_hidden = true;
+        let own = self.own[&(object.index() as u32)];
+        self.kernel.borrow_mut().objects.get_mut(&own).unwrap().fill(0);
+        if let Some(store) = &mut self.store {
+            store.out.retain(|&(other, _), _| other != own);
+        }
+    }
+    /// It shows it again.
+    pub fn show_whole(&mut self, page: u64) {
+        self.whole_at(page).is_hidden = false;
+    }
+    fn whole_at(&mut self, page: u64) -> &mut Whole {
+        let whole = self.wholes.values_mut().find(|whole| whole.pages.start == page).unwrap();
+        assert!(whole.may_hide);
+        whole
+    }
     /// What the hardware does.
     pub fn look_up(&self, page: u64, access: Access) -> Option<Target> {
         let kernel = self.kernel.borrow();
         let mut wholes = self.wholes.values().filter(|whole| whole.revokes == kernel.revokes);
         if let Some(whole) = wholes.find(|whole| whole.pages.contains(&page)) {
             let shown = whole.object_page + page - whole.pages.start;
-            let is_there = whole.prot.allows(access) && shown < kernel.pages_of(whole.object);
+            let is_there = whole.prot.allows(access)
+                && shown < kernel.pages_of(whole.object)
+                && !whole.is_hidden;
             return is_there.then_some(Target::Object(whole.object, shown));
         }
         let (table, writable) = self.upper.get(&(page >> 9))?;
@@ -1159,13 +1182,22 @@ impl Backend for Process {
         assert!(!self.wholes.values().any(overlaps), "mapped already");
         self.next_name += 1;
         let revokes = self.kernel.borrow().revokes;
-        let whole = Whole { revokes, pages, object, object_page: page, prot };
+        let (may_hide, is_hidden) = (false, false);
+        let object_page = page;
+        let whole = Whole { revokes, pages, object, object_page, prot, may_hide, is_hidden };
         self.wholes.insert(self.next_name, whole);
         Ok(Table(self.next_name))
     }
     fn whole_drop(&mut self, shown: Shown, entry: Table) -> Result<(), Refused> {
         self.ask()?;
         assert_eq!(self.wholes.remove(&entry.0).unwrap().pages, pages_of(shown));
+        Ok(())
+    }
+    fn whole_allow_hiding(&mut self, entry: Table, allow: bool) -> Result<(), Refused> {
+        self.ask()?;
+        let whole = self.wholes.get_mut(&entry.0).unwrap();
+        assert!(whole.may_hide != allow);
+        (whole.may_hide, whole.is_hidden) = (allow, false);
         Ok(())
     }
     fn whole_is_lost(&self, entry: Table) -> bool {

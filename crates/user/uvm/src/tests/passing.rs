@@ -196,7 +196,7 @@ impl Both {
 
 impl World {
     /// Something that was to happen has.
-    fn note(&mut self, what: &'static str) {
+    pub(super) fn note(&mut self, what: &'static str) {
         *self.tally.entry(what).or_default() += 1;
     }
 

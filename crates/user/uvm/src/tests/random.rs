@@ -3,7 +3,7 @@
 use super::kernel::WHOLE;
 use super::passing::Mode;
 use super::*;
-use crate::map::{Flags, GUARD_PAGES};
+use crate::map::{Entry, Flags, GUARD_PAGES};
 use crate::mmap::{MapRequest, Placement};
 use crate::types::{Error, Prot, REGION_PAGES};
 use crate::{Advice, ObjectId, RemapFlags};
@@ -37,6 +37,12 @@ pub enum Op {
         addr: u64,
         pages: u64,
         prot: u8,
+    },
+    /// An object of the process's own is lent to a thread, which hides what shows it or not, with all that is there, and shows it again or not.
+    LendMapped {
+        pick: usize,
+        hides: bool,
+        shows: bool,
     },
     /// Every other page: many entries.
     Stripe {
@@ -230,6 +236,9 @@ pub fn op() -> impl Strategy<Value = (usize, Op, Option<u32>)> {
         4 => map,
         2 => lend,
         2 => (page(), 1u64..40, prot()).prop_map(|(addr, pages, prot)| Op::LendRights { addr, pages, prot }),
+        3 => (any::<usize>(), any::<bool>(), any::<bool>()).prop_map(|(pick, hides, shows)| {
+            Op::LendMapped { pick, hides, shows }
+        }),
         2 => (page(), pages()).prop_map(|(addr, pages)| Op::Unmap { addr, pages }),
         3 => (page(), pages(), prot()).prop_map(|(addr, pages, prot)| Op::Protect { addr, pages, prot }),
         1 => (page(), pages(), prot()).prop_map(|(addr, pages, prot)| Op::Stripe { addr, pages, prot }),
@@ -487,6 +496,38 @@ fn make_step(world: &mut World, which: usize, op: &Op) {
             both.real.end_lending_rights(&mut both.backend, (addr, end), prot);
             assert_eq!(both.model.protect(addr, end, prot), Ok(()));
         }
+        Op::LendMapped { pick, hides, shows } => {
+            let map = both.real.map();
+            let own: Vec<Entry> =
+                map.entries().filter(|entry| entry.flags.has(Flags::OWN)).copied().collect();
+            let Some(&Entry { start, end, object, .. }) = own.get(pick % own.len().max(1)) else {
+                return;
+            };
+            if both.model.locks_new || !both.real.lend_mapped(&mut both.backend, start, end) {
+                return;
+            }
+            assert!(both.real.map().at(start).is_some_and(|entry| entry.flags == Flags::LENT));
+            if hides {
+                both.backend.hide_whole(start, object.unwrap());
+            }
+            if hides && shows {
+                both.backend.show_whole(start);
+            }
+            let is_mapped = !hides || shows;
+            let ended = both.real.end_lending_mapped(&mut both.backend, start, is_mapped);
+            assert_eq!(ended, object);
+            if hides {
+                world.exact &= !forked;
+                both.model.unmap(start, end);
+            }
+            if hides && shows {
+                both.model.enter(start, end - start, Prot(3), Flags(0), None);
+            }
+            if both.backend.refused {
+                both.was_refused::<()>(Err(Error::NoMemory));
+            }
+            world.note("lend mapped");
+        }
         Op::Map { place, .. } => {
             world.exact &= !(forked && place == 3);
             map(world, which, op);
@@ -688,13 +729,14 @@ proptest! {
 fn all_operations_agree_with_the_naive_model() {
     const STEPS: u64 = 20_000;
     /// What must have happened.
-    const ALL: [&str; 17] = [
+    const ALL: [&str; 18] = [
         "copy",
         "donate",
         "give",
         "import",
         "in",
         "lend",
+        "lend mapped",
         "out",
         "pass a copy",
         "pass tables",
