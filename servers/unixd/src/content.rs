@@ -169,20 +169,23 @@ impl Contents<'_> {
 
     /// Room for what is to be written by the library itself.
     pub fn write_begin(&mut self, op: op::WriteBegin) -> Tried {
+        let before = file_of(self.descs, self.caller, op.desc)?.0;
+        // Another part of it is not shown yet.
+        let had = self.files.names().lent_to(before) == Some(self.caller.pid);
         let (ino, part) = self.grant(op, false)?;
         let tell = part.bytes > 0 && self.is_watched(op.desc);
-        self.lend(op.desc, ino, part.layout);
+        self.lend((op.desc, had), ino, part.layout);
         done(Part { tell, ..part })
     }
 
-    /// Lends a file to who has written to it by two requests in a row that left its size as it was, if nothing has to be known of each
-    /// write but when it was.
+    /// Lends a file to who has written to it by two requests in a row that left its size as it was, or had it already, if nothing has to be
+    /// known of each write but when it was.
     #[inline]
-    fn lend(&mut self, desc: u32, ino: Ino, layout: u32) {
+    fn lend(&mut self, (desc, had): (u32, bool), ino: Ino, layout: u32) {
         let Ok(proc) = self.procs.get(self.caller.pid) else { return };
         let (Ok(session), Ok(inode)) = (proc.session(), self.files.names().get(ino)) else { return };
         let (number, size) = (ino.0.into(), inode.size());
-        if session.files().loan(number).ask(number, size) && self.may_lend(desc, ino) {
+        if (session.files().loan(number).ask(number, size) || had) && self.may_lend(desc, ino) {
             let place = session.files().loan(number);
             if let Some((other, changed)) = place.take_any() {
                 self.procs.returned.borrow_mut().push((proc.pid, other, changed));
