@@ -17,6 +17,9 @@ use core::sync::atomic::{fence, AtomicU64, AtomicUsize, Ordering};
 const PLACES: usize = 64;
 /// That of whoever has the lock.
 const LOCKED: usize = 0;
+/// How often a thread without the lock tries again where another one writes, and how long it waits for that each time: longer than a page is copied.
+const AGAIN: u32 = 4;
+const SPINS: u32 = 500;
 /// How often a thread that is waited for is given way before the one that waits sleeps.
 const YIELDS: u32 = 16;
 /// For so many nanoseconds.
@@ -71,11 +74,27 @@ impl Writing {
         if USED.load(Ordering::Relaxed) <= number {
             USED.fetch_max(number + 1, Ordering::SeqCst);
         }
-        place.say(inode, part);
-        let writing = Writing(place);
-        let used = USED.load(Ordering::SeqCst).min(PLACES);
-        let is_free = |(at, other): (usize, &Place)| at == number || !other.has(inode, part);
-        ALL[..used].iter().enumerate().all(is_free).then_some(writing)
+        for _ in 0..AGAIN {
+            place.say(inode, part);
+            let writing = Writing(place);
+            let used = USED.load(Ordering::SeqCst).min(PLACES);
+            let is_in_the_way = |other: &&Place| !core::ptr::eq(*other, place) && other.has(inode, part);
+            let Some(other) = ALL[..used].iter().find(is_in_the_way) else { return Some(writing) };
+            drop(writing);
+            Self::wait_a_little(|| other.has(inode, part));
+        }
+        None
+    }
+
+    /// Mostly the other one is running, and soon done.
+    #[cold]
+    fn wait_a_little(goes_on: impl Fn() -> bool) {
+        for _ in 0..SPINS {
+            if !goes_on() {
+                break;
+            }
+            core::hint::spin_loop();
+        }
     }
 
     /// With the lock, when nobody else writes there any more.
