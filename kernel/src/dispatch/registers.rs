@@ -19,6 +19,8 @@ static BREAKPOINTS_USED: AtomicBool = AtomicBool::new(false);
 pub struct Registers {
     /// Whose segment bases: those of the current dispatcher, or nobody's.
     bases: Option<DcbRef>,
+    /// The base of GS that the processor has for user mode, while those are nobody's: its program can change it.
+    gs: u64,
     /// Whose vector state.
     vectors: Option<DcbRef>,
     unit: VectorUnit,
@@ -29,7 +31,7 @@ pub struct Registers {
 impl Registers {
     /// Nobody's.
     pub const fn new() -> Registers {
-        Registers { bases: None, vectors: None, unit: VectorUnit::new(), watches: false }
+        Registers { bases: None, gs: 0, vectors: None, unit: VectorUnit::new(), watches: false }
     }
 
     /// Are its segment bases loaded?
@@ -47,9 +49,15 @@ impl Registers {
     /// Loads the segment bases of a dispatcher; those of the last one have been kept.
     #[inline]
     pub fn load(&mut self, dcb: DcbRef) {
+        debug_assert!(self.bases.is_none());
         self.bases = Some(dcb);
         arch::write_fs_base(dcb.bases.fs.get());
-        arch::write_gs_base(dcb.bases.gs.get());
+        // Hardly a program has one, and to write it is dear.
+        let gs = dcb.bases.gs.get();
+        if gs != self.gs {
+            self.gs = gs;
+            arch::write_gs_base(gs);
+        }
         if BREAKPOINTS_USED.load(Ordering::Relaxed) {
             self.exchange_breakpoints(dcb);
         }
@@ -89,7 +97,8 @@ impl Registers {
     pub fn unload(&mut self) {
         if let Some(last) = self.bases.take() {
             last.bases.fs.set(arch::read_fs_base());
-            last.bases.gs.set(arch::read_gs_base());
+            self.gs = arch::read_gs_base();
+            last.bases.gs.set(self.gs);
         }
     }
 

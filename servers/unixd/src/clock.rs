@@ -79,6 +79,10 @@ impl Clock {
     pub fn wall(&self) -> i64 {
         (self.epoch + self.now()) as i64
     }
+    /// The same at this moment, which is later than the event began.
+    pub fn wall_now(&self) -> i64 {
+        (self.epoch + self.ns(ticks())) as i64
+    }
     /// It is so many nanoseconds since 1970. Returns by how much that is more than it was; `None`: it cannot be.
     pub fn set_wall(&mut self, ns: u64) -> Option<i64> {
         // As on Linux, the machine did not boot before 1970.

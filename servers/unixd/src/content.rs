@@ -6,6 +6,7 @@ use crate::descs::{Desc, Descs, Heirs, Object};
 use crate::disks;
 use crate::effects::Effects;
 use crate::frames::Files;
+use crate::loans;
 use crate::morsels::Morsel;
 use crate::notify::{FileEvent, Instances};
 use crate::procs::Procs;
@@ -35,6 +36,8 @@ use unixproto::{op, Errno, Reply};
 
 /// Bytes for which others' pages leave memory, at most.
 const MEMORY_MOST: u64 = 64 << 20;
+/// The bits of a mode by which a program runs as its owner or group.
+const SET_IDS: u32 = 0o6000;
 /// The mode of `fallocate` that makes a hole.
 const PUNCH_HOLE: u32 = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
@@ -153,6 +156,7 @@ impl Contents<'_> {
         let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
         desc.readable()?;
         let offset = if op.offset == AT_OFFSET { desc.offset } else { op.offset };
+        loans::end(self.files, self.procs, self.clock, ino);
         let part = self.files.begin_read(ino, offset, op.bytes, self.clock.wall())?;
         if op.offset == AT_OFFSET {
             self.descs.of_mut(self.caller.pid, op.desc)?.offset = offset + part.bytes;
@@ -165,8 +169,50 @@ impl Contents<'_> {
 
     /// Room for what is to be written by the library itself.
     pub fn write_begin(&mut self, op: op::WriteBegin) -> Tried {
-        let part = self.grant(op, false)?.1;
-        done(Part { tell: part.bytes > 0 && self.is_watched(op.desc), ..part })
+        let before = file_of(self.descs, self.caller, op.desc)?.0;
+        // Another part of it is not shown yet.
+        let had = self.files.names().lent_to(before) == Some(self.caller.pid);
+        let (ino, part) = self.grant(op, false)?;
+        let tell = part.bytes > 0 && self.is_watched(op.desc);
+        self.lend((op.desc, had), ino, part.layout);
+        done(Part { tell, ..part })
+    }
+
+    /// Lends a file to who has written to it by two requests in a row that left its size as it was, or had it already, if nothing has to be
+    /// known of each write but when it was.
+    #[inline]
+    fn lend(&mut self, (desc, had): (u32, bool), ino: Ino, layout: u32) {
+        let Ok(proc) = self.procs.get(self.caller.pid) else { return };
+        let (Ok(session), Ok(inode)) = (proc.session(), self.files.names().get(ino)) else { return };
+        let (number, size) = (ino.0.into(), inode.size());
+        if (session.files().loan(number).ask(number, size) || had) && self.may_lend(desc, ino) {
+            let place = session.files().loan(number);
+            if let Some((other, changed)) = place.take_any() {
+                self.procs.returned.borrow_mut().push((proc.pid, other, changed));
+            }
+            loans::settle(self.files, self.procs, self.clock);
+            if self.files.names_mut().lend(ino, proc.pid) {
+                place.lend((number, desc), layout, size, self.clock.wall_now() as u64);
+            }
+        }
+    }
+
+    /// May a process change the bytes of a file by a description without telling of each time?
+    #[inline(never)]
+    fn may_lend(&self, id: u32, ino: Ino) -> bool {
+        let pid = self.caller.pid;
+        let (Ok(desc), Ok(proc)) = (self.descs.of(pid, id), self.procs.get(pid)) else { return false };
+        let Ok(inode) = self.files.names().get(ino) else { return false };
+        let is_plain = matches!(desc.object, Object::File(_)) && desc.flags & O_APPEND == 0;
+        // Whoever reads it without asking would not know that it was changed. What is kept elsewhere has its times there, too; and
+        // whose bits for other ids go when it is changed, has none.
+        let is_own = desc.shares_contents().is_ok() && desc.heirs == Heirs::Both;
+        let is_quiet = !self.fx.observed() && inode.kept().is_none() && inode.mode & SET_IDS == 0;
+        let is_alone = !self.descs.is_beside(pid) && !self.seals.may_concern(ino);
+        let is_unlimited = proc.limits.file_size() == u64::MAX;
+        // Each page is there, so that nothing becomes more by it.
+        let is_whole = self.files.grain(ino) == PAGE && self.files.is_steady(ino);
+        is_plain && is_own && is_quiet && is_alone && is_unlimited && is_whole
     }
 
     /// Writes what is in the data area.
@@ -181,6 +227,7 @@ impl Contents<'_> {
         let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
         desc.writable()?;
         let is_disk = matches!(desc.object, Object::Disk { .. });
+        loans::end(self.files, self.procs, self.clock, ino);
         let size = self.files.names().get(ino)?.size();
         let offset = match op.offset {
             _ if desc.flags & O_APPEND != 0 && !just_there && !is_disk => size,

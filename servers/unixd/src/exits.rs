@@ -64,6 +64,9 @@ impl Life<'_> {
             self.procs.acts_otherwise(scheduling, parent);
         }
         self.remove_threads(pid);
+        if let Ok(proc) = self.procs.get(pid) {
+            self.procs.return_loans(proc);
+        }
         let Ok(proc) = self.procs.get_mut(pid) else { return };
         proc.cpu = cpu;
         // How long one would have run that is killed is not known.

@@ -223,6 +223,10 @@ impl Life<'_> {
 
     /// A limit that this server keeps is this from now on.
     fn keep_limit(&mut self, pid: Pid, which: u32, limit: Limit) -> Result<(), Errno> {
+        if which == limit::FSIZE {
+            // What it writes is looked at from now on.
+            self.procs.return_loans(self.procs.get(pid)?);
+        }
         let limits = &mut self.procs.get_mut(pid)?.limits;
         *limits.named(which)? = limit;
         if which == limit::CPU {

@@ -55,6 +55,7 @@ mod life;
 mod limits;
 mod lines;
 mod load;
+mod loans;
 mod locklist;
 mod locks;
 mod lower;

@@ -6,6 +6,7 @@ use crate::descs::{Handles, Heirs, Object, Place};
 use crate::homes;
 use crate::lines::LineId;
 use crate::load::Load;
+use crate::loans;
 use crate::messages::Messages;
 use crate::names::{Found, View};
 use crate::nodes::Node;
@@ -300,7 +301,7 @@ impl Opening<'_> {
         let pid = self.caller.pid;
         let proc = self.procs.get(pid).ok()?;
         let session = proc.session().ok()?;
-        let Handles { tree, fx, leases, descs, .. } = &mut self.handles;
+        let Handles { tree, fx, leases, descs, clock, .. } = &mut self.handles;
         let inode = tree.files().names().get(ino).ok()?;
         let is_plain = matches!(inode.node, memfs::Node::File { .. });
         let is_seen = fx.observed() || !leases.is_empty() || descs.is_beside(pid);
@@ -308,6 +309,7 @@ impl Opening<'_> {
         if !is_plain || tree.files().grain(ino) != PAGE || is_seen || is_other {
             return None;
         }
+        loans::end(tree.files_mut(), self.procs, clock, ino);
         let stat = inode_stat(tree, ino).ok()?;
         let known = show_stat(tree, self.procs, (pid, ino), Some(at), &stat);
         if known.ways == 0 {
@@ -331,6 +333,8 @@ impl Opening<'_> {
     fn show_opened(&mut self, ino: Ino) {
         let pid = self.caller.pid;
         if self.procs.get(pid).is_ok_and(|proc| proc.who.space.is_none()) {
+            let Handles { tree, clock, .. } = &mut self.handles;
+            loans::end(tree.files_mut(), self.procs, clock, ino);
             if let Ok(stat) = inode_stat(self.handles.tree, ino) {
                 show_at_once(self.handles.tree, self.procs, (pid, ino), &stat);
             }

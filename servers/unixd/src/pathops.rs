@@ -5,6 +5,7 @@ use crate::content::{refused, writer};
 use crate::descs::{Desc, Descs, Object};
 use crate::effects::Effects;
 use crate::leases::AllLeases;
+use crate::loans;
 use crate::lower::UNREAD;
 use crate::names::{Found, Parent, View};
 use crate::nodes::{Node, Tree};
@@ -137,6 +138,10 @@ impl PathOps<'_> {
         };
         let mut stat = match found {
             None => self.nameless_stat(dir)?,
+            Some(Node::Mem(ino)) if self.tree.files().names().lent_to(ino).is_some() => {
+                loans::end(self.tree.files_mut(), self.procs, self.clock, ino);
+                return self.stat(call, dir, flags);
+            }
             Some(Node::Mem(ino)) => inode_stat(self.tree, ino)?,
             Some(Node::Proc(ProcNode::Space(pid, name))) if follow => {
                 view.space_stat(&view.space(pid, name)?)
@@ -603,6 +608,8 @@ impl PathOps<'_> {
             Node::Share(node) => return done(self.visit(node)?.set_times(node, op)?),
         };
         let (cred, now) = (self.cred(), self.clock.wall());
+        // What was written before is older than that.
+        loans::end(self.tree.files_mut(), self.procs, self.clock, ino);
         let inode = self.tree.files_mut().names_mut().get_mut(ino)?;
         let both_now = op.atime == TIME_NOW && op.mtime == TIME_NOW;
         if op.atime == TIME_OMIT && op.mtime == TIME_OMIT {
@@ -711,7 +718,7 @@ pub fn identity(tree: &Tree, ino: Ino) -> Result<(u64, u32), Errno> {
     })
 }
 
-/// Attributes of an inode, with the ids of the first name space of users.
+/// Attributes of an inode that is lent to nobody, with the ids of the first name space of users.
 pub fn inode_stat(tree: &Tree, ino: Ino) -> Result<Stat, Errno> {
     let inode = tree.files().names().get(ino)?;
     let allocated = match &inode.node {

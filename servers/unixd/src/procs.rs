@@ -329,7 +329,9 @@ pub struct Procs {
     pub ways: Cell<u64>,
     /// Descriptions that processes [have kept](unixproto::session::ShownStat::keep), and are to be closed.
     pub left: RefCell<Vec<(Pid, u32)>>,
-    /// There may be some.
+    /// What they had of files that [were lent](crate::loans) to them: the inode, and when it was changed last as they say.
+    pub returned: RefCell<Vec<(Pid, u64, u64)>>,
+    /// There may be some of either.
     pub has_left: Cell<bool>,
     /// How many there have been.
     made: u64,
@@ -354,6 +356,7 @@ impl Default for Procs {
             epoch: 0,
             ways: Cell::new(0),
             left: RefCell::default(),
+            returned: RefCell::default(),
             has_left: Cell::new(false),
             made: 0,
         }

@@ -45,6 +45,11 @@ impl Seals {
         self.files.insert(ino, State { seals, is_sealable, mappers: 0 });
     }
 
+    /// Is a file one that was made by `memfd_create`?
+    pub fn may_concern(&self, ino: Ino) -> bool {
+        self.files.contains_key(&ino)
+    }
+
     /// A file has gone.
     pub fn gone(&mut self, ino: Ino) {
         if self.files.remove(&ino).is_some_and(|state| state.mappers > 0) {

@@ -20,6 +20,7 @@ use crate::futexes::Futexes;
 use crate::homes::{self, Arrival};
 use crate::leases::AllLeases;
 use crate::load::Load;
+use crate::loans;
 use crate::locks::AllLocks;
 use crate::messages::Messages;
 use crate::mqueues::MessageQueues;
@@ -50,6 +51,7 @@ use inet::{Interface, Origin};
 use libos::domain;
 use libos::ipc::{reply_recv, Caps, Message};
 use libos::{CapAddr, Place};
+use memfs::{Hidden, Shown};
 use sets::Sets;
 use unixproto::files::O_CREAT;
 use unixproto::ops::{error_words, lengths, op_number, Request};
@@ -397,9 +399,17 @@ impl Unixd {
     #[cold]
     #[inline(never)]
     fn hide_all_changed(&mut self) {
+        let Unixd { tree, procs, clock, .. } = self;
+        loans::settle(tree.files_mut(), procs, clock);
         loop {
             while let Some(hidden) = self.tree.files_mut().names_mut().take_hidden() {
-                self.procs.hide(hidden);
+                match hidden {
+                    Hidden::Inode(ino, Shown::Lent(pid)) => {
+                        let Unixd { tree, procs, clock, .. } = self;
+                        loans::end_with(tree.files_mut(), procs, clock, (ino, pid));
+                    }
+                    hidden => self.procs.hide(hidden),
+                }
             }
             // That may be the end of a file.
             let Some((pid, desc)) = self.procs.take_left() else { break };

@@ -250,11 +250,104 @@ impl ShownStat {
     }
 }
 
+/// A file whose bytes, inside of its size, the process may change without asking, by a description: it is lent to this process alone.
+///
+/// It says when it did so last by a word that it exchanges before it changes anything. `unixd` takes that word away before the times
+/// of the file are looked at, and before anything is done to the file: then the next write is a request. So what was written after
+/// the exchange was granted before, as if that had been the request.
+#[repr(C)]
+pub struct ShownLoan {
+    /// [`LENT`], and nanoseconds since 1970 of the last change; 0: nothing is lent. No two loans of a process begin at the same time.
+    state: AtomicU64,
+    inode: AtomicU64,
+    /// The description, and the layout of the file.
+    means: AtomicU64,
+    /// Bytes of the file; while nothing is lent, what they were when it was written to last.
+    size: AtomicU64,
+    /// The file that was written to last by a request. By `unixd`, for itself.
+    asked: AtomicU64,
+}
+
+/// A file is lent.
+const LENT: u64 = 1 << 63;
+
+/// A file that is lent to who looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loan {
+    state: u64,
+    /// Its layout.
+    pub layout: u32,
+    /// How many bytes it has, and keeps as long as it is lent.
+    pub size: u64,
+}
+
+impl ShownLoan {
+    /// By `unixd`: a file of so many bytes was written to by a request. Answers whether the one before was for the same, at this
+    /// place, and left as many.
+    pub fn ask(&self, inode: u64, size: u64) -> bool {
+        let was = (self.asked.load(Ordering::Relaxed), self.size.load(Ordering::Relaxed));
+        if was == (inode, size) {
+            return true;
+        }
+        // The size of another one that is lent stays.
+        if self.state.load(Ordering::Relaxed) == 0 {
+            self.asked.store(inode, Ordering::Relaxed);
+            self.size.store(size, Ordering::Relaxed);
+        }
+        false
+    }
+    /// By `unixd`: it is lent from now on, where nothing is.
+    pub fn lend(&self, (inode, desc): (u64, u32), layout: u32, size: u64, now: u64) {
+        self.inode.store(inode, Ordering::Relaxed);
+        self.means.store(means(desc, layout), Ordering::Relaxed);
+        self.size.store(size, Ordering::Relaxed);
+        self.state.store(now | LENT, Ordering::Release);
+    }
+    /// By `unixd`: it is lent no more. Answers when it was written to last, as its process says: that is to be believed as far as it may be.
+    pub fn take(&self, inode: u64) -> Option<u64> {
+        let is_it = self.inode.load(Ordering::Relaxed) == inode;
+        is_it.then(|| self.take_any()).flatten().map(|(_, time)| time)
+    }
+    /// By `unixd`: the same of any file, which is answered as well.
+    pub fn take_any(&self) -> Option<(u64, u64)> {
+        if self.state.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.asked.store(0, Ordering::Relaxed);
+        let time = self.state.swap(0, Ordering::SeqCst) & !LENT;
+        Some((self.inode.load(Ordering::Relaxed), time))
+    }
+    /// The file, if it is lent for what is done by a description.
+    #[inline(always)]
+    pub fn get(&self, inode: u64, desc: u32) -> Option<Loan> {
+        let state = self.state.load(Ordering::Acquire);
+        let is_it = state & LENT != 0 && self.inode.load(Ordering::Relaxed) == inode;
+        let (means, size) = (self.means.load(Ordering::Relaxed), self.size.load(Ordering::Relaxed));
+        let is_it = is_it && means >> 32 == u64::from(desc);
+        is_it.then_some(Loan { state, layout: means as u32, size })
+    }
+    /// It is about to be written to. `false`: it is not lent any more, or another thread has said so meanwhile.
+    #[inline(always)]
+    pub fn write(&self, loan: Loan, now: u64) -> bool {
+        // Always another word, so that none is taken for one of another loan.
+        let new = LENT | now.max((loan.state & !LENT) + 1);
+        let done =
+            self.state.compare_exchange(loan.state, new, Ordering::SeqCst, Ordering::Relaxed);
+        done.is_ok()
+    }
+}
+
+/// A description and a layout in one word.
+const fn means(desc: u32, layout: u32) -> u64 {
+    (desc as u64) << 32 | layout as u64
+}
+
 /// What a process knows of files without asking: of each at the place of its number. By `unixd`.
 #[repr(C)]
 pub struct ShownFiles {
     files: [ShownFile; SHOWN_FILES],
     stats: [ShownStat; SHOWN_FILES],
+    loans: [ShownLoan; SHOWN_FILES],
     /// Paths lead where they led when `unixd` gave this number, which it gives once, to one process. 0: it has to be asked.
     ways: AtomicU64,
     /// The file that was opened last, and of how many that are opened next the attributes will be asked for, most likely. By `unixd`, for
@@ -276,6 +369,17 @@ impl ShownFiles {
     #[inline]
     pub fn stat(&self, inode: u64) -> &ShownStat {
         &self.stats[inode as usize % SHOWN_FILES]
+    }
+    /// Where it may be lent.
+    #[inline(always)]
+    pub fn loan(&self, inode: u64) -> &ShownLoan {
+        &self.loans[inode as usize % SHOWN_FILES]
+    }
+    /// By `unixd`: nothing is lent any more. `ended` is told what was, and when it was written to last.
+    pub fn take_loans(&self, ended: &mut dyn FnMut(u64, u64)) {
+        for (inode, time) in self.loans.iter().filter_map(ShownLoan::take_any) {
+            ended(inode, time);
+        }
     }
     /// By `unixd`: a file is opened. Answers whether its attributes are asked for next, as those of files before were.
     #[inline]
@@ -323,6 +427,11 @@ impl ShownFiles {
         for stat in &self.stats {
             stat.asked.store(0, Ordering::Relaxed);
             stat.take_away(left);
+        }
+        for loan in &self.loans {
+            // What was lent to it has been taken back.
+            loan.state.store(0, Ordering::Relaxed);
+            loan.asked.store(0, Ordering::Relaxed);
         }
     }
 }

@@ -179,6 +179,8 @@ pub enum Shown {
     To(u32),
     /// Several may.
     Many,
+    /// It is [lent](Fs::lend) to the one with this number, and nobody else knows anything.
+    Lent(u32),
 }
 
 impl Shown {
@@ -187,6 +189,7 @@ impl Shown {
         match self {
             Shown::Nobody => Shown::To(whom),
             Shown::To(other) if other == whom => Shown::To(whom),
+            Shown::Lent(other) => Shown::Lent(other),
             _ => Shown::Many,
         }
     }
@@ -267,8 +270,10 @@ impl<C: Default> Fs<C> {
         let inode = self.inodes.get_mut(place(ino)).ok_or(Errno::ENOENT)?;
         if inode.shown != Shown::Nobody {
             // Whatever is done to it now may be seen.
-            let shown = core::mem::replace(&mut inode.shown, Shown::Nobody);
-            self.hidden.push(Hidden::Inode(ino, shown));
+            self.hidden.push(Hidden::Inode(ino, inode.shown));
+            if !matches!(inode.shown, Shown::Lent(_)) {
+                inode.shown = Shown::Nobody;
+            }
         }
         if let Some(turn) = turn {
             inode.turn = turn;
@@ -343,7 +348,36 @@ impl<C: Default> Fs<C> {
     /// Whoever has number `whom` knows from now on what an inode says, until it is [hidden](Self::take_hidden).
     pub fn show(&mut self, ino: Ino, whom: u32) {
         if let Some(inode) = self.inodes.get_mut(place(ino)) {
+            if matches!(inode.shown, Shown::Lent(_)) {
+                // What it says is not all that has happened.
+                self.hidden.push(Hidden::Inode(ino, Shown::To(whom)));
+            }
             inode.shown = inode.shown.and(whom);
+        }
+    }
+    /// Lends a file of which nothing is shown to the one with number `whom`: that one changes its bytes, and says afterwards
+    /// [when](Self::returned). `false`: something is shown.
+    pub fn lend(&mut self, ino: Ino, whom: u32) -> bool {
+        let inode = self.inodes.get_mut(place(ino));
+        let inode = inode.filter(|inode| inode.shown == Shown::Nobody);
+        inode.map(|inode| inode.shown = Shown::Lent(whom)).is_some()
+    }
+    /// To whom a file is lent. Before it is changed or its times are looked at, that is to end.
+    #[inline(always)]
+    pub fn lent_to(&self, ino: Ino) -> Option<u32> {
+        match self.inodes.get(place(ino))?.shown {
+            Shown::Lent(whom) => Some(whom),
+            _ => None,
+        }
+    }
+    /// A file is not lent to `whom` any more, who has changed it at a time if it says so: not before it was lent, and not later than now.
+    pub fn returned(&mut self, ino: Ino, whom: u32, changed: Option<i64>, now: i64) {
+        let inode = self.inodes.get_mut(place(ino));
+        let Some(inode) = inode.filter(|inode| inode.shown == Shown::Lent(whom)) else { return };
+        inode.shown = Shown::Nobody;
+        if let Some(time) = changed.map(|time| time.min(now)) {
+            inode.mtime = inode.mtime.max(time);
+            inode.ctime = inode.ctime.max(time);
         }
     }
     /// Whoever has number `whom` knows from now on a path that leads over an inode, until that is hidden: its [turn](Inode::turn) is

@@ -1,6 +1,6 @@
-//! What is read of regular files without the lock of the library.
+//! What is read of regular files, and written to them, without the lock of the library.
 //!
-//! Reads and seeks with the lock leave behind which file a descriptor names and where a piece of it is shown. The next ones
+//! Reads, writes and seeks with the lock leave behind which file a descriptor names and where a piece of it is shown. The next ones
 //! find that, use it, and look whether it still holds; whoever does not find it, or finds that it has changed, begins again
 //! with the lock. How many bytes a file has, `unixd` [shows](server::shown_files).
 //!
@@ -8,14 +8,17 @@
 //!   is copied again.
 //! * A descriptor is closed, or names another file: its record is emptied first. A read that has found it before comes
 //!   before that.
+//! * A write through a window is [known](writers) to who is about to have the window show something else, and to who is about to write to the
+//!   same bytes. It is made only to files that are [lent](ShownLoan).
 //! * An [offset](OFFSETS) is moved, with and without the lock, by exchanging it, so that no two reads get the same bytes.
 
-use super::ops::FileOps;
-use super::Fds;
+use super::ops::{FileOps, Server};
+use super::{Fds, File};
 use crate::errno::Errno;
 use crate::mm::user;
-use crate::server;
+use crate::server::{self, op};
 use crate::signal::Own;
+use crate::sys::time;
 use crate::thread::company;
 use abi::Regs;
 use core::sync::atomic::{fence, AtomicU64, Ordering};
@@ -25,6 +28,7 @@ use linuxabi::iovec::MAX_RW;
 use unixproto::files::{Kind, SEEK_CUR, SEEK_SET};
 
 use super::windows::WINDOW_BYTES;
+use super::writers::{self, Writing};
 
 const FILES: usize = 32;
 const PIECES: usize = 32;
@@ -34,12 +38,14 @@ const fn zero() -> AtomicU64 {
     AtomicU64::new(0)
 }
 
-/// Which files descriptors name, by descriptor: descriptor and place, and inode. Zero: nothing is known.
+/// Which files descriptors name, by descriptor: descriptor and place, inode and description. Zero: nothing is known.
 static NAMED: [Record<AtomicU64, 2>; FILES] =
     [const { Record::new(zero(), [const { zero() }; 2]) }; FILES];
-/// Where pieces of files are shown: epoch, inode, layout, start and end in the file, address.
+/// Where pieces of files are shown: epoch, inode, layout (and whether they can be written there), start and end in the file, address.
 static SHOWN: [Record<AtomicU64, 6>; PIECES] =
     [const { Record::new(zero(), [const { zero() }; 6]) }; PIECES];
+/// Beside the layout: the piece can be written.
+const STORES: u64 = 1 << 32;
 /// What windows show.
 static EPOCH: Epoch<AtomicU64> = Epoch::new(AtomicU64::new(1));
 /// Offsets that the library keeps, by the places of files.
@@ -50,9 +56,10 @@ pub fn kept(index: u32) -> Option<&'static Offset<AtomicU64>> {
     KEPT.get(index as usize)
 }
 
-/// A window is about to show something else.
+/// A window is about to show something else. Returns when nobody writes through any that was found before.
 pub fn change_windows() {
     EPOCH.end();
+    writers::wait_for_all();
 }
 
 /// A descriptor is about to name another file, or none.
@@ -81,6 +88,9 @@ struct Named([u64; 2]);
 
 impl Named {
     const READABLE: u64 = 1 << 32;
+    const WRITABLE: u64 = 1 << 33;
+    /// Where the place of the file begins.
+    const INDEX: u32 = 34;
 
     #[inline(always)]
     fn of(fd: u64) -> Option<Named> {
@@ -93,23 +103,39 @@ impl Named {
         self.0[0] & Named::READABLE != 0
     }
     #[inline(always)]
+    fn is_writable(self) -> bool {
+        self.0[0] & Named::WRITABLE != 0
+    }
+    #[inline(always)]
     fn inode(self) -> u64 {
-        self.0[1]
+        (self.0[1] as u32).into()
+    }
+    #[inline(always)]
+    fn desc(self) -> u32 {
+        (self.0[1] >> 32) as u32
     }
     /// Its offset, if it is kept here: that of this file, since the descriptor names it afterwards, too.
     #[inline(always)]
     fn offset(self, fd: u64) -> Option<(&'static Offset<AtomicU64>, Seen)> {
-        let place = KEPT.get((self.0[0] >> 33) as usize)?;
+        let place = KEPT.get((self.0[0] >> Named::INDEX) as usize)?;
         let seen = place.get()?;
         (Named::of(fd) == Some(self)).then_some((place, seen))
     }
 }
 
 /// A file was used by a descriptor: if it is regular, that is known from now on.
-pub fn note<K: FileOps>(kind: &K, fd: i32, index: u32, readable: bool) {
-    let [Some(inode), _] = kind.windows() else { return };
-    if matches!(K::SERVED, Some(Kind::Regular)) && fd >= 0 && !company::is_there() {
-        let named = u64::from(fd as u32 + 1) | u64::from(readable) << 32 | u64::from(index) << 33;
+#[inline]
+pub fn note<K: FileOps>(kind: &K, fd: i32, index: u32, file: &File) {
+    if !matches!(K::SERVED, Some(Kind::Regular)) {
+        return;
+    }
+    let ([Some(inode), _], Server::Unixd([desc, _])) = (kind.windows(), kind.server()) else { return };
+    if fd >= 0 && !company::is_there() {
+        let readable = if file.readable() { Named::READABLE } else { 0 };
+        let writable = if file.writable() { Named::WRITABLE } else { 0 };
+        let named = u64::from(fd as u32 + 1) | readable | writable;
+        let named = named | u64::from(index) << Named::INDEX;
+        let inode = u64::from(desc) << 32 | inode & u64::from(u32::MAX);
         let record = &NAMED[fd as usize % FILES];
         if record.read() != Some([named, inode]) {
             record.write([named, inode]);
@@ -128,9 +154,14 @@ fn shown(inode: u64, offset: u64) -> &'static Record<AtomicU64, 6> {
     &SHOWN[(inode ^ (offset / WINDOW_BYTES)) as usize % PIECES]
 }
 
-/// Bytes `start..end` of a file are at an address now.
-pub fn note_piece(inode: u64, layout: u32, offset: u64, (start, end): (u64, u64), address: u64) {
-    let words = [EPOCH.now(), inode, layout.into(), start, end, address];
+/// Bytes `start..end` of a file are at an address now, where they can be read, or also be written.
+pub fn note_piece(
+    (inode, layout, offset): (u64, u32, u64),
+    (start, end): (u64, u64),
+    (address, writable): (u64, bool),
+) {
+    let how = u64::from(layout) | if writable { STORES } else { 0 };
+    let words = [EPOCH.now(), inode, how, start, end, address];
     let record = shown(inode, offset);
     // Word by word: as arrays they would be compared by a function, byte by byte at its end.
     let differ =
@@ -147,7 +178,7 @@ fn copy(inode: u64, offset: u64, buffer: u64, len: u64) -> Option<u64> {
     let (layout, size) = server::shown_files().file(inode).get(inode)?;
     let bytes = len.min(MAX_RW).min(size.checked_sub(offset)?);
     let [epoch, of, in_layout, start, end, address] = shown(inode, offset).read()?;
-    let is_it = of == inode && in_layout == u64::from(layout) && start <= offset;
+    let is_it = of == inode && in_layout as u32 == layout && start <= offset;
     if !is_it || bytes == 0 || offset + bytes > end || !EPOCH.is(epoch) {
         return None;
     }
@@ -171,6 +202,51 @@ pub fn own_read(_: &mut Own, regs: &Regs) -> Option<u64> {
     let (place, seen) = named.offset(regs.rdi)?;
     let done = copy(named.inode(), seen.offset(), regs.rsi, regs.rdx)?;
     place.replace(seen, seen.offset() + done).then_some(done)
+}
+
+/// Most bytes that are written without the lock: whoever has a window show something else waits that long.
+const MOST_WRITTEN: u64 = 64 * 1024;
+/// How often threads that write to one file at the same time try to say so.
+const TRIES: u32 = 8;
+
+/// Copies to a file that is lent what the program has, inside of its size. `None`: nothing has happened, or the same bytes are to be written
+/// again with the lock.
+#[inline]
+fn put(named: Named, offset: u64, buffer: u64, len: u64) -> Option<u64> {
+    let (inode, desc) = (named.inode(), named.desc());
+    let lent = server::shown_files().loan(inode);
+    let mut loan = lent.get(inode, desc)?;
+    let [epoch, of, how, start, end, address] = shown(inode, offset).read()?;
+    let is_it = of == inode && how == u64::from(loan.layout) | STORES && start <= offset;
+    let last = offset.checked_add(len)?;
+    if !is_it || len == 0 || len > MOST_WRITTEN || last > loan.size.min(end) {
+        return None;
+    }
+    let writing = Writing::begin(inode, (offset, last))?;
+    // From here on who changes windows waits.
+    if !EPOCH.is(epoch) {
+        return None;
+    }
+    let mut tries = TRIES;
+    while !lent.write(loan, time::realtime()) {
+        tries = tries.checked_sub(1)?;
+        loan = lent.get(inode, desc).filter(|now| (now.size, now.layout) == (loan.size, loan.layout))?;
+    }
+    // SAFETY: in the part of the address space where nothing but windows is.
+    let to = unsafe { Memory::new(address + (offset - start), len as usize) };
+    user::spill(buffer, to)?;
+    drop(writing);
+    if lent.get(inode, desc).is_none() {
+        // Somebody may have begun to watch the file before all was there.
+        let _ = server::call(op::Wrote { desc });
+    }
+    Some(len)
+}
+
+/// `pwrite64` without the lock.
+pub fn own_pwrite(_: &mut Own, regs: &Regs) -> Option<u64> {
+    let named = Named::of(regs.rdi).filter(|named| named.is_writable())?;
+    put(named, regs.r10, regs.rsi, regs.rdx)
 }
 
 /// `lseek` without the lock.

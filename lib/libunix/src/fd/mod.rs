@@ -21,6 +21,7 @@ pub mod stream;
 pub mod transfer;
 pub mod watch;
 pub mod windows;
+pub mod writers;
 
 use crate::errno::{Errno, Result};
 use crate::mm::user;

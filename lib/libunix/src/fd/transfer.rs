@@ -116,7 +116,7 @@ pub fn read(io: &mut Io, fd: i32, at: Option<u64>, to: &mut Cursor) -> Result<u6
         if !file.readable() {
             return Err(Errno::EBADF);
         }
-        glance::note(kind, fd, index, true);
+        glance::note(kind, fd, index, file);
         let kind = kind.handle();
         kind.read(io, handle, at, to)
     })
@@ -131,6 +131,7 @@ pub fn write(io: &mut Io, fd: i32, at: Option<u64>, from: &mut impl Source) -> R
         if !file.writable() {
             return Err(Errno::EBADF);
         }
+        glance::note(kind, fd, index, file);
         let kind = kind.handle();
         kind.write(io, handle, at, from)
     })

@@ -11,7 +11,7 @@
 use super::glance;
 use super::parts::{self, Parts, Stretch};
 use super::place::{self, number, Piece, Places, Refusal, WINDOWS};
-use super::Fds;
+use super::{writers, Fds};
 use crate::errno::{Errno, Result};
 use crate::process::{Files, Io};
 use crate::server::{self, op, Caps};
@@ -127,6 +127,8 @@ impl Windows {
     /// Forgets everything without touching capabilities: the state of a forked child, who has the
     /// parent's memory but nothing behind it.
     pub fn abandon(&mut self) {
+        // The threads that wrote are the parent's.
+        writers::forget_all();
         glance::change_windows();
         self.looks = None;
         self.parts = None;
@@ -227,7 +229,8 @@ pub fn with<R>(
             Opening::Part(look) => {
                 let (first, address) = (look.piece().start, look.address() as u64);
                 let shown = (first, first + parts::PART_BYTES);
-                glance::note_piece(part.inode, part.layout, part.offset, shown, address);
+                let of = (part.inode, part.layout, part.offset);
+                glance::note_piece(of, shown, (address, look.piece().writable));
                 let done = work(io, View::Bytes(rest_of_part(&look, part)));
                 io.fds.windows.all_parts().end(look);
                 return Ok(done);
@@ -235,9 +238,9 @@ pub fn with<R>(
             Opening::Hole(bytes) => return Ok(work(io, View::Hole(bytes))),
         },
     };
-    let Piece { inode, layout, start, bytes, .. } = *look.piece();
+    let Piece { inode, layout, start, bytes, writable, .. } = *look.piece();
     let shown = (start, start + u64::from(bytes));
-    glance::note_piece(inode, layout, part.offset, shown, look.address() as u64);
+    glance::note_piece((inode, layout, part.offset), shown, (look.address() as u64, writable));
     let done = work(io, View::Bytes(rest(&look, part.offset)));
     io.fds.windows.all().end(look);
     Ok(done)

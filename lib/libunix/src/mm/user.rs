@@ -275,6 +275,13 @@ pub fn fill(addr: u64, from: Memory) -> Option<()> {
     (is_whole && memory.copy_from(from).fault.is_none()).then_some(())
 }
 
+/// Copies memory of the program to a window, if that is possible without making anything usable.
+#[inline]
+pub fn spill(addr: u64, to: Memory) -> Option<()> {
+    let (memory, is_whole) = range(addr, to.len());
+    (is_whole && to.copy_from(memory).fault.is_none()).then_some(())
+}
+
 /// Writes a value to the program, if that is possible without making anything usable.
 #[inline]
 pub fn store<T: Plain>(addr: u64, value: &T) -> Option<()> {

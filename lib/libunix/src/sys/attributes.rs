@@ -34,7 +34,7 @@ fn stat_open(fds: &Fds, fd: i32) -> Result<Memory> {
             None => regular.stat()?,
         }
         if place.is_of(inode) {
-            glance::note(regular, fd, index, file.readable());
+            glance::note(regular, fd, index, file);
         }
         return Ok(server::data(STAT_BYTES));
     }

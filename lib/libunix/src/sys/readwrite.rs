@@ -130,7 +130,7 @@ pub fn lseek(fds: &mut Fds, fd: i32, offset: i64, whence: u32) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     with_kind!(&file.kind, kind => {
-        glance::note(kind, fd, index, file.readable());
+        glance::note(kind, fd, index, file);
         let kind = kind.handle();
         kind.seek(fds, handle, offset, whence)
     })

@@ -5,7 +5,7 @@
 //!
 //! * the headers of the session frames and the frame shared with the kernel, whose fields are atomics;
 //! * the thread's own signals, which no other thread ever touches ([`thread::with_own_signals`](crate::thread::with_own_signals));
-//! * what is known of open files ([`glance`]), windows on them, and their [attributes](known);
+//! * what is known of open files ([`glance`]), windows on them and what is lent of them, and their [attributes](known);
 //! * whether anybody waits for a futex ([`crate::thread::park::is_deserted`]);
 //! * the thread's own voice with `unixd`, and invocations of its own dispatcher;
 //! * memory of the program that can be used as it is. Another thread may be unmapping it, as it may while the program
@@ -40,6 +40,7 @@ static CALLS: [Option<Call>; NUMBERS] = {
     calls[8] = Some(glance::own_lseek);
     calls[14] = Some(calls::own_sigprocmask);
     calls[17] = Some(glance::own_pread);
+    calls[18] = Some(glance::own_pwrite);
     calls[24] = Some(|_, _| Some(scheduling::sched_yield(())));
     calls[39] = Some(|_, _| Some(processes::getpid(())));
     calls[95] = Some(|_, regs| Some(names::umask((), regs.rdi as u32)));

@@ -142,8 +142,10 @@ pub unsafe fn is_settled(frame: *mut DispatcherFrame) -> bool {
     let Some(Registered { address, .. }) = (unsafe { own_registered() }) else { return false };
     // Before the core is read: whoever is moved after that is told again.
     switched.store(WANTS_SWITCHES, Relaxed);
-    let core = core.load(Relaxed) as u32;
-    if user::load::<[u32; 4]>(address) == Some([core, core, 0, 0]) {
+    let core = core.load(Relaxed) & u64::from(u32::MAX);
+    // A word at a time, for which nothing is made ready: both words of the core, and that there is no sequence.
+    let is_here = user::load::<u64>(address) == Some(core << 32 | core);
+    if is_here && user::load::<u64>(address + SEQUENCE) == Some(0) {
         return true;
     }
     switched.store(SWITCHED, Relaxed);

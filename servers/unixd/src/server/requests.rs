@@ -9,6 +9,7 @@ use crate::homes::Arrival;
 use crate::inout::InOut;
 use crate::life::Life;
 use crate::lines::LineId;
+use crate::loans;
 use crate::locks::Locked;
 use crate::nodes::Node;
 use crate::notify::FileEvent;
@@ -203,6 +204,8 @@ impl Unixd {
                 if !self.procs.get(pid)?.has(Capability::SysTime) {
                     return Err(Errno::EPERM);
                 }
+                // What is lent was not changed later than now, whatever that was.
+                self.close_kept();
                 let by = self.clock.set_wall(op.ns).ok_or(Errno::EINVAL)?;
                 self.procs.set_epoch(self.clock.boot_wall());
                 self.life().move_alarms(by);
@@ -762,6 +765,10 @@ impl Unixd {
         }
         // What nothing happens to has no such flag.
         let flags = if source.is_some() { op.flags } else { op.flags & !O_ASYNC };
+        if let Object::File(ino) = desc.object {
+            let Unixd { tree, procs, clock, .. } = self;
+            loans::end(tree.files_mut(), procs, clock, ino);
+        }
         self.descs.set_flags(pid, op.desc, flags)
     }
 

@@ -108,6 +108,7 @@ impl Unixd {
         life.remove_threads(pid);
         let cpu = life.procs.cpu(life.clock, life.procs.get(pid)?);
         let is_watched = life.procs.is_watched(pid);
+        life.procs.return_loans(life.procs.get(pid)?);
         let proc = life.procs.get_mut(pid)?;
         let was_acted = proc.domain.is_none();
         let old = (proc.voice.replace(voice), proc.domain.replace(domain));

@@ -7,6 +7,7 @@ use crate::fd::buffers::Cursor;
 use crate::fd::ops::{size_of, Contents, FileOps, Handle, Mapped, Server};
 use crate::fd::transfer::Source;
 use crate::fd::windows::{self, View};
+use crate::fd::writers::Writing;
 use crate::fd::{alone, Fds};
 use crate::mm::user::{self, Moved, Short};
 use crate::mm::{self, Mm};
@@ -75,6 +76,8 @@ impl FileOps for Regular {
         }
         let write_only = file.flags & O_ACCMODE == O_WRONLY;
         let to = Target { desc: self.desc, inode: self.inode, write_only };
+        let part = at.map_or((0, u64::MAX), |at| (at, at.saturating_add(from.left())));
+        let _writing = Writing::begin_locked(self.inode, part);
         write(io, to, at.unwrap_or(AT_OFFSET), from)
     }
     fn seek(&self, fds: &mut Fds, file: Handle, offset: i64, whence: u32) -> Result<u64> {
