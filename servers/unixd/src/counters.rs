@@ -10,6 +10,7 @@ use crate::calls::{self, Calls};
 use crate::clock::{is_of_day, moved, Clock, Due, Moved};
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
+use crate::otherspaces::InTimes;
 use crate::procs::{Pid, Procs};
 use crate::threads::Tid;
 use crate::voices::Speaker;
@@ -280,13 +281,13 @@ impl Counters {
         &mut self,
         number: u32,
         op: op::SetAlarm,
-        clock: &mut Clock,
+        (clock, times): (&mut Clock, &InTimes),
     ) -> Result<Timer, Errno> {
         let Origin::Clock(which) = self.get(number)?.origin else { return Err(Errno::EINVAL) };
         let is_absolute = op.flags & TIMER_ABSOLUTE != 0;
         let deadline = match op.value {
             0 => 0,
-            value if is_absolute => clock.deadline_on(which, value),
+            value if is_absolute => clock.deadline_on((which, times), value),
             value => clock.now().saturating_add(value),
         };
         let before = self.set(number, (deadline, op.interval), clock)?;

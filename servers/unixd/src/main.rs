@@ -71,6 +71,7 @@ mod oom;
 mod open;
 mod openproc;
 mod others;
+mod otherspaces;
 mod owners;
 mod parcels;
 mod pathops;

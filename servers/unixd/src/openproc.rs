@@ -78,7 +78,8 @@ impl Opening<'_> {
             _ if writes
                 && !matches!(
                     node,
-                    File(_, "clear_refs" | "comm" | "mem" | "uid_map" | "gid_map" | "setgroups")
+                    File(_, "clear_refs" | "comm" | "mem" | "uid_map" | "gid_map" | "setgroups"
+                        | "timens_offsets")
                         | TaskFile(_, _, "clear_refs" | "comm" | "mem")
                 )
                 && !matches!(node, File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name)) =>

@@ -91,7 +91,7 @@ const SYSTEM: [&str; 12] = [
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
 const SYSV: [&str; 3] = ["msg", "sem", "shm"];
-const FILES: [&str; 27] = [
+const FILES: [&str; 28] = [
     "auxv",
     "cgroup",
     "clear_refs",
@@ -117,6 +117,7 @@ const FILES: [&str; 27] = [
     "stat",
     "statm",
     "status",
+    "timens_offsets",
     "uid_map",
     "wchan",
 ];
@@ -559,7 +560,7 @@ impl View<'_> {
             Spaces(_) => S_IFDIR | 0o511,
             SelfLink | ThreadLink | MountsLink | Link(..) | Space(..) => S_IFLNK | 0o777,
             Fd(..) => S_IFLNK | 0o700,
-            File(_, "uid_map" | "gid_map" | "setgroups") => S_IFREG | 0o644,
+            File(_, "uid_map" | "gid_map" | "setgroups" | "timens_offsets") => S_IFREG | 0o644,
             File(_, "comm") | TaskFile(_, _, "comm") => S_IFREG | 0o644,
             File(_, "clear_refs") | TaskFile(_, _, "clear_refs") => S_IFREG | 0o200,
             File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name) => S_IFREG | 0o644,

@@ -10,6 +10,7 @@ use crate::domains::{Domain, Guest};
 use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::lines::Controls;
+use crate::otherspaces::{Groups, Net, Times};
 use crate::parcels::Parcels;
 use crate::pids::{is_same, Named, Space};
 use crate::queues::{Waiting, QUEUED_MAX};
@@ -124,6 +125,13 @@ pub struct Proc {
     pub hosts: Rc<Hosts>,
     /// Where its System V objects and message queues are.
     pub ipc: Rc<Ipc>,
+    /// Which interfaces, ports and names of sockets there are for it.
+    pub net: Option<Rc<Net>>,
+    /// Its name space of control groups.
+    pub groups: Option<Rc<Groups>>,
+    /// That of times, and that of its children.
+    pub times: Option<Rc<Times>>,
+    pub times_of_children: Option<Rc<Times>>,
     /// The name space of its process id.
     pub pids: Space,
     /// That of its children.

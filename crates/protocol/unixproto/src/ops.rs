@@ -1980,10 +1980,11 @@ requests! {
         /// `CLONE_NEW*`; 0: of any kind.
         kinds: u32
     ) -> ();
-    /// Opens the name space around one that is open (`NS_GET_PARENT`), or the user name space that it belongs to (`NS_GET_USERNS`).
+    /// Opens the name space around one that is open (`NS_GET_PARENT`), or the user name space that it belongs to (`NS_GET_USERNS`); of a socket of the
+    /// internet, its network name space (`SIOCGSKNS`), for who has `CAP_NET_ADMIN` there.
     /// `EPERM`: it is neither the caller's nor inside of that. `EINVAL`: ones of this kind are in no other. `ENOTTY`: it is no name space.
     294 OpenSpaceAround(
-        /// Description of a name space.
+        /// Description of a name space, or of a socket.
         desc: u32,
         /// Around it, else what it belongs to.
         is_parent: bool

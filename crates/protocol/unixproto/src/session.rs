@@ -5,7 +5,7 @@
 
 use crate::files::STAT_BYTES;
 use crate::signals::SigInfo;
-use core::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{fence, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a session frame.
 pub const SESSION_BYTES: u64 = 16 * 1024;
@@ -18,7 +18,7 @@ pub const DATA_BYTES: usize = SHOWN_OFFSET - HEADER_BYTES;
 /// Where the [files](ShownFiles) are that the process knows.
 pub const SHOWN_OFFSET: usize = SESSION_BYTES as usize - core::mem::size_of::<ShownFiles>();
 /// How many file descriptors the header shows (to `/proc/PID/fd` only).
-pub const SHOWN_FDS: usize = 119;
+pub const SHOWN_FDS: usize = 115;
 /// How many files are shown.
 pub const SHOWN_FILES: usize = 8;
 /// How many resource limits there are.
@@ -90,6 +90,8 @@ pub struct Header {
     pub most_fds: AtomicU32,
     /// The cores on which the thread may run, 0 for all. By the library, and by `unixd` when somebody else sets them.
     pub affinity: AtomicU64,
+    /// Nanoseconds that `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` say more in the process's name space of times. By `unixd`.
+    pub clocks: [AtomicI64; 2],
     /// What identifies the process: unlike `pid`, the same in all name spaces of process ids. By `unixd`.
     pub key: AtomicU32,
     /// The same of the thread. By `unixd`.
