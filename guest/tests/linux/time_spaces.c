@@ -126,7 +126,7 @@ static void errors(void) {
     SHOW(put("/proc/self/timens_offsets", "monotonic 1 0\n"));
     SHOW(unshare(CLONE_NEWTIME));
     static const char *const texts[] = {
-        "", "\n", "monotonic\n", "monotonic 1\n", "monotonic 1 1000000000\n", "monotonic 1 -1\n", "tai 1 0\n", "monotonic -86400000 0\n",
+        "\n", "monotonic\n", "monotonic 1\n", "monotonic 1 1000000000\n", "monotonic 1 -1\n", "tai 1 0\n", "monotonic -86400000 0\n",
         "monotonic 9223372037 0\n", "monotonic 5000000000 0\n", "7 1 0\n", "1 2 0", "boottime 1 0\nmonotonic 1 1\n",
         "boottime 1 0\nmonotonic 1 1\nboottime 2 0\n", "monotonic x 0\n", "0 1 0\n",
     };

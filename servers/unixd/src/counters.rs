@@ -17,6 +17,8 @@ use crate::voices::Speaker;
 use crate::wait::{count, Outcome, Tried, Waiters};
 use crate::watches::Source;
 use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use piecewise::Table;
 use unixproto::files::*;
@@ -352,6 +354,35 @@ impl Counters {
         match counter.origin {
             Origin::Clock(_) => Ok(counter.setting(clock.now())),
             _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// What `/proc/PID/fdinfo` tells of one, of which a process is called by a number.
+    pub fn facts(&self, number: u32, now: u64, called: impl Fn(Pid) -> i64) -> String {
+        const SECOND: u64 = 1_000_000_000;
+        let Ok(counter) = self.get(number) else { return String::new() };
+        let value = counter.value(now);
+        match counter.origin {
+            Origin::Writes { semaphore } => format!(
+                "eventfd-count: {value:16x}\neventfd-id: {number}\neventfd-semaphore: {}\n",
+                u8::from(semaphore)
+            ),
+            Origin::Clock(clock) => {
+                let Timer { value: left, interval } = counter.setting(now);
+                let parts = |ns: u64| format!("({}, {})", ns / SECOND, ns % SECOND);
+                // Which flags it was set with is known as far as they have an effect.
+                let flags = u8::from(counter.moves) | u8::from(counter.cancel.is_some()) << 1;
+                format!(
+                    "clockid: {clock}\nticks: {value}\nsettime flags: 0{flags:o}\nit_value: {}\nit_interval: {}\n",
+                    parts(left),
+                    parts(interval)
+                )
+            }
+            Origin::End(pid) => {
+                let pid = pid.map_or(-1, called);
+                format!("Pid:\t{pid}\nNSpid:\t{pid}\n")
+            }
+            Origin::Calls => String::new(),
         }
     }
 

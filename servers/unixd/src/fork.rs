@@ -240,6 +240,7 @@ impl Births<'_> {
             self.life.procs.get_mut(pid)?.acts_as = Some(child);
         }
         self.inherit(pid, child, how);
+        self.life.procs.inherit_fds(pid, child)?;
         if spaces != 0 {
             let nets = &mut *self.nets;
             let all = (&mut *self.life.procs, &mut *self.tree, nets, self.system.numbers());
@@ -691,6 +692,7 @@ impl Proc {
             heard_by: Vec::new(),
             native: false,
             stands,
+            more_fds: Default::default(),
             hosts: crate::spaces::Hosts::first(),
             ipc: crate::spaces::Ipc::first(),
             net: None,

@@ -39,8 +39,8 @@ impl Opening<'_> {
                     false => Ok(Object::Dir(Node::Proc(node))),
                 }
             }
-            Root | Tessera | Net | SysvIpc | Init | Pid(_) | Fds(_) | Tasks(_) | Task(..)
-            | Spaces(_) => {
+            Root | Tessera | Net | SysvIpc | Init | Pid(_) | Fds(_) | FdFacts(_) | Tasks(_)
+            | Task(..) | Spaces(_) => {
                 self.view()?.proc_enter(node)?;
                 match writes || op.flags & O_CREAT != 0 {
                     true => Err(Errno::EISDIR),
@@ -91,6 +91,11 @@ impl Opening<'_> {
                     && !self.procs.get(self.caller.pid)?.has(Capability::DacOverride) =>
             {
                 Err(Errno::EACCES)
+            }
+            FdFact(pid, fd) => {
+                self.view()?.check_trace(pid)?;
+                let text = self.fd_facts(pid, fd)?;
+                Ok(Object::Text(Node::Proc(node), text.into_bytes().into()))
             }
             // Where in memory things are is for nobody else to know.
             TesseraFile("capabilities")

@@ -465,9 +465,10 @@ impl Proc {
 
     /// It is where its children would be, as to times.
     pub fn enter_times(&mut self) {
-        let Some(times) = &self.times_of_children else { return };
-        times.begin();
-        self.times = Some(times.clone());
+        if let Some(times) = &self.times_of_children {
+            times.begin();
+        }
+        self.times.clone_from(&self.times_of_children);
     }
 
     /// What the clock that counts from boot says for it when the machine's says `now`.

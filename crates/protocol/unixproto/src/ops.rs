@@ -759,6 +759,8 @@ requests! {
         /// `MADV_*`
         advice: u32
     ) -> Count;
+    /// Takes the [changes](crate::session::MoreFds) of descriptors of the caller, and of who has them in common with it.
+    365 TakeFds() -> ();
     /// As `TraceMemory`, of the process whose memory was opened, whatever the protection of its pages. 0: nothing is left of it.
     /// Also reads a text that only the process knows; `address` counts from its start.
     126 MemoryFile(

@@ -192,6 +192,12 @@ impl Sockets {
         }
     }
 
+    /// Descriptors that were passed to it and not taken yet.
+    pub fn passed(&self, number: Number) -> usize {
+        let queue = self.get(number).into_iter().flat_map(|socket| &socket.queue);
+        queue.map(|message| message.rights.len()).sum()
+    }
+
     /// What kind of messages it has.
     pub fn kind(&self, number: Number) -> Result<Kind, Errno> {
         Ok(self.get(number)?.kind)

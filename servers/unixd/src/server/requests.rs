@@ -187,6 +187,10 @@ impl Unixd {
             }
             Any::Relieve(op) => self.relieve(pid, call, op),
             Any::TraceMemory(op) => self.life().trace_memory(pid, call, op),
+            Any::TakeFds(_) => {
+                self.procs.take_fds(pid)?;
+                done(())
+            }
             Any::AdviseOther(op) => self.life().advise(pid, call, op),
             Any::SetPgid(op) => self.procs.set_pgid(pid, op.pid, op.pgid),
             Any::GetPgid(op) => self.procs.get_pgid(pid, op.pid),
