@@ -14,6 +14,7 @@ use crate::mm::{library, usage, user, userfault, Mm};
 use crate::process::{frame, Io, Process, Task};
 use crate::server::{self, header, main_header, op, Caps};
 use crate::sys::processes;
+use crate::sys::time;
 use crate::sys::scheduling::{own_cores, take_affinity};
 use crate::thread::create::{self, Ids, NewProcess};
 use crate::thread::{self, area, company, lock, restart, Me};
@@ -598,6 +599,7 @@ pub fn child(p: &mut Process, regs: &mut Regs) {
     p.pid = header().pid.load(Relaxed);
     let pid = p.pid;
     thread::after_fork(p, pid);
+    time::look_at_space();
     take_affinity(p.me.affinity);
     p.me.signals.child();
     p.sys.child();

@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering;
 use libos::guarded::Memory;
 pub use unixproto::op;
 pub use unixproto::session::Header;
-use unixproto::session::{ShownFiles, DATA_BYTES, DATA_OFFSET, SHOWN_OFFSET};
+use unixproto::session::{MoreFds, ShownFiles, DATA_BYTES, DATA_OFFSET, MORE_OFFSET, SHOWN_OFFSET};
 use unixproto::{lent, Reply, Request, Words};
 
 /// The header that both sides see, of the thread that runs here.
@@ -48,6 +48,16 @@ pub fn main_header() -> &'static Header {
     // SAFETY: the session frame is mapped for as long as the library runs, and all fields of the
     // header are atomics.
     unsafe { &*(main_session() as *const Header) }
+}
+
+/// Changes of descriptors that a header of a process has no room for.
+pub fn more_fds(header: &Header) -> &MoreFds {
+    // SAFETY: a header is the start of a session frame, which is mapped as a whole; all fields are atomics.
+    unsafe { &*header_start(header).add(MORE_OFFSET).cast::<MoreFds>() }
+}
+
+fn header_start(header: &Header) -> *const u8 {
+    (header as *const Header).cast()
 }
 
 /// What the process knows of files.

@@ -12,21 +12,27 @@
 use abi::layout::PAGE;
 use core::arch::global_asm;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use linuxabi::time::multiplier;
 use uvm::Span;
 
-/// What the clocks are made of. The same for all processes from boot on.
+/// What the clocks are made of. The same for all processes from boot on, but in name spaces of times.
 #[repr(C)]
 pub struct Clock {
     /// Nanoseconds of a tick of the time-stamp counter, in units of 2^-32.
     multiplier: AtomicU64,
     /// Nanoseconds since 1970 when the counter was zero.
     epoch: AtomicU64,
+    /// Clocks that say as many nanoseconds as the counter: in a name space of times where they say more, none.
+    since_boot: AtomicU32,
 }
 
 /// Read by the functions below.
-pub static CLOCK: Clock = Clock { multiplier: AtomicU64::new(0), epoch: AtomicU64::new(0) };
+pub static CLOCK: Clock = Clock {
+    multiplier: AtomicU64::new(0),
+    epoch: AtomicU64::new(0),
+    since_boot: AtomicU32::new(SINCE_BOOT),
+};
 
 impl Clock {
     /// The multiplier and the epoch.
@@ -37,6 +43,13 @@ impl Clock {
     /// The clock was set.
     pub fn set_epoch(&self, epoch_ns: u64) {
         self.epoch.store(epoch_ns, Relaxed);
+    }
+    /// Do clocks say as many nanoseconds as the counter?
+    pub fn set_plain(&self, is_plain: bool) {
+        let all = if is_plain { SINCE_BOOT } else { 0 };
+        if self.since_boot.load(Relaxed) != all {
+            self.since_boot.store(all, Relaxed);
+        }
     }
     /// The kernel says so.
     pub fn set(&self, hz: u64, epoch_ns: u64) {
@@ -156,7 +169,7 @@ global_asm!(
     "  cmp edi, 12",
     "  jae 3f",
     "  xor r8d, r8d",
-    "  mov eax, {since_boot}",
+    "  mov eax, [rip + {clock} + {since_boot}]",
     "  bt eax, edi",
     "  jc 2f",
     "  mov eax, {since_1970}",
@@ -229,7 +242,7 @@ global_asm!(
     clock = sym CLOCK,
     multiplier = const offset_of!(Clock, multiplier),
     epoch = const offset_of!(Clock, epoch),
-    since_boot = const SINCE_BOOT,
+    since_boot = const offset_of!(Clock, since_boot),
     since_1970 = const SINCE_1970,
     known = const KNOWN,
 );

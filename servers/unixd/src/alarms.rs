@@ -134,12 +134,13 @@ impl Life<'_> {
         let &mut Alarm { cpu, clock, timer: old, .. } = alarms.at(index)?;
         let told = self.told(old);
         let (value, interval) = (op.value, op.interval);
+        let times = self.procs.get(pid)?.times.clone();
         let new = match cpu {
             Some(cpu) => self.timer_by(cpu, (value, op.absolute), interval)?,
             None => {
                 let deadline = match value {
                     0 => 0,
-                    value if op.absolute => self.clock.deadline_on(clock, value),
+                    value if op.absolute => self.clock.deadline_on((clock, &times), value),
                     value => self.clock.now().saturating_add(value),
                 };
                 Timer { deadline, interval, wanted: None }

@@ -5,6 +5,7 @@
 //! the timer goes off [`REST_NS`] later at the earliest: so whoever has a request comes in between,
 //! whatever timers others have set.
 
+use crate::otherspaces::{more, InTimes};
 use crate::procs::Pid;
 use abi::slots::DISPATCHER;
 use abi::DispatcherFrame;
@@ -90,11 +91,11 @@ impl Clock {
         let before = core::mem::replace(&mut self.epoch, epoch);
         Some(epoch.wrapping_sub(before) as i64)
     }
-    /// When a clock says so many nanoseconds, in nanoseconds since boot; never 0.
-    pub fn deadline_on(&self, clock: u32, ns: u64) -> u64 {
+    /// When a clock says so many nanoseconds in a name space of times, in nanoseconds since boot; never 0.
+    pub fn deadline_on(&self, (clock, times): (u32, &InTimes), ns: u64) -> u64 {
         match is_of_day(clock) {
             true => ns.saturating_sub(self.epoch).max(1),
-            false => ns.max(1),
+            false => ns.saturating_add_signed(-more(times, clock)).max(1),
         }
     }
     /// Ticks of the time-stamp counter in a second.

@@ -10,12 +10,15 @@ use crate::calls::{self, Calls};
 use crate::clock::{is_of_day, moved, Clock, Due, Moved};
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
+use crate::otherspaces::InTimes;
 use crate::procs::{Pid, Procs};
 use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::wait::{count, Outcome, Tried, Waiters};
 use crate::watches::Source;
 use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use piecewise::Table;
 use unixproto::files::*;
@@ -280,13 +283,13 @@ impl Counters {
         &mut self,
         number: u32,
         op: op::SetAlarm,
-        clock: &mut Clock,
+        (clock, times): (&mut Clock, &InTimes),
     ) -> Result<Timer, Errno> {
         let Origin::Clock(which) = self.get(number)?.origin else { return Err(Errno::EINVAL) };
         let is_absolute = op.flags & TIMER_ABSOLUTE != 0;
         let deadline = match op.value {
             0 => 0,
-            value if is_absolute => clock.deadline_on(which, value),
+            value if is_absolute => clock.deadline_on((which, times), value),
             value => clock.now().saturating_add(value),
         };
         let before = self.set(number, (deadline, op.interval), clock)?;
@@ -351,6 +354,35 @@ impl Counters {
         match counter.origin {
             Origin::Clock(_) => Ok(counter.setting(clock.now())),
             _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// What `/proc/PID/fdinfo` tells of one, of which a process is called by a number.
+    pub fn facts(&self, number: u32, now: u64, called: impl Fn(Pid) -> i64) -> String {
+        const SECOND: u64 = 1_000_000_000;
+        let Ok(counter) = self.get(number) else { return String::new() };
+        let value = counter.value(now);
+        match counter.origin {
+            Origin::Writes { semaphore } => format!(
+                "eventfd-count: {value:16x}\neventfd-id: {number}\neventfd-semaphore: {}\n",
+                u8::from(semaphore)
+            ),
+            Origin::Clock(clock) => {
+                let Timer { value: left, interval } = counter.setting(now);
+                let parts = |ns: u64| format!("({}, {})", ns / SECOND, ns % SECOND);
+                // Which flags it was set with is known as far as they have an effect.
+                let flags = u8::from(counter.moves) | u8::from(counter.cancel.is_some()) << 1;
+                format!(
+                    "clockid: {clock}\nticks: {value}\nsettime flags: 0{flags:o}\nit_value: {}\nit_interval: {}\n",
+                    parts(left),
+                    parts(interval)
+                )
+            }
+            Origin::End(pid) => {
+                let pid = pid.map_or(-1, called);
+                format!("Pid:\t{pid}\nNSpid:\t{pid}\n")
+            }
+            Origin::Calls => String::new(),
         }
     }
 

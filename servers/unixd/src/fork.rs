@@ -17,6 +17,7 @@ use crate::lines::Controls;
 use crate::lower::UNREAD;
 use crate::names::View;
 use crate::nodes::Tree;
+use crate::otherspaces::offsets;
 use crate::pids::is_same;
 use crate::procs::*;
 use crate::seals::Seals;
@@ -56,6 +57,7 @@ pub struct Births<'a> {
     pub seals: &'a mut Seals,
     pub stock: &'a mut Stock,
     pub system: &'a System,
+    pub nets: &'a mut crate::inet::Sockets,
     /// Which groups are in the foreground of terminals: their ids are not given again.
     pub controls: &'a Controls,
 }
@@ -219,6 +221,10 @@ impl Births<'_> {
             scheduling,
             hosts: parent.hosts.clone(),
             ipc: parent.ipc.clone(),
+            net: parent.net.clone(),
+            groups: parent.groups.clone(),
+            times: parent.times.clone(),
+            times_of_children: parent.times_of_children.clone(),
             pids: parent.pids.clone(),
             pids_of_children: parent.pids_of_children.clone(),
             ..Proc::new(
@@ -235,8 +241,10 @@ impl Births<'_> {
             self.life.procs.get_mut(pid)?.acts_as = Some(child);
         }
         self.inherit(pid, child, how);
+        self.life.procs.inherit_fds(pid, child)?;
         if spaces != 0 {
-            let all = (&mut *self.life.procs, &mut *self.tree, self.system.numbers());
+            let nets = &mut *self.nets;
+            let all = (&mut *self.life.procs, &mut *self.tree, nets, self.system.numbers());
             if let Err(error) = crate::spaces::unshare(all, child, spaces) {
                 self.life.end_quietly(child);
                 return Err(error);
@@ -244,6 +252,10 @@ impl Births<'_> {
         }
         let proc = self.life.procs.get_mut(child)?;
         proc.pids = proc.pids_of_children.clone();
+        // Who has memory in common with others has their clocks, until it executes a program.
+        if how == How::Forks {
+            proc.enter_times();
+        }
         if let Err(error) = self.life.procs.give_numbers(child, child, &chosen) {
             self.life.end_quietly(child);
             return Err(error);
@@ -514,6 +526,7 @@ impl Births<'_> {
             proc.change_run(used);
         }
         proc.memories += 1;
+        proc.enter_times();
         let before = proc.who.clone();
         let secure = proc.who.exec_as(SetIds::default(), is_watched);
         // Where what it acts as is not what it belongs to, its memory is for neither to see.
@@ -572,6 +585,9 @@ impl Procs {
         header.key.store(proc.pid, Relaxed);
         header.thread_key.store(tid, Relaxed);
         header.keeps.store(self.is_space_init(proc).into(), Relaxed);
+        for (cell, ns) in header.clocks.iter().zip(offsets(&proc.times)) {
+            cell.store(ns, Relaxed);
+        }
         publish_who(header, proc);
     }
 
@@ -678,8 +694,13 @@ impl Proc {
             heard_by: Vec::new(),
             native: false,
             stands,
+            more_fds: Default::default(),
             hosts: crate::spaces::Hosts::first(),
             ipc: crate::spaces::Ipc::first(),
+            net: None,
+            groups: None,
+            times: None,
+            times_of_children: None,
             pids: None,
             pids_of_children: None,
             name: Vec::new(),

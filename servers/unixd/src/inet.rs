@@ -6,15 +6,19 @@ mod options;
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
 use crate::open::Opening;
+use crate::otherspaces::{EndedNets, Net};
 use crate::pipes::broken;
 use crate::sockets::{directions, just_counted, BEHIND, USER_BYTES};
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, WaitersOf};
 use crate::watches::Source;
+use crate::spaces::Lease;
+use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use credentials::Capability;
 use files::Claim;
-use inet::{Changes, Family, Inet, Kind, Number, Received, Sending, Telling};
+use inet::{Changes, Family, Inet, Kind, Number, Received, Sending, Telling, NUMBERS};
+use piecewise::Table;
 use unixproto::files::{O_NONBLOCK, O_RDWR};
 use unixproto::session::DATA_BYTES;
 use unixproto::sockets::*;
@@ -36,26 +40,123 @@ pub fn inode(number: Number) -> u64 {
     INODES + u64::from(number)
 }
 
+/// Where the sockets of a network name space are: 0 is the first one's.
+pub type Slot = u32;
+
+/// Those of another name space, which is there as long as somebody is in it or has it open, or has a socket of it.
+struct Other {
+    inet: Inet,
+    /// Its number, and the user name space that it belongs to.
+    number: u64,
+    owner: u64,
+    space: Weak<Net>,
+    /// Its place in the count of who has made it.
+    _kept: Rc<Lease>,
+}
+
 /// All of them, and who waits for one.
 #[derive(Default)]
 pub struct Sockets {
+    /// Those of the first name space.
     pub all: Inet,
+    /// The others: the one of slot N is at N - 1.
+    others: Table<Other>,
     waiters: WaitersOf<Number>,
 }
 
+/// The slot of a socket's name space.
+pub fn slot_of(number: Number) -> Slot {
+    number / NUMBERS
+}
+
 impl Sockets {
+    /// A network name space begins: `lo` is down, and there is nothing else.
+    ///
+    /// # Errors
+    /// `ENOMEM`
+    pub fn begin(
+        &mut self,
+        (number, kept): (u64, Rc<Lease>),
+        owner: u64,
+        ended: EndedNets,
+    ) -> Result<Rc<Net>, Errno> {
+        let other = Other { inet: Inet::default(), number, owner, space: Weak::new(), _kept: kept };
+        let place = self.others.insert(other).map_err(|_| Errno::ENOMEM)?;
+        let slot = place as Slot + 1;
+        let space = Net::new((number, owner, slot), ended);
+        if let Some(other) = self.others.get_mut(place) {
+            other.inet = self.all.beside(slot * NUMBERS);
+            other.space = Rc::downgrade(&space);
+        }
+        Ok(space)
+    }
+
+    /// Nobody is in some name spaces any more: those without sockets go.
+    pub fn end(&mut self, slots: &[Slot]) {
+        slots.iter().for_each(|&slot| self.end_one(slot));
+    }
+
+    fn end_one(&mut self, slot: Slot) {
+        let Some(place) = slot.checked_sub(1).map(|place| place as usize) else { return };
+        let is_left = |other: &Other| other.space.strong_count() == 0 && other.inet.is_empty();
+        if self.others.get(place).is_some_and(is_left) {
+            self.others.remove(place);
+        }
+    }
+
+    /// The name space of a socket, also if nobody else is in it; `None`: the first one.
+    pub fn space_of(&mut self, number: Number, ended: &EndedNets) -> Option<Rc<Net>> {
+        let slot = slot_of(number);
+        let other = self.others.get_mut(slot.checked_sub(1)? as usize)?;
+        Some(other.space.upgrade().unwrap_or_else(|| {
+            let space = Net::new((other.number, other.owner, slot), ended.clone());
+            other.space = Rc::downgrade(&space);
+            space
+        }))
+    }
+
+    /// The user name space that a socket's network belongs to.
+    pub fn owner_of(&self, number: Number) -> u64 {
+        let place = slot_of(number).checked_sub(1);
+        let other = place.and_then(|place| self.others.get(place as usize));
+        other.map_or(0, |other| other.owner)
+    }
+
+    /// The sockets of a name space.
+    pub fn at(&self, slot: Slot) -> &Inet {
+        let other = slot.checked_sub(1).and_then(|place| self.others.get(place as usize));
+        other.map_or(&self.all, |other| &other.inet)
+    }
+
+    /// The same, to be changed.
+    pub fn at_mut(&mut self, slot: Slot) -> &mut Inet {
+        let other = slot.checked_sub(1).and_then(|place| self.others.get_mut(place as usize));
+        other.map_or(&mut self.all, |other| &mut other.inet)
+    }
+
+    /// Those that a socket is among.
+    pub fn of(&self, number: Number) -> &Inet {
+        self.at(slot_of(number))
+    }
+
+    /// The same, to be changed.
+    pub fn of_mut(&mut self, number: Number) -> &mut Inet {
+        self.at_mut(slot_of(number))
+    }
+
     /// A thread waits for something to happen to a socket.
     pub fn wait(&mut self, number: Number, tid: Tid) {
         self.waiters.add(number, tid);
     }
 
-    /// Something has happened to sockets.
+    /// Something has happened to sockets of one name space.
     pub fn told(&mut self, changes: Changes, fx: &mut Effects) {
+        let slot = changes.first().map_or(0, |(number, _)| slot_of(*number));
         for (number, data) in changes {
             self.waiters.wake(&number, fx);
             fx.changed(Source::Inet(number), data);
         }
-        while let Some(number) = self.all.take_urged() {
+        while let Some(number) = self.at_mut(slot).take_urged() {
             fx.urgent(Source::Inet(number));
         }
     }
@@ -64,7 +165,7 @@ impl Sockets {
     pub fn say(&mut self, word: Option<(Number, Vec<u8>)>, fx: &mut Effects) {
         if let Some((number, bytes)) = word {
             let mut changes = Changes::new();
-            self.all.tell_route(number, bytes, &mut changes);
+            self.of_mut(number).tell_route(number, bytes, &mut changes);
             self.told(changes, fx);
         }
     }
@@ -72,16 +173,18 @@ impl Sockets {
     /// A call on a stream is over.
     pub fn call_over(&mut self, number: Number, telling: Telling, now: i64, fx: &mut Effects) {
         let mut changes = Changes::new();
-        self.all.set_time(now);
-        self.all.call_over(number, telling, &mut changes);
+        let all = self.of_mut(number);
+        all.set_time(now);
+        all.call_over(number, telling, &mut changes);
         self.told(changes, fx);
     }
 
     /// Nobody has a socket any more.
     pub fn closed(&mut self, number: Number, fx: &mut Effects) {
         let mut changes = Changes::new();
-        self.all.remove(number, &mut changes);
+        self.of_mut(number).remove(number, &mut changes);
         self.told(changes, fx);
+        self.end_one(slot_of(number));
     }
 }
 
@@ -135,22 +238,38 @@ impl Opening<'_> {
             Object::Socket(_) => return Err(Errno::EINVAL),
             _ => return Err(Errno::ENOTSOCK),
         };
-        match self.inet().kind(number)? {
+        match self.inet(number).kind(number)? {
             (_, Kind::Route) => Ok(number),
             _ => Err(Errno::EINVAL),
         }
     }
 
-    fn inet(&mut self) -> &mut Inet {
-        &mut self.handles.sockets.inet.all
+    /// Those that a socket is among.
+    fn inet(&mut self, number: Number) -> &mut Inet {
+        self.handles.sockets.inet.of_mut(number)
+    }
+
+    /// Those of the caller's name space, which it belongs to.
+    fn own_inet(&mut self) -> Result<&mut Inet, Errno> {
+        let (slot, _) = self.procs.get(self.caller.pid)?.net_place();
+        Ok(self.handles.sockets.inet.at_mut(slot))
     }
 
     fn inet_told(&mut self, changes: Changes) {
         self.handles.sockets.inet.told(changes, self.handles.fx);
     }
 
+    /// Has the caller a right where its own network belongs to?
     fn has(&self, capability: Capability) -> bool {
-        self.procs.get(self.caller.pid).is_ok_and(|proc| proc.who.has(capability))
+        let proc = self.procs.get(self.caller.pid);
+        proc.is_ok_and(|proc| proc.who.has_in(proc.net_place().1, capability))
+    }
+
+    /// Has it where a socket's belongs to?
+    fn has_over(&self, number: Number, capability: Capability) -> bool {
+        let owner = self.handles.sockets.inet.owner_of(number);
+        let proc = self.procs.get(self.caller.pid);
+        proc.is_ok_and(|proc| proc.who.has_in(owner, capability))
     }
 
     /// The caller waits for a socket.
@@ -187,8 +306,8 @@ impl Opening<'_> {
         self.room(1)?;
         let uid = self.cred().uid;
         let number = match kind {
-            Kind::Raw => self.inet().make_raw(family, op.protocol as u8, uid)?,
-            _ => self.inet().make(family, kind, uid)?,
+            Kind::Raw => self.own_inet()?.make_raw(family, op.protocol as u8, uid)?,
+            _ => self.own_inet()?.make(family, kind, uid)?,
         };
         self.inet_told(Changes::new());
         self.opened(Object::Inet(number), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
@@ -208,7 +327,7 @@ impl Opening<'_> {
         let uid = self.cred().uid;
         // As it is in a frame.
         let protocol = u16::from_be(op.protocol as u16);
-        let number = self.inet().make_packet(is_cooked, protocol, uid)?;
+        let number = self.own_inet()?.make_packet(is_cooked, protocol, uid)?;
         self.inet_told(Changes::new());
         self.opened(Object::Inet(number), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
     }
@@ -222,9 +341,9 @@ impl Opening<'_> {
         }
         self.room(1)?;
         let uid = self.cred().uid;
-        let number = self.inet().make(Family::V4, Kind::Route, uid)?;
+        let number = self.own_inet()?.make(Family::V4, Kind::Route, uid)?;
         // What it was made as is told again.
-        self.inet().set_options(number, |options| {
+        self.inet(number).set_options(number, |options| {
             options.others.insert(SO_TYPE, op.kind.into());
         })?;
         self.opened(Object::Inet(number), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
@@ -234,18 +353,18 @@ impl Opening<'_> {
     pub fn bind_inet(&mut self, call: &Call, op: op::Bind) -> Tried {
         let (number, _) = self.inet_socket(op.desc)?;
         let address = self.procs.a(self.caller, call)?;
-        let (family, kind) = self.inet().kind(number)?;
+        let (family, kind) = self.inet(number).kind(number)?;
         if kind == Kind::Route {
             let pid = self.caller.pid;
-            self.inet().bind_route(number, &address, pid)?;
+            self.inet(number).bind_route(number, &address, pid)?;
             return done(());
         }
         if kind == Kind::Packet {
-            self.inet().bind_packet(number, &address)?;
+            self.inet(number).bind_packet(number, &address)?;
             self.inet_told(Changes::new());
             return done(());
         }
-        let may_low = self.has(Capability::NetBindService);
+        let may_low = self.has_over(number, Capability::NetBindService);
         let address = match (inet::decode(&address, family)?, family) {
             (Some(address), _) => address,
             // As Linux has it, of no family is of any address, if it says so.
@@ -260,7 +379,7 @@ impl Opening<'_> {
             }
             (None, Family::V6) => return Err(Errno::EAFNOSUPPORT),
         };
-        self.inet().bind(number, address, may_low)?;
+        self.inet(number).bind(number, address, may_low)?;
         self.inet_told(Changes::new());
         done(())
     }
@@ -269,10 +388,10 @@ impl Opening<'_> {
     pub fn connect_inet(&mut self, call: &Call, op: op::Connect) -> Tried {
         let (number, now) = self.inet_socket(op.desc)?;
         let address = self.procs.a(self.caller, call)?;
-        let (family, kind) = self.inet().kind(number)?;
+        let (family, kind) = self.inet(number).kind(number)?;
         if kind == Kind::Route {
             let pid = self.caller.pid;
-            self.inet().connect_route(number, &address, pid)?;
+            self.inet(number).connect_route(number, &address, pid)?;
             return done(());
         }
         if kind == Kind::Packet {
@@ -280,11 +399,11 @@ impl Opening<'_> {
         }
         let to = inet::decode(&address, family)?;
         let mut changes = Changes::new();
-        let connected = self.inet().connect(number, to, now, &mut changes);
+        let connected = self.inet(number).connect(number, to, now, &mut changes);
         self.inet_told(changes);
         match connected {
             Err(Errno::EAGAIN) => {
-                let ns = self.inet().options(number)?.send_ns;
+                let ns = self.inet(number).options(number)?.send_ns;
                 match self.wait_inet(number, (now, ns), call) {
                     Err(Errno::EAGAIN) => Err(Errno::EINPROGRESS),
                     outcome => outcome,
@@ -301,7 +420,7 @@ impl Opening<'_> {
     pub fn listen_inet(&mut self, op: op::Listen) -> Tried {
         let (number, _) = self.inet_socket(op.desc)?;
         let mut changes = Changes::new();
-        self.inet().listen(number, op.backlog, &mut changes)?;
+        self.inet(number).listen(number, op.backlog, &mut changes)?;
         self.inet_told(changes);
         done(())
     }
@@ -311,9 +430,9 @@ impl Opening<'_> {
         let (number, now) = self.inet_socket(op.desc)?;
         self.room(1)?;
         let mut changes = Changes::new();
-        let accepted = match self.inet().accept(number, &mut changes) {
+        let accepted = match self.inet(number).accept(number, &mut changes) {
             Err(Errno::EAGAIN) => {
-                let ns = self.inet().options(number)?.receive_ns;
+                let ns = self.inet(number).options(number)?.receive_ns;
                 return self.wait_inet(number, (now, ns), call);
             }
             accepted => accepted?,
@@ -346,9 +465,9 @@ impl Opening<'_> {
         }
         let continued = op.flags & CONTINUED != 0;
         let is_zerocopy = op.flags & MSG_ZEROCOPY != 0 && (call.lengths.0 > 0 || continued);
-        let telling = self.inet().telling(number, is_zerocopy, stamps)?;
+        let telling = self.inet(number).telling(number, is_zerocopy, stamps)?;
         if !continued {
-            self.inet().may_tell(number, telling)?;
+            self.inet(number).may_tell(number, telling)?;
         }
         Ok(telling)
     }
@@ -357,13 +476,13 @@ impl Opening<'_> {
         let (number, nonblocking) = self.inet_socket(op.desc)?;
         let now = nonblocking || op.flags & MSG_DONTWAIT != 0;
         let tid = self.caller.tid;
-        if op.flags & MSG_OOB != 0 && self.inet().kind(number)?.1 != Kind::Stream {
+        if op.flags & MSG_OOB != 0 && self.inet(number).kind(number)?.1 != Kind::Stream {
             return Err(Errno::EOPNOTSUPP);
         }
         let wall = self.handles.clock.wall();
-        self.inet().set_time(wall);
+        self.inet(number).set_time(wall);
         let mut changes = Changes::new();
-        if self.inet().kind(number)?.1 == Kind::Stream && call.done == 0 {
+        if self.inet(number).kind(number)?.1 == Kind::Stream && call.done == 0 {
             call.kept = self.telling(call, op, number)?.pack();
             if op.flags & CONTINUED != 0 && call.lengths.0 == 0 {
                 return count(0);
@@ -373,9 +492,9 @@ impl Opening<'_> {
         let session = self.procs.session_of(tid)?;
         // From where it lies: a part that there is no room for is not copied.
         let take = |count| session.data(call.done, count);
-        let sent = match self.inet().kind(number)?.1 {
+        let sent = match self.inet(number).kind(number)?.1 {
             Kind::Stream => {
-                let all = &mut self.handles.sockets.inet.all;
+                let all = self.handles.sockets.inet.of_mut(number);
                 all.send(number, (left, op.flags & MSG_OOB != 0), take, &mut changes)
             }
             Kind::Route => {
@@ -390,14 +509,14 @@ impl Opening<'_> {
                 };
                 let to = if all.is_empty() { None } else { Some(along(&all, op)?.1) };
                 let to = to.filter(|to| !to.is_empty());
-                self.inet().send_packet((number, tid), to, bytes, &mut changes)
+                self.inet(number).send_packet((number, tid), to, bytes, &mut changes)
             }
             _ => {
                 let bytes = take(left);
                 let (to, mut sending) = self.target(call, op, number)?;
                 sending.is_zerocopy = op.flags & (MSG_ZEROCOPY | CONTINUES) == MSG_ZEROCOPY;
                 let by = (tid, sending.is_zerocopy);
-                let inet = self.inet();
+                let inet = self.inet(number);
                 match op.flags & MSG_MORE != 0 {
                     true => inet.send_part(number, by, &bytes),
                     false => inet.send_datagram(number, tid, (to, sending), bytes, &mut changes),
@@ -420,7 +539,7 @@ impl Opening<'_> {
             Err(_) if call.done > 0 => return count(call.done),
             Err(error) => return Err(error),
         }
-        let ns = self.inet().options(number)?.send_ns;
+        let ns = self.inet(number).options(number)?.send_ns;
         match self.wait_inet(number, (now, ns), call) {
             Err(Errno::EAGAIN) if call.done > 0 => count(call.done),
             outcome => outcome,
@@ -445,8 +564,8 @@ impl Opening<'_> {
             return Err(Errno::EINVAL);
         }
         let to = (!address.is_empty()).then_some(address);
-        let (pid, may_change) = (self.caller.pid, self.has(Capability::NetAdmin));
-        self.inet().send_route(number, (to, pid, may_change), bytes, changes)
+        let (pid, may_change) = (self.caller.pid, self.has_over(number, Capability::NetAdmin));
+        self.inet(number).send_route(number, (to, pid, may_change), bytes, changes)
     }
 
     /// Where a datagram is to go, and how.
@@ -461,14 +580,14 @@ impl Opening<'_> {
         }
         let all = self.procs.b(self.caller, call)?;
         let (control, address) = along(&all, op)?;
-        let (family, _) = self.inet().kind(number)?;
+        let (family, _) = self.inet(number).kind(number)?;
         let to = match address {
             [] => None,
             address => Some(inet::decode(address, family)?.ok_or(Errno::EAFNOSUPPORT)?),
         };
         let to_v4 = match to {
             Some(to) => to.ip().to_canonical().is_ipv4(),
-            None => match self.inet().name(number, true) {
+            None => match self.inet(number).name(number, true) {
                 Ok(remote) => remote.ip().to_canonical().is_ipv4(),
                 Err(_) => family == Family::V4,
             },
@@ -483,7 +602,7 @@ impl Opening<'_> {
         let most = (op.bytes as usize).min(DATA_BYTES - BEHIND);
         let looks = op.flags & MSG_PEEK != 0;
         let tid = self.caller.tid;
-        let (family, kind) = self.inet().kind(number)?;
+        let (family, kind) = self.inet(number).kind(number)?;
         let goes_on = (op.flags & GOES_ON != 0).then_some(tid);
         if op.flags & (MSG_ERRQUEUE | REST) == MSG_ERRQUEUE && kind != Kind::Route {
             return self.receive_inet_error(number, (most, goes_on));
@@ -492,7 +611,7 @@ impl Opening<'_> {
         let mut changes = Changes::new();
         let (mut name, mut control) = (Vec::new(), Vec::new());
         let session = self.procs.session_of(tid)?;
-        let all = &mut self.handles.sockets.inet.all;
+        let all = self.handles.sockets.inet.of_mut(number);
         let received = match kind {
             Kind::Stream if op.flags & MSG_OOB != 0 => {
                 let byte = all.receive_urgent(number, looks, &mut changes)?;
@@ -531,7 +650,7 @@ impl Opening<'_> {
             Err(Errno::EAGAIN) => {
                 // What is urgent may have been passed over.
                 self.inet_told(changes);
-                let ns = self.inet().options(number)?.receive_ns;
+                let ns = self.inet(number).options(number)?.receive_ns;
                 return self.wait_inet(number, (now, ns), call);
             }
             received => received?,
@@ -548,12 +667,12 @@ impl Opening<'_> {
 
     /// Receives from the error queue (`MSG_ERRQUEUE`): nobody waits for that.
     fn receive_inet_error(&mut self, number: Number, room: (usize, Option<u32>)) -> Tried {
-        let of = self.inet().kind(number)?;
+        let of = self.inet(number).kind(number)?;
         let now = self.handles.clock.wall();
-        self.inet().set_time(now);
+        self.inet(number).set_time(now);
         let mut changes = Changes::new();
         let Received { mut bytes, full, from, control } =
-            self.inet().receive_error(number, room, &mut changes)?;
+            self.inet(number).receive_error(number, room, &mut changes)?;
         self.inet_told(changes);
         let name = from.map(|from| encode(from, of)).unwrap_or_default();
         let told = Behind { user: 0, name: name.len(), control: control.len() }.pack();
@@ -578,8 +697,8 @@ impl Opening<'_> {
     /// `getsockname`, `getpeername`.
     pub fn inet_name(&mut self, op: op::SocketName) -> Tried {
         let (number, _) = self.inet_socket(op.desc)?;
-        let of = self.inet().kind(number)?;
-        let name = encode(self.inet().name(number, op.peer)?, of);
+        let of = self.inet(number).kind(number)?;
+        let name = encode(self.inet(number).name(number, op.peer)?, of);
         self.procs.put(self.caller, &name)?;
         count(name.len())
     }
@@ -589,7 +708,7 @@ impl Opening<'_> {
         let (number, _) = self.inet_socket(op.desc)?;
         let how = directions(op.how)?;
         let mut changes = Changes::new();
-        let result = self.inet().shut_down(number, how, &mut changes);
+        let result = self.inet(number).shut_down(number, how, &mut changes);
         self.inet_told(changes);
         result?;
         done(())

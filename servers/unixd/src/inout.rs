@@ -1,5 +1,6 @@
 //! Small input and output through the data area.
 
+use crate::clock::Clock;
 use crate::descs::{Descs, Object};
 use crate::detached;
 use crate::made::Live;
@@ -20,6 +21,7 @@ pub struct InOut<'a> {
     pub descs: &'a mut Descs,
     pub procs: &'a mut Procs,
     pub tree: &'a Tree,
+    pub clock: &'a Clock,
     pub caller: Speaker,
 }
 
@@ -74,7 +76,7 @@ impl InOut<'_> {
                             b"allow" => false,
                             _ => return Err(Errno::EINVAL),
                         };
-                        if !own.who.has_over(Some(space), credentials::Capability::SysAdmin) {
+                        if !own.who.has_over(Some(space), Capability::SysAdmin) {
                             return Err(Errno::EPERM);
                         }
                         space.deny_groups(deny)?;
@@ -85,6 +87,17 @@ impl InOut<'_> {
                 let all = self.procs.select(|proc| proc.who.space.as_ref() == Some(space));
                 all.into_iter().for_each(|pid| self.procs.publish(pid));
                 count(call.lengths.0)
+            }
+            ProcNode::File(owner, "timens_offsets") => {
+                let text = self.procs.a(self.caller, call)?;
+                let (of, own) = (self.procs.get(owner)?, self.procs.get(self.caller.pid)?);
+                // Nobody sets those of the first one, as Linux says it.
+                let times = of.times_of_children.as_ref();
+                let owner = times.map_or(0, |times| times.owner);
+                if !own.who.has_in(owner, Capability::SysTime) {
+                    return Err(Errno::EPERM);
+                }
+                count(times.ok_or(Errno::EACCES)?.set(&text, self.clock.now())?)
             }
             ProcNode::File(pid, name) | ProcNode::TaskFile(pid, _, name)
                 if OOM_SET.contains(&name) =>

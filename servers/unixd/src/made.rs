@@ -55,7 +55,15 @@ pub enum Live {
     InodeNumber,
     Uuid,
     NodeMemory,
-    MtuInside,
+    Inside(Inside),
+}
+
+/// What is told of the interface inside of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inside {
+    Mtu,
+    Flags,
+    State,
 }
 
 #[derive(Debug)]
@@ -287,12 +295,14 @@ impl Made {
             ("address", "00:00:00:00:00:00\n"),
             ("ifindex", "1\n"),
             ("type", "772\n"),
-            ("flags", "0x9\n"),
-            ("operstate", "unknown\n"),
         ] {
             self.fixed(&format!("class/net/lo/{name}"), text);
         }
-        self.add(SYS, "class/net/lo/mtu", Content::Live(Live::MtuInside));
+        for (name, fact) in
+            [("mtu", Inside::Mtu), ("flags", Inside::Flags), ("operstate", Inside::State)]
+        {
+            self.add(SYS, &format!("class/net/lo/{name}"), Content::Live(Live::Inside(fact)));
+        }
     }
 
     fn fixed(&mut self, path: &str, text: &str) {
@@ -433,7 +443,18 @@ impl Texts<'_> {
                 made.uuids.set(made.uuids.get().wrapping_add(1));
                 uuid(self.clock.now() ^ made.uuids.get().rotate_left(32)).into_bytes()
             }
-            Live::MtuInside => format!("{}\n", self.sockets.all.mtu_inside()).into_bytes(),
+            Live::Inside(fact) => {
+                let own = self.procs.get(reader).map_or(0, |own| own.net_place().0);
+                let net = self.sockets.at(own);
+                let text = match (fact, net.is_up_inside()) {
+                    (Inside::Mtu, _) => format!("{}\n", net.mtu_inside()),
+                    (Inside::Flags, true) => "0x9\n".into(),
+                    (Inside::Flags, false) => "0x8\n".into(),
+                    (Inside::State, true) => "unknown\n".into(),
+                    (Inside::State, false) => "down\n".into(),
+                };
+                text.into_bytes()
+            }
             Live::NodeMemory => {
                 let (free, total) = crate::caps::memory();
                 let kib = |bytes: u64| bytes >> 10;

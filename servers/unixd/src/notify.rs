@@ -220,6 +220,11 @@ impl Instances {
         Ok(wd)
     }
 
+    /// The watches of an instance: number, [key](key) of the file, and what it wants to be told.
+    pub fn watches(&self, number: u32) -> impl Iterator<Item = (i32, u64, u32)> + '_ {
+        self.notices.watches(number)
+    }
+
     /// `POLL*` bits.
     pub fn ready(&self, number: u32) -> u16 {
         if self.notices.readable(number) > 0 {

@@ -39,8 +39,8 @@ impl Opening<'_> {
                     false => Ok(Object::Dir(Node::Proc(node))),
                 }
             }
-            Root | Tessera | Net | SysvIpc | Init | Pid(_) | Fds(_) | Tasks(_) | Task(..)
-            | Spaces(_) => {
+            Root | Tessera | Net | SysvIpc | Init | Pid(_) | Fds(_) | FdFacts(_) | Tasks(_)
+            | Task(..) | Spaces(_) => {
                 self.view()?.proc_enter(node)?;
                 match writes || op.flags & O_CREAT != 0 {
                     true => Err(Errno::EISDIR),
@@ -78,7 +78,8 @@ impl Opening<'_> {
             _ if writes
                 && !matches!(
                     node,
-                    File(_, "clear_refs" | "comm" | "mem" | "uid_map" | "gid_map" | "setgroups")
+                    File(_, "clear_refs" | "comm" | "mem" | "uid_map" | "gid_map" | "setgroups"
+                        | "timens_offsets")
                         | TaskFile(_, _, "clear_refs" | "comm" | "mem")
                 )
                 && !matches!(node, File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name)) =>
@@ -90,6 +91,11 @@ impl Opening<'_> {
                     && !self.procs.get(self.caller.pid)?.has(Capability::DacOverride) =>
             {
                 Err(Errno::EACCES)
+            }
+            FdFact(pid, fd) => {
+                self.view()?.check_trace(pid)?;
+                let text = self.fd_facts(pid, fd)?;
+                Ok(Object::Text(Node::Proc(node), text.into_bytes().into()))
             }
             // Where in memory things are is for nobody else to know.
             TesseraFile("capabilities")

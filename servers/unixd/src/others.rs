@@ -3,10 +3,10 @@
 use crate::counters;
 use crate::descs::Heirs;
 use crate::open::Opening;
+use crate::morefds::ShownFd;
 use crate::procs::{Pid, Proc, INIT};
 use crate::wait::{count, Call, Tried};
 use core::cmp::Ordering;
-use core::sync::atomic::Ordering::Relaxed;
 use unixproto::files::kcmp;
 use unixproto::{op, Errno};
 
@@ -32,11 +32,9 @@ impl Opening<'_> {
 
     /// The description of a descriptor of a process, as its library shows it.
     fn shown(&self, proc: &Proc, fd: u32) -> Result<u32, Errno> {
-        let cell = proc.session()?.header().fds.get(fd as usize).ok_or(Errno::EBADF)?;
-        let id = cell.load(Relaxed);
-        match self.handles.descs.holds(proc.pid, id) {
-            true => Ok(id),
-            false => Err(Errno::EBADF),
+        match self.procs.shown_fd(proc, fd) {
+            Some(ShownFd::Desc(id)) if self.handles.descs.holds(proc.pid, id) => Ok(id),
+            _ => Err(Errno::EBADF),
         }
     }
 

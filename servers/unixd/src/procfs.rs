@@ -4,6 +4,7 @@ use crate::descs::Object;
 use crate::inet;
 use crate::lines::LineId;
 use crate::made::TUNABLES;
+use crate::morefds::ShownFd;
 use crate::names::View;
 use crate::nodes::Node;
 use crate::procnet::FILES as NET;
@@ -14,7 +15,6 @@ use crate::volumes::Spot;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
 use memfs::Step;
 use unixproto::files::*;
 use unixproto::trace::command;
@@ -57,6 +57,9 @@ pub enum ProcNode {
     Fds(Pid),
     /// `/proc/PID/fd/N`
     Fd(Pid, u32),
+    /// What is told of descriptors, and of one.
+    FdFacts(Pid),
+    FdFact(Pid, u32),
     /// `/proc/PID/ns`
     Spaces(Pid),
     /// A name space in `/proc/PID/ns`
@@ -91,7 +94,7 @@ const SYSTEM: [&str; 12] = [
 ];
 const TESSERA: [&str; 6] = ["capabilities", "cores", "counters", "memory", "processes", "unixd"];
 const SYSV: [&str; 3] = ["msg", "sem", "shm"];
-const FILES: [&str; 27] = [
+const FILES: [&str; 28] = [
     "auxv",
     "cgroup",
     "clear_refs",
@@ -117,6 +120,7 @@ const FILES: [&str; 27] = [
     "stat",
     "statm",
     "status",
+    "timens_offsets",
     "uid_map",
     "wchan",
 ];
@@ -212,7 +216,9 @@ pub fn inode(node: ProcNode) -> u64 {
         Link(pid, name) => {
             in_pid(pid, 64 + LINKS.iter().position(|n| *n == name).unwrap_or(0) as u64)
         }
+        FdFacts(pid) => in_pid(pid, 4),
         Fd(pid, fd) => in_pid(pid, 1000 + fd as u64),
+        FdFact(pid, fd) => in_pid(pid, 1000 + unixproto::limit::FILES_MOST + fd as u64),
         Tasks(pid) => in_pid(pid, 2),
         Spaces(pid) => in_pid(pid, 3),
         Space(pid, name) => {
@@ -251,6 +257,8 @@ pub fn path_of(node: ProcNode) -> Vec<u8> {
         File(pid, name) | Link(pid, name) => format!("/proc/{pid}/{name}"),
         Fds(pid) => format!("/proc/{pid}/fd"),
         Fd(pid, fd) => format!("/proc/{pid}/fd/{fd}"),
+        FdFacts(pid) => format!("/proc/{pid}/fdinfo"),
+        FdFact(pid, fd) => format!("/proc/{pid}/fdinfo/{fd}"),
         ThreadLink => String::from("/proc/thread-self"),
         MountsLink => String::from("/proc/mounts"),
         // Only the tree knows their names.
@@ -273,6 +281,8 @@ impl View<'_> {
             | Link(pid, _)
             | Fds(pid)
             | Fd(pid, _)
+            | FdFacts(pid)
+            | FdFact(pid, _)
             | Tasks(pid)
             | Spaces(pid)
             | Space(pid, _) => match self.number(pid) {
@@ -309,8 +319,8 @@ impl View<'_> {
     pub fn proc_step(&self, node: ProcNode) -> Result<Step<Spot>, Errno> {
         self.proc_of(node)?;
         Ok(match node {
-            Root | Tessera | Net | SysvIpc | Init | Pid(_) | Fds(_) | Tasks(_) | Task(..)
-            | Spaces(_) => Step::Dir,
+            Root | Tessera | Net | SysvIpc | Init | Pid(_) | Fds(_) | FdFacts(_) | Tasks(_)
+            | Task(..) | Spaces(_) => Step::Dir,
             Space(pid, _) => {
                 self.check_trace(pid)?;
                 self.is_there(pid)?;
@@ -322,7 +332,7 @@ impl View<'_> {
             Made(number) if self.tree.made().is_dir(number) => Step::Dir,
             Made(_) => Step::Other,
             System(_) | TesseraFile(_) | NetFile(_) | SysvFile(_) | InitFile(_) | File(..)
-            | TaskFile(..) => Step::Other,
+            | TaskFile(..) | FdFact(..) => Step::Other,
             Link(pid, name) => {
                 self.check_trace(pid)?;
                 self.is_there(pid)?;
@@ -357,7 +367,7 @@ impl View<'_> {
     /// May a process look for names in a directory?
     pub fn proc_enter(&self, dir: ProcNode) -> Result<(), Errno> {
         match dir {
-            Fds(pid) => self.check_trace(pid),
+            Fds(pid) | FdFacts(pid) => self.check_trace(pid),
             _ => Ok(()),
         }
     }
@@ -397,12 +407,18 @@ impl View<'_> {
 
     /// The description behind a file descriptor, as the process's library shows it.
     pub fn shown_fd(&self, pid: Pid, fd: u32) -> Result<u32, Errno> {
-        let proc = self.procs.get(pid)?;
-        let cell = proc.session()?.header().fds.get(fd as usize).ok_or(Errno::ENOENT)?;
-        let desc = cell.load(Relaxed);
-        match self.descs.holds(pid, desc) {
-            true => Ok(desc),
-            false => Err(Errno::ENOENT),
+        match self.any_fd(pid, fd)? {
+            ShownFd::Desc(desc) => Ok(desc),
+            // Nothing that could be opened once more.
+            ShownFd::Own(_) => Err(Errno::ENXIO),
+        }
+    }
+
+    /// The same, where it may be something that the library keeps.
+    pub fn any_fd(&self, pid: Pid, fd: u32) -> Result<ShownFd, Errno> {
+        match self.procs.shown_fd(self.procs.get(pid)?, fd) {
+            Some(ShownFd::Desc(desc)) if !self.descs.holds(pid, desc) => Err(Errno::ENOENT),
+            found => found.ok_or(Errno::ENOENT),
         }
     }
 
@@ -414,7 +430,7 @@ impl View<'_> {
         }
         if name == b".." {
             return Ok(Some(match dir {
-                Fds(pid) | Tasks(pid) | Spaces(pid) => Pid(pid),
+                Fds(pid) | FdFacts(pid) | Tasks(pid) | Spaces(pid) => Pid(pid),
                 Task(pid, _) => Tasks(pid),
                 Made(number) if number != TUNABLES => Made(self.tree.made().above(number)),
                 _ => Root,
@@ -439,6 +455,7 @@ impl View<'_> {
             SysvIpc => known(&SYSV, name).map(SysvFile),
             Init => known(&INIT_FILES, name).map(InitFile),
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
+            Pid(pid) if name == b"fdinfo" => Some(FdFacts(pid)),
             Pid(pid) if name == b"task" => Some(Tasks(pid)),
             Pid(pid) if name == b"ns" => Some(Spaces(pid)),
             Spaces(pid) => {
@@ -455,8 +472,12 @@ impl View<'_> {
                 .map(|name| File(pid, name))
                 .or_else(|| known(&LINKS, name).map(|name| Link(pid, name))),
             Fds(pid) => {
-                let fd = number(name).filter(|fd| self.shown_fd(pid, *fd).is_ok());
+                let fd = number(name).filter(|fd| self.any_fd(pid, *fd).is_ok());
                 fd.map(|fd| Fd(pid, fd))
+            }
+            FdFacts(pid) => {
+                let fd = number(name).filter(|fd| self.any_fd(pid, *fd).is_ok());
+                fd.map(|fd| FdFact(pid, fd))
             }
             _ => return Err(Errno::ENOTDIR),
         };
@@ -480,8 +501,17 @@ impl View<'_> {
         own.map_or(number, |own| self.procs.id_in(&own.pids, number))
     }
 
-    /// All entries of a directory.
-    pub fn proc_entries(&self, dir: ProcNode) -> Result<Vec<Entry>, Errno> {
+    /// Descriptors of a process from one on, some of them if there are very many.
+    fn fds_from(&self, pid: Pid, first: u32) -> Result<Vec<u32>, Errno> {
+        // More than anybody is told at once.
+        const MOST: usize = 1024;
+        let mut all = self.procs.shown_fds(self.procs.get(pid)?, first, MOST)?;
+        all.retain(|fd| self.any_fd(pid, *fd).is_ok());
+        Ok(all)
+    }
+
+    /// The entries of a directory; of descriptors, those from `first` on.
+    pub fn proc_entries(&self, dir: ProcNode, first: u32) -> Result<Vec<Entry>, Errno> {
         self.proc_of(dir)?;
         let mut all: Vec<Entry> = Vec::new();
         let mut add = |name: &str, kind: u8, node: ProcNode| {
@@ -516,6 +546,7 @@ impl View<'_> {
             Init => INIT_FILES.iter().for_each(|name| add(name, REGULAR, InitFile(name))),
             Pid(pid) => {
                 add("fd", DIRECTORY, Fds(pid));
+                add("fdinfo", DIRECTORY, FdFacts(pid));
                 add("task", DIRECTORY, Tasks(pid));
                 add("ns", DIRECTORY, Spaces(pid));
                 FILES.iter().for_each(|name| add(name, REGULAR, File(pid, name)));
@@ -537,10 +568,13 @@ impl View<'_> {
             }
             Spaces(pid) => KINDS.iter().for_each(|kind| add(kind.0, SYMLINK, Space(pid, kind.0))),
             Fds(pid) => {
-                for fd in 0..unixproto::session::SHOWN_FDS as u32 {
-                    if self.shown_fd(pid, fd).is_ok() {
-                        add(&format!("{fd}"), SYMLINK, Fd(pid, fd));
-                    }
+                for fd in self.fds_from(pid, first)? {
+                    add(&format!("{fd}"), SYMLINK, Fd(pid, fd));
+                }
+            }
+            FdFacts(pid) => {
+                for fd in self.fds_from(pid, first)? {
+                    add(&format!("{fd}"), REGULAR, FdFact(pid, fd));
                 }
             }
             _ => return Err(Errno::ENOTDIR),
@@ -556,10 +590,11 @@ impl View<'_> {
             Made(number) if self.tree.made().is_dir(number) => S_IFDIR | 0o555,
             Made(number) if self.tree.made().is_written(number) => S_IFREG | 0o644,
             Fds(_) => S_IFDIR | 0o500,
+            FdFacts(_) => S_IFDIR | 0o555,
             Spaces(_) => S_IFDIR | 0o511,
             SelfLink | ThreadLink | MountsLink | Link(..) | Space(..) => S_IFLNK | 0o777,
             Fd(..) => S_IFLNK | 0o700,
-            File(_, "uid_map" | "gid_map" | "setgroups") => S_IFREG | 0o644,
+            File(_, "uid_map" | "gid_map" | "setgroups" | "timens_offsets") => S_IFREG | 0o644,
             File(_, "comm") | TaskFile(_, _, "comm") => S_IFREG | 0o644,
             File(_, "clear_refs") | TaskFile(_, _, "clear_refs") => S_IFREG | 0o200,
             File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name) => S_IFREG | 0o644,
@@ -620,7 +655,10 @@ impl View<'_> {
             }
             Fd(pid, fd) => {
                 self.check_trace(pid)?;
-                self.desc_path(self.shown_fd(pid, fd)?)
+                match self.any_fd(pid, fd)? {
+                    ShownFd::Desc(desc) => self.desc_path(desc),
+                    ShownFd::Own(name) => Ok([b"anon_inode:", name.as_bytes()].concat()),
+                }
             }
             _ => Err(Errno::EINVAL),
         }

@@ -19,11 +19,13 @@ const NAME: &str = inet::OUTSIDE;
 impl Texts<'_> {
     /// The text of one of them.
     pub fn net_text(&self, name: &str) -> String {
-        let all = &self.sockets.all;
+        // Those of who looks.
+        let all = self.sockets.at(self.procs.get(self.reader).map_or(0, |own| own.net_place().0));
         match name {
             "dev" => devices(all.interface()),
-            "if_inet6" => addresses_v6(all.interface()),
-            "route" => routes(all.interface()),
+            "if_inet6" => addresses_v6(all),
+            "route" if all.has_ways() => routes(all.interface()),
+            "route" => String::new(),
             "tcp" => sockets(all, Kind::Stream, Family::V4),
             "tcp6" => sockets(all, Kind::Stream, Family::V6),
             "udp" => sockets(all, Kind::Datagram, Family::V4),
@@ -33,7 +35,7 @@ impl Texts<'_> {
 }
 
 /// Addresses of IPv6: number of the interface, bits of the network, scope, flags (lasting), name.
-fn addresses_v6(interface: Option<&Interface>) -> String {
+fn addresses_v6(all: &Inet) -> String {
     const ON_THE_WIRE: u32 = 0x20;
     const EVERYWHERE: u32 = 0;
     const HERE: u32 = 0x10;
@@ -45,8 +47,8 @@ fn addresses_v6(interface: Option<&Interface>) -> String {
             u128::from(ip)
         );
     };
-    line(Ipv6Addr::LOCALHOST, (1, 128, HERE), "lo");
-    if let Some(interface) = interface {
+    all.addresses_inside().for_each(|(ip, prefix)| line(ip, (1, prefix, HERE), "lo"));
+    if let Some(interface) = all.interface() {
         for ip in interface.six.addresses() {
             let scope = if ip.is_unicast_link_local() { ON_THE_WIRE } else { EVERYWHERE };
             line(ip, (2, interface.six.prefix, scope), NAME);

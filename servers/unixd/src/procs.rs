@@ -10,6 +10,8 @@ use crate::domains::{Domain, Guest};
 use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::lines::Controls;
+use crate::morefds;
+use crate::otherspaces::{Groups, Net, Times};
 use crate::parcels::Parcels;
 use crate::pids::{is_same, Named, Space};
 use crate::queues::{Waiting, QUEUED_MAX};
@@ -50,6 +52,8 @@ pub const HELD_MAX: usize = unixproto::limit::FILES_MOST as usize;
 pub const COMMON: [u32; 3] = [0x200, 0x400, 0x800];
 /// Place of the first of them.
 pub const STANDS: usize = 0;
+/// The place of descriptors in it.
+pub const FILES: usize = 1;
 
 /// Where a process is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,10 +124,19 @@ pub struct Proc {
     pub common: [Pid; 3],
     /// Its domain is a native one: it handles no signals, so that all default actions happen here.
     pub native: bool,
+    /// Its descriptors that have no place in its header.
+    pub more_fds: morefds::Fds,
     /// Its host name.
     pub hosts: Rc<Hosts>,
     /// Where its System V objects and message queues are.
     pub ipc: Rc<Ipc>,
+    /// Which interfaces, ports and names of sockets there are for it.
+    pub net: Option<Rc<Net>>,
+    /// Its name space of control groups.
+    pub groups: Option<Rc<Groups>>,
+    /// That of times, and that of its children.
+    pub times: Option<Rc<Times>>,
+    pub times_of_children: Option<Rc<Times>>,
     /// The name space of its process id.
     pub pids: Space,
     /// That of its children.
@@ -304,6 +317,8 @@ pub struct Procs {
     threads: ByNumber<Box<Thread>>,
     /// Threads that are traced.
     pub tracees: Tracees,
+    /// Descriptors that are shown and have no place in headers, by user.
+    pub shown_fds: morefds::Account,
     /// What is given and taken in parts.
     pub parcels: Parcels,
     /// Bytes of all bequests, by user.
@@ -343,6 +358,7 @@ impl Default for Procs {
             table: ByNumber::default(),
             threads: ByNumber::default(),
             tracees: Tracees::default(),
+            shown_fds: Default::default(),
             parcels: Parcels::default(),
             bequests: Shares::new(piecewise::Limits::of(crate::bequests::ALL_MAX)),
             queues: Queues::new(QUEUED_MAX),

@@ -62,6 +62,7 @@ impl Texts<'_> {
             "oom_adj" => format!("{}\n", oom::coarse(proc.oom_adjust)).into_bytes(),
             "oom_score" => format!("{}\n", self.oom_score(proc)).into_bytes(),
             "stat" => self.process_stat(proc, tid).into_bytes(),
+            "timens_offsets" => crate::otherspaces::offsets_text(&proc.times_of_children).into_bytes(),
             "setgroups" => {
                 let denies = proc.who.space.as_ref().is_some_and(|space| space.denies_groups());
                 if denies { &b"deny\n"[..] } else { b"allow\n" }.to_vec()
@@ -117,7 +118,7 @@ impl Texts<'_> {
             scheduling.shown_priority(),
             scheduling.nice,
             self.procs.threads_of(proc.pid).len().max(1),
-            in_ticks(proc.started),
+            in_ticks(self.procs.get(self.reader).map_or(0, |own| own.since_boot(proc.started))),
             usage.mapped * 4096,
             usage.resident + usage.files,
             rss_limit,

@@ -42,8 +42,9 @@ impl Texts<'_> {
             }
             "uptime" => {
                 let idle = idle_ticks().map(|ticks| self.clock.ns(ticks)).sum();
-                let [up, idle] =
-                    [self.clock.now(), idle].map(|ns| (ns / SECOND, in_ticks(ns) % 100));
+                let now = self.clock.now();
+                let up = self.procs.get(self.reader).map_or(now, |own| own.since_boot(now));
+                let [up, idle] = [up, idle].map(|ns| (ns / SECOND, in_ticks(ns) % 100));
                 format!("{}.{:02} {}.{:02}\n", up.0, up.1, idle.0, idle.1)
             }
             "version" => String::from("Linux version 6.1.0-tessera (Tessera) #1 SMP\n"),

@@ -142,6 +142,11 @@ impl Opening<'_> {
         Ok(User { pid, uid: who.users.effective, gid: who.groups.effective })
     }
 
+    /// The network name space that its sockets are of, which have abstract names there.
+    fn net(&self) -> Result<u64, Errno> {
+        Ok(self.procs.get(self.caller.pid)?.net_number())
+    }
+
     fn told(&mut self, changes: Changes) {
         self.handles.sockets.told(changes, self.handles.fx);
         self.handles.let_go_lost();
@@ -178,7 +183,8 @@ impl Opening<'_> {
         }
         self.room(1)?;
         let (kind, user) = (kind_of(op.kind)?, self.user()?);
-        let number = self.handles.sockets.all.make(kind, user)?;
+        let space = self.net()?;
+        let number = self.handles.sockets.all.make(kind, user, space)?;
         self.opened(Object::Socket(number), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
     }
 
@@ -186,7 +192,8 @@ impl Opening<'_> {
     pub fn make_pair(&mut self, op: op::SocketPair) -> Tried {
         self.room(2)?;
         let (kind, user) = (kind_of(op.kind)?, self.user()?);
-        let [first, second] = self.handles.sockets.all.pair(kind, user)?;
+        let space = self.net()?;
+        let [first, second] = self.handles.sockets.all.pair(kind, user, space)?;
         let read = self.describe_socket(first, op.flags);
         let write = self.describe_socket(second, op.flags);
         match (read, write) {
@@ -249,11 +256,11 @@ impl Opening<'_> {
         Ok(address)
     }
 
-    /// The socket at an address.
-    fn named(&self, address: &[u8], kind: Kind) -> Result<Number, Errno> {
+    /// The socket at an address that another one means.
+    fn named(&self, address: &[u8], number: Number) -> Result<Number, Errno> {
         let all = &self.handles.sockets.all;
         if address.first() == Some(&0) {
-            return all.named(kind, address);
+            return all.named(number, address);
         }
         let node = self.view()?.walk(CWD, path(address), true)?.existing()?;
         let Node::Mem(ino) = node else { return Err(Errno::ECONNREFUSED) };
@@ -278,8 +285,7 @@ impl Opening<'_> {
         if address.is_empty() {
             return Err(Errno::EINVAL);
         }
-        let kind = self.handles.sockets.all.kind(number)?;
-        let (to, user) = (self.named(&address, kind)?, self.user()?);
+        let (to, user) = (self.named(&address, number)?, self.user()?);
         match self.handles.sockets.all.connect(number, to, user, &mut changes) {
             Err(Errno::EAGAIN) => {
                 let ns = self.handles.sockets.all.options(number)?.send_ns;
@@ -357,7 +363,7 @@ impl Opening<'_> {
                 Kind::Stream => return Err(Errno::EOPNOTSUPP),
                 Kind::Datagram => match text_of(address)? {
                     [] => return Err(Errno::EINVAL),
-                    text => Target::One(self.named(text, Kind::Datagram)?),
+                    text => Target::One(self.named(text, number)?),
                 },
                 // It is not looked at.
                 Kind::Packets => Target::Peer,

@@ -1,8 +1,10 @@
-//! Name spaces: of users, of mounts, of host names, of System V objects and message queues, and of [process ids](crate::pids).
-//! There is one of every other kind.
+//! Name spaces: of users, of mounts, of host names, of System V objects and message queues, of [process ids](crate::pids), and of
+//! [networks, control groups and times](crate::otherspaces).
 
 use crate::descs::{Handles, Object};
+use crate::inet::{Slot, Sockets};
 use crate::nodes::Tree;
+use crate::otherspaces::{self, EndedNets, Groups, Net, Times};
 use crate::pids::{self, PidSpace, Space};
 use crate::procs::{Pid, Proc, Procs, STANDS};
 use crate::system::System;
@@ -21,7 +23,7 @@ use piecewise::{Limits, Shares};
 use unixproto::files::O_RDONLY;
 use unixproto::{op, ops, Errno};
 
-/// Name spaces of users and of host names that there may be.
+/// Name spaces that there may be, but for those of mounts.
 pub const SPACES_MAX: usize = 2048;
 /// Bytes of a host name.
 pub const NAME_MAX: usize = 64;
@@ -43,24 +45,30 @@ pub mod flag {
     pub const FILES: u32 = 0x400;
     pub const SYSVSEM: u32 = 0x4_0000;
     pub const NEWNS: u32 = 0x2_0000;
+    pub const NEWTIME: u32 = 0x80;
+    pub const NEWCGROUP: u32 = 0x200_0000;
     pub const NEWUTS: u32 = 0x400_0000;
     pub const NEWIPC: u32 = 0x800_0000;
     pub const NEWUSER: u32 = 0x1000_0000;
     pub const NEWPID: u32 = 0x2000_0000;
-    /// Those that there are.
-    pub const SPACES: u32 = NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID;
-    /// What there is not: control groups, networks, times.
-    pub const ABSENT: u32 = 0x200_0000 | 0x4000_0000 | 0x80;
+    pub const NEWNET: u32 = 0x4000_0000;
+    /// All kinds.
+    pub const SPACES: u32 =
+        NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWCGROUP | NEWTIME;
     /// `CLONE_THREAD`, `CLONE_SIGHAND`, `CLONE_VM`.
     pub const OF_THREADS: u32 = 0x1_0000 | 0x800 | 0x100;
 }
 
 /// The kinds, with their names in `/proc/PID/ns`.
-pub const KINDS: [(&str, u32); 6] = [
+pub const KINDS: [(&str, u32); 10] = [
+    ("cgroup", flag::NEWCGROUP),
     ("ipc", flag::NEWIPC),
     ("mnt", flag::NEWNS),
+    ("net", flag::NEWNET),
     ("pid", flag::NEWPID),
     ("pid_for_children", flag::NEWPID),
+    ("time", flag::NEWTIME),
+    ("time_for_children", flag::NEWTIME),
     ("user", flag::NEWUSER),
     ("uts", flag::NEWUTS),
 ];
@@ -161,12 +169,14 @@ impl Drop for Lease {
     }
 }
 
-/// What is given with numbers: name spaces of users and host names.
+/// What is given with numbers: name spaces of all kinds but mounts.
 pub struct Numbers {
     last: Cell<u64>,
     all: Rc<RefCell<Shares>>,
     /// Those of System V objects that nobody is in any more, and that nobody has open.
     ended: Ended,
+    /// The same of networks.
+    ended_nets: EndedNets,
     /// Those of users that somebody is in or has open, by their numbers.
     users: RefCell<BTreeMap<u64, Weak<UserSpace>>>,
 }
@@ -178,19 +188,25 @@ impl Default for Numbers {
             last: Cell::new(OTHERS),
             all,
             ended: Default::default(),
+            ended_nets: Default::default(),
             users: Default::default(),
         }
     }
 }
 
 impl Numbers {
-    /// Has one of System V objects ended?
+    /// Has one of System V objects or of networks ended?
     #[inline]
     pub fn has_ended(&self) -> bool {
-        !self.ended.borrow().is_empty()
+        !self.ended.borrow().is_empty() || !self.ended_nets.borrow().is_empty()
     }
 
-    /// Those that have, in order.
+    /// Those of networks that have.
+    pub fn take_ended_nets(&self) -> Vec<Slot> {
+        self.ended_nets.take()
+    }
+
+    /// Those of System V objects that have, in order.
     pub fn take_ended(&self) -> Vec<(u64, Option<QueueDir>)> {
         let mut ended = self.ended.take();
         ended.sort_unstable();
@@ -238,6 +254,9 @@ pub enum Opened {
     Mounts(SpaceId, u64),
     Hosts(Rc<Hosts>),
     Ipc(Rc<Ipc>),
+    Net(Option<Rc<Net>>),
+    Groups(Option<Rc<Groups>>),
+    Times(Option<Rc<Times>>),
     Pids(Space),
     User(Option<Rc<UserSpace>>),
 }
@@ -257,6 +276,10 @@ impl Opened {
             "mnt" => Opened::Mounts(proc.stands.space, mounts_number(tree, proc.stands.space)),
             "ipc" => Opened::Ipc(proc.ipc.clone()),
             "uts" => Opened::Hosts(proc.hosts.clone()),
+            "net" => Opened::Net(proc.net.clone()),
+            "cgroup" => Opened::Groups(proc.groups.clone()),
+            "time" => Opened::Times(proc.times.clone()),
+            "time_for_children" => Opened::Times(proc.times_of_children.clone()),
             "pid" => Opened::Pids(proc.pids.clone()),
             "pid_for_children" => {
                 // As on Linux, it is not there before it has a first process.
@@ -275,6 +298,13 @@ impl Opened {
             Opened::Mounts(_, number) => *number,
             Opened::Hosts(hosts) => hosts.number,
             Opened::Ipc(ipc) => ipc.number,
+            Opened::Net(net) => net.as_ref().map_or(otherspaces::FIRST_NETS, |net| net.number),
+            Opened::Groups(groups) => {
+                groups.as_ref().map_or(otherspaces::FIRST_GROUPS, |groups| groups.number)
+            }
+            Opened::Times(times) => {
+                times.as_ref().map_or(otherspaces::FIRST_TIMES, |times| times.number)
+            }
             Opened::Pids(space) => space.as_ref().map_or(FIRST_PIDS, |space| space.number),
             Opened::User(space) => space.as_ref().map_or(FIRST_USER, |space| space.number),
         }
@@ -285,8 +315,20 @@ impl Opened {
             Opened::Mounts(..) => flag::NEWNS,
             Opened::Hosts(_) => flag::NEWUTS,
             Opened::Ipc(_) => flag::NEWIPC,
+            Opened::Net(_) => flag::NEWNET,
+            Opened::Groups(_) => flag::NEWCGROUP,
+            Opened::Times(_) => flag::NEWTIME,
             Opened::Pids(_) => flag::NEWPID,
             Opened::User(_) => flag::NEWUSER,
+        }
+    }
+    /// The user name space that one of a network, of control groups or of times belongs to; others say that otherwise.
+    fn owner(&self) -> u64 {
+        match self {
+            Opened::Net(net) => net.as_ref().map_or(0, |net| net.owner),
+            Opened::Groups(groups) => groups.as_ref().map_or(0, |groups| groups.owner),
+            Opened::Times(times) => times.as_ref().map_or(0, |times| times.owner),
+            _ => 0,
         }
     }
     /// How links in `/proc/PID/ns` name it.
@@ -301,7 +343,7 @@ impl Opened {
 /// # Errors
 /// `EPERM`: it may not. `ENOSPC`: there are too many. Then it has what it had.
 pub fn unshare(
-    (procs, tree, numbers): (&mut Procs, &mut Tree, &Numbers),
+    (procs, tree, nets, numbers): (&mut Procs, &mut Tree, &mut Sockets, &Numbers),
     pid: Pid,
     flags: u32,
 ) -> Result<(), Errno> {
@@ -322,9 +364,6 @@ pub fn unshare(
     if flags & (flag::SPACES & !flag::NEWUSER) != 0 && !who.has_own(Capability::SysAdmin) {
         return Err(Errno::EPERM);
     }
-    if flags & flag::ABSENT != 0 {
-        return Err(if who.has_own(Capability::SysAdmin) { Errno::EINVAL } else { Errno::EPERM });
-    }
     let (owner, uid) = (who.space_number(), who.users.effective);
     let hosts = match flags & flag::NEWUTS {
         0 => None,
@@ -341,6 +380,19 @@ pub fn unshare(
             let kept = Some((lease, numbers.ended.clone()));
             Some(Rc::new(Ipc { number, owner, kept, queues: Cell::new(None) }))
         }
+    };
+    let is_new = |kind| flags & kind != 0;
+    let groups = match is_new(flag::NEWCGROUP) {
+        true => Some(Groups::new(numbers.take(uid)?, owner)),
+        false => None,
+    };
+    let times = match is_new(flag::NEWTIME) {
+        true => Some(Times::new(numbers.take(uid)?, owner, &proc.times_of_children)),
+        false => None,
+    };
+    let net = match is_new(flag::NEWNET) {
+        true => Some(nets.begin(numbers.take(uid)?, owner, numbers.ended_nets.clone())?),
+        false => None,
     };
     let pids_of_children = match flags & flag::NEWPID {
         0 => None,
@@ -388,17 +440,50 @@ pub fn unshare(
     if pids_of_children.is_some() {
         proc.pids_of_children = pids_of_children;
     }
+    if net.is_some() {
+        proc.net = net;
+    }
+    if groups.is_some() {
+        proc.groups = groups;
+    }
+    if times.is_some() {
+        proc.times_of_children = times;
+    }
     procs.hide_attributes(pid);
     procs.publish(pid);
     Ok(())
 }
 
 impl Proc {
-    /// It has nothing to do with System V objects any more.
-    pub fn leave_ipc(&mut self) {
+    /// It has ended, and has nothing to do any more with what is kept for those who are in a name space.
+    pub fn leave_spaces(&mut self) {
         if self.ipc.number != FIRST_IPC {
             self.ipc = Ipc::first();
         }
+        self.net = None;
+    }
+
+    /// It is where its children would be, as to times.
+    pub fn enter_times(&mut self) {
+        if let Some(times) = &self.times_of_children {
+            times.begin();
+        }
+        self.times.clone_from(&self.times_of_children);
+    }
+
+    /// What the clock that counts from boot says for it when the machine's says `now`.
+    pub fn since_boot(&self, now: u64) -> u64 {
+        otherspaces::since_boot(&self.times, now)
+    }
+
+    /// The slot of its sockets, and the user name space that they belong to.
+    pub fn net_place(&self) -> (Slot, u64) {
+        self.net.as_ref().map_or((0, 0), |net| (net.slot, net.owner))
+    }
+
+    /// The number of its network name space.
+    pub fn net_number(&self) -> u64 {
+        Opened::Net(self.net.clone()).number()
     }
 }
 
@@ -420,7 +505,7 @@ impl Spaces<'_> {
     /// `unshare`.
     pub fn unshare(&mut self, flags: u32) -> Tried {
         use flag::*;
-        if flags & !(FS | FILES | SYSVSEM | SPACES | ABSENT | OF_THREADS) != 0 {
+        if flags & !(FS | FILES | SYSVSEM | SPACES | OF_THREADS) != 0 {
             return Err(Errno::EINVAL);
         }
         let is_shared = !self.proc()?.threads.is_empty();
@@ -428,8 +513,9 @@ impl Spaces<'_> {
         if is_shared && flags & !(SYSVSEM | NEWUTS) != 0 {
             return Err(Errno::EINVAL);
         }
-        let all = (&mut *self.procs, &mut *self.handles.tree, self.system.numbers());
-        unshare(all, self.caller.pid, flags & (SPACES | ABSENT))?;
+        let nets = &mut self.handles.sockets.inet;
+        let all = (&mut *self.procs, &mut *self.handles.tree, nets, self.system.numbers());
+        unshare(all, self.caller.pid, flags & SPACES)?;
         let common = &mut self.procs.get_mut(self.caller.pid)?.common;
         for (with, flag) in common.iter_mut().zip([FS, FILES, 0]) {
             if flags & flag != 0 {
@@ -464,7 +550,8 @@ impl Spaces<'_> {
                     return Err(Errno::EPERM);
                 }
                 let tree = &*self.handles.tree;
-                let wanted = ["user", "uts", "ipc", "pid", "mnt"].into_iter().filter_map(|name| {
+                let all = ["user", "uts", "ipc", "net", "cgroup", "time", "pid", "mnt"];
+                let wanted = all.into_iter().filter_map(|name| {
                     Opened::of(other, tree, name).filter(|space| op.kinds & space.flag() != 0)
                 });
                 for space in wanted.collect::<Vec<_>>() {
@@ -499,6 +586,9 @@ impl Spaces<'_> {
                 None => Err(Errno::EPERM),
             }
         };
+        if let &Object::Inet(number) = &self.handles.descs.of(pid, op.desc)?.object {
+            return self.open_net(number);
+        }
         let around = match (self.opened(op.desc)?, op.is_parent) {
             (Opened::User(space), _) => seen(space.as_ref().ok_or(Errno::EPERM)?.parent.clone())?,
             (Opened::Pids(space), true) => {
@@ -514,14 +604,33 @@ impl Spaces<'_> {
             (_, true) => return Err(Errno::EINVAL),
             (Opened::Hosts(hosts), false) => seen(self.system.numbers().user(hosts.owner)?)?,
             (Opened::Ipc(ipc), false) => seen(self.system.numbers().user(ipc.owner)?)?,
+            (Opened::Net(_) | Opened::Groups(_) | Opened::Times(_), false) => {
+                let owner = self.opened(op.desc)?.owner();
+                seen(self.system.numbers().user(owner)?)?
+            }
             (&Opened::Mounts(space, _), false) => {
                 let space = self.handles.tree.mounts().space(space).ok_or(Errno::EINVAL)?;
                 seen(self.system.numbers().user(space.owner)?)?
             }
         };
-        let uid = proc.cred().uid;
+        self.open_space(around)
+    }
+
+    /// `SIOCGSKNS`: the network name space of a socket.
+    fn open_net(&mut self, number: inet::Number) -> Tried {
+        let owner = self.handles.sockets.inet.owner_of(number);
+        if !self.proc()?.who.has_in(owner, Capability::NetAdmin) {
+            return Err(Errno::EPERM);
+        }
+        let ended = &self.system.numbers().ended_nets;
+        let space = self.handles.sockets.inet.space_of(number, ended);
+        self.open_space(Opened::Net(space))
+    }
+
+    fn open_space(&mut self, space: Opened) -> Tried {
+        let (pid, uid) = (self.caller.pid, self.proc()?.cred().uid);
         self.handles.descs.room(pid, uid, 1)?;
-        let object = Object::Space(around);
+        let object = Object::Space(space);
         let (kind, inode) = (object.kind() as u8, object.inode());
         let desc = self.handles.open((pid, uid), object, O_RDONLY, None, Claim::None)?;
         done(ops::Opened { desc, kind, inode, is_stored: false, is_large: false })
@@ -541,7 +650,7 @@ impl Spaces<'_> {
         count(fact as usize)
     }
 
-    fn enter_one(&mut self, space: &Opened) -> Result<(), Errno> {
+    fn enter_one(&mut self, opened: &Opened) -> Result<(), Errno> {
         let pid = self.caller.pid;
         let proc = self.procs.get(pid)?;
         let may = |owner| proc.who.has_in(owner, Capability::SysAdmin);
@@ -550,7 +659,7 @@ impl Spaces<'_> {
         let stands_too =
             |other: &Proc| other.pid != pid && other.common[STANDS] == with && !other.is_over();
         let stands_with_others = with != 0 && self.procs.iter().any(stands_too);
-        match space {
+        match opened {
             Opened::Hosts(hosts) => {
                 if !may(hosts.owner) || !proc.who.has_own(Capability::SysAdmin) {
                     return Err(Errno::EPERM);
@@ -567,6 +676,36 @@ impl Spaces<'_> {
                 }
                 self.procs.get_mut(pid)?.ipc = ipc.clone();
                 self.leaves = true;
+            }
+            Opened::Net(net) => {
+                if !may(opened.owner()) || !proc.who.has_own(Capability::SysAdmin) {
+                    return Err(Errno::EPERM);
+                }
+                if is_shared {
+                    return Err(Errno::EINVAL);
+                }
+                self.procs.get_mut(pid)?.net = net.clone();
+            }
+            Opened::Groups(groups) => {
+                if !may(opened.owner()) || !proc.who.has_own(Capability::SysAdmin) {
+                    return Err(Errno::EPERM);
+                }
+                if is_shared {
+                    return Err(Errno::EINVAL);
+                }
+                self.procs.get_mut(pid)?.groups = groups.clone();
+            }
+            Opened::Times(times) => {
+                if is_shared {
+                    return Err(Errno::EUSERS);
+                }
+                if !may(opened.owner()) || !proc.who.has_own(Capability::SysAdmin) {
+                    return Err(Errno::EPERM);
+                }
+                let proc = self.procs.get_mut(pid)?;
+                proc.times_of_children = times.clone();
+                proc.enter_times();
+                self.procs.publish(pid);
             }
             Opened::Pids(space) => {
                 let owner = space.as_ref().map_or(0, |space| space.owner_number());

@@ -487,21 +487,25 @@ impl TtyOps<'_> {
         let desc = self.descs.of(pid, op.desc)?;
         let is_socket = matches!(desc.object, Object::Socket(_) | Object::Inet(_));
         if is_socket && (op.command == SIOCGIFCONF || device_shape(op.command).is_some()) {
-            return self.device_request(pid, call, op);
+            let socket = match desc.object {
+                Object::Inet(number) => Some(number),
+                _ => None,
+            };
+            return self.device_request((pid, socket), call, op);
         }
         if let (SIOCATMARK, &Object::Inet(number)) = (op.command, &desc.object) {
-            let is_at_mark = self.sockets.inet.all.is_at_mark(number)?;
+            let is_at_mark = self.sockets.inet.of(number).is_at_mark(number)?;
             return self.give(&u32::from(is_at_mark).to_le_bytes());
         }
         if let (Some(unit), &Object::Inet(number)) = (stamp_unit(op.command), &desc.object) {
-            let last = self.sockets.inet.all.last_time(number)?;
+            let last = self.sockets.inet.of(number).last_time(number)?;
             let words = [last.div_euclid(1_000_000_000), last.rem_euclid(1_000_000_000) / unit];
             return self.give(words.map(i64::to_le_bytes).as_flattened());
         }
         if matches!(op.command, SIOCOUTQ | SIOCOUTQNSD) && is_socket {
             let is_left = op.command == SIOCOUTQNSD;
             let unsent = match desc.object {
-                Object::Inet(number) => self.sockets.inet.all.unsent(number, is_left)?,
+                Object::Inet(number) => self.sockets.inet.of(number).unsent(number, is_left)?,
                 Object::Socket(number) if !is_left => self.sockets.all.unsent(number)?,
                 _ => return Err(Errno::ENOTTY),
             };
@@ -524,7 +528,7 @@ impl TtyOps<'_> {
             Object::Socket(number) => (self.sockets.all.unread(number)?, None),
             Object::Notices(number) => (self.notify.unread(number), None),
             Object::Fanotify(number) => (self.notify.fans.unread(number), None),
-            Object::Inet(number) => (self.sockets.inet.all.unread(number)?, None),
+            Object::Inet(number) => (self.sockets.inet.of(number).unread(number)?, None),
             Object::Path(_) => return Err(Errno::EBADF),
             _ => return Err(Errno::ENOTTY),
         };
@@ -543,11 +547,22 @@ impl TtyOps<'_> {
         }
     }
 
-    /// A request about interfaces, by a socket of any kind.
-    fn device_request(&mut self, pid: Pid, call: &Call, op: op::Ioctl) -> Tried {
+    /// A request about interfaces, by a socket of any kind: those of its name space; a local one's are the caller's own.
+    fn device_request(
+        &mut self,
+        (pid, socket): (Pid, Option<inet::Number>),
+        call: &Call,
+        op: op::Ioctl,
+    ) -> Tried {
         let input = self.procs.a(self.caller, call)?;
-        let may_change = self.procs.get(pid)?.who.has(Capability::NetAdmin);
-        let told = self.sockets.inet.all.device_request(op.command, &input, may_change)?;
+        let proc = self.procs.get(pid)?;
+        let (slot, owner) = match socket {
+            Some(number) => (crate::inet::slot_of(number), self.sockets.inet.owner_of(number)),
+            None => proc.net_place(),
+        };
+        let may_change = proc.who.has_in(owner, Capability::NetAdmin);
+        let all = self.sockets.inet.at_mut(slot);
+        let told = all.device_request(op.command, &input, may_change)?;
         self.give(&told)
     }
 

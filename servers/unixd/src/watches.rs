@@ -138,7 +138,7 @@ impl Sources<'_> {
             Object::Notices(number) => self.notify.ready(number),
             Object::Fanotify(number) => self.notify.fans.ready(number),
             Object::Messages(ino) => self.mqueues.ready(ino),
-            Object::Inet(number) => self.sockets.inet.all.ready(number),
+            Object::Inet(number) => self.sockets.inet.of(number).ready(number),
             Object::Pipe(pipe, _) => self.pipes.ready(pipe, desc.flags),
             Object::Tty(line, _) => self.terminal.tty_ready(line),
             Object::Master(number, _) => self.terminal.ptys.master_ready(number),

@@ -16,7 +16,7 @@ use libos::local::Local;
 use libos::vspace::{entry_of, table_bytes, AddressSpace, Supplies, RW};
 use libos::{Cap, CapAddr, CapType, Place, Status};
 use unixproto::session::{
-    Header, ShownFiles, DATA_BYTES, DATA_OFFSET, SESSION_BYTES, SHOWN_OFFSET,
+    Header, MoreFds, ShownFiles, DATA_BYTES, DATA_OFFSET, MORE_OFFSET, SESSION_BYTES, SHOWN_OFFSET,
 };
 use unixproto::Errno;
 
@@ -182,6 +182,11 @@ impl Session {
         // SAFETY: as in `header`; aligned like its size.
         unsafe { &*((self.va + SHOWN_OFFSET) as *const ShownFiles) }
     }
+    /// Changes of descriptors that the header has no room for.
+    pub fn more_fds(&self) -> &MoreFds {
+        // SAFETY: as in `header`; aligned to eight bytes.
+        unsafe { &*((self.va + MORE_OFFSET) as *const MoreFds) }
+    }
     /// Bytes of the data area that are about to be written to, if they are inside.
     #[inline]
     fn place_to_write(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
@@ -245,6 +250,7 @@ impl Session {
         let used = theirs.min(DATA_BYTES).max(self.written.take());
         // What it has kept was closed with all else.
         self.files().clear(&mut |_| {});
+        self.more_fds().clear();
         // SAFETY: mapped writable as long as `self` lives.
         unsafe { core::ptr::write_bytes(self.va as *mut u8, 0, DATA_OFFSET + used) }
     }

@@ -63,6 +63,7 @@ errnos! {
     ENOTEMPTY "Directory not empty";
     ELOOP "Too many levels of symbolic links";
     ESTALE "Stale file handle";
+    EUSERS "Too many users";
     EOVERFLOW "Value too large for defined data type";
     ELIBBAD "Accessing a corrupted shared library";
     ENOTSOCK "Socket operation on non-socket";

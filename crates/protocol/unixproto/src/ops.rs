@@ -759,6 +759,8 @@ requests! {
         /// `MADV_*`
         advice: u32
     ) -> Count;
+    /// Takes the [changes](crate::session::MoreFds) of descriptors of the caller, and of who has them in common with it.
+    365 TakeFds() -> ();
     /// As `TraceMemory`, of the process whose memory was opened, whatever the protection of its pages. 0: nothing is left of it.
     /// Also reads a text that only the process knows; `address` counts from its start.
     126 MemoryFile(
@@ -1980,10 +1982,11 @@ requests! {
         /// `CLONE_NEW*`; 0: of any kind.
         kinds: u32
     ) -> ();
-    /// Opens the name space around one that is open (`NS_GET_PARENT`), or the user name space that it belongs to (`NS_GET_USERNS`).
+    /// Opens the name space around one that is open (`NS_GET_PARENT`), or the user name space that it belongs to (`NS_GET_USERNS`); of a socket of the
+    /// internet, its network name space (`SIOCGSKNS`), for who has `CAP_NET_ADMIN` there.
     /// `EPERM`: it is neither the caller's nor inside of that. `EINVAL`: ones of this kind are in no other. `ENOTTY`: it is no name space.
     294 OpenSpaceAround(
-        /// Description of a name space.
+        /// Description of a name space, or of a socket.
         desc: u32,
         /// Around it, else what it belongs to.
         is_parent: bool

@@ -5,7 +5,7 @@
 
 use crate::files::STAT_BYTES;
 use crate::signals::SigInfo;
-use core::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{fence, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a session frame.
 pub const SESSION_BYTES: u64 = 16 * 1024;
@@ -14,11 +14,13 @@ pub const HEADER_BYTES: usize = 4096;
 /// Where the data area starts in the frame.
 pub const DATA_OFFSET: usize = HEADER_BYTES;
 /// Bytes of the data area.
-pub const DATA_BYTES: usize = SHOWN_OFFSET - HEADER_BYTES;
+pub const DATA_BYTES: usize = MORE_OFFSET - HEADER_BYTES;
+/// Where [what changes of file descriptors](MoreFds) that the header has no room for is.
+pub const MORE_OFFSET: usize = SHOWN_OFFSET - core::mem::size_of::<MoreFds>();
 /// Where the [files](ShownFiles) are that the process knows.
 pub const SHOWN_OFFSET: usize = SESSION_BYTES as usize - core::mem::size_of::<ShownFiles>();
-/// How many file descriptors the header shows (to `/proc/PID/fd` only).
-pub const SHOWN_FDS: usize = 119;
+/// How many file descriptors the header shows (to `/proc/PID/fd` only). Of others there are [changes](MoreFds).
+pub const SHOWN_FDS: usize = 115;
 /// How many files are shown.
 pub const SHOWN_FILES: usize = 8;
 /// How many resource limits there are.
@@ -90,6 +92,8 @@ pub struct Header {
     pub most_fds: AtomicU32,
     /// The cores on which the thread may run, 0 for all. By the library, and by `unixd` when somebody else sets them.
     pub affinity: AtomicU64,
+    /// Nanoseconds that `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` say more in the process's name space of times. By `unixd`.
+    pub clocks: [AtomicI64; 2],
     /// What identifies the process: unlike `pid`, the same in all name spaces of process ids. By `unixd`.
     pub key: AtomicU32,
     /// The same of the thread. By `unixd`.
@@ -97,11 +101,74 @@ pub struct Header {
     /// 1 if it is the first process of such a name space, which signals end or stop only if a handler, a fault or somebody outside
     /// does so. By `unixd`.
     pub keeps: AtomicU32,
-    /// File descriptor → description id, zero for none, for `/proc`. By the library.
+    /// File descriptor → description id, zero for none, or [what the library keeps](own), for `/proc`. By the library.
     pub fds: [AtomicU32; SHOWN_FDS],
 }
 
 const _: () = assert!(core::mem::size_of::<Header>() <= HEADER_BYTES);
+
+/// Instead of the id of a description: kinds of files that the library keeps until others have them, too.
+pub mod own {
+    /// `eventfd`, `timerfd`, `epoll`, `userfaultfd`, anything else.
+    pub const EVENT: u32 = u32::MAX - 1;
+    pub const TIMER: u32 = u32::MAX - 2;
+    pub const SET: u32 = u32::MAX - 3;
+    pub const USERFAULT: u32 = u32::MAX - 4;
+
+    /// How `/proc` calls one.
+    pub fn name(word: u32) -> Option<&'static str> {
+        Some(match word {
+            EVENT => "[eventfd]",
+            TIMER => "[timerfd]",
+            SET => "[eventpoll]",
+            USERFAULT => "[userfaultfd]",
+            _ => return None,
+        })
+    }
+}
+
+/// Changes of descriptors from [`SHOWN_FDS`] on that `unixd` has not taken yet: it does when somebody looks, and when there is no room for
+/// another one (`TakeFds`).
+#[repr(C)]
+pub struct MoreFds {
+    /// Each a descriptor, and above it what it names as in the header.
+    changes: [AtomicU64; MORE_FDS],
+    /// How many there have been. By the library.
+    told: AtomicU32,
+    /// How many of them `unixd` has taken. By `unixd`.
+    taken: AtomicU32,
+}
+
+/// How many changes there is room for.
+pub const MORE_FDS: usize = 64;
+
+impl MoreFds {
+    /// By the library: a descriptor names something else now. `true`: there is no room for another change.
+    pub fn tell(&self, fd: u32, names: u32) -> bool {
+        let told = self.told.load(Ordering::Relaxed);
+        let place = &self.changes[told as usize % MORE_FDS];
+        place.store(u64::from(names) << 32 | u64::from(fd), Ordering::Relaxed);
+        let told = told.wrapping_add(1);
+        self.told.store(told, Ordering::Release);
+        told.wrapping_sub(self.taken.load(Ordering::Relaxed)) as usize >= MORE_FDS
+    }
+    /// By `unixd`: the changes that have come, in order, as descriptors and what they name. Those that were overwritten are lost.
+    pub fn take(&self, mut each: impl FnMut(u32, u32)) {
+        let told = self.told.load(Ordering::Acquire);
+        let count = told.wrapping_sub(self.taken.load(Ordering::Relaxed));
+        for index in (1..=count.min(MORE_FDS as u32)).rev() {
+            let place = &self.changes[told.wrapping_sub(index) as usize % MORE_FDS];
+            let change = place.load(Ordering::Relaxed);
+            each(change as u32, (change >> 32) as u32);
+        }
+        self.taken.store(told, Ordering::Relaxed);
+    }
+    /// By `unixd`: nothing has come.
+    pub fn clear(&self) {
+        self.told.store(0, Ordering::Relaxed);
+        self.taken.store(0, Ordering::Relaxed);
+    }
+}
 
 /// What may be read of a file without asking. It is true as long as it is there: `unixd` takes it away before anybody is told of a
 /// change. What is shown is nothing that the process could not ask for, and nobody else reads it.

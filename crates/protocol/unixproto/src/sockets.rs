@@ -112,6 +112,8 @@ pub const fn device_shape(command: u32) -> Option<Shape> {
 use crate::tty::Shape;
 /// Settings of a device: there are none.
 pub const SIOCETHTOOL: u32 = 0x8946;
+/// Opens the network name space of a socket.
+pub const SIOCGSKNS: u32 = 0x894c;
 /// Is the urgent byte of a stream the next one?
 pub const SIOCATMARK: u32 = 0x8905;
 /// Bytes that were sent and not taken by the other end, and those of them that were not sent over a wire either. The first is `TIOCOUTQ`, too.

@@ -69,6 +69,10 @@ impl Inet {
         let own = sending.source.unwrap_or(local);
         let source = match (own.is_unspecified(), ip) {
             (false, _) => own.to_canonical(),
+            (true, ip) if ip.is_loopback() && !self.is_local(ip) => {
+                let is_v4 = ip.is_ipv4();
+                return Err(if is_v4 { Errno::ENETUNREACH } else { Errno::EADDRNOTAVAIL });
+            }
             (true, IpAddr::V4(ip)) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
             (true, ip) if self.is_local(ip) => ip,
             (true, IpAddr::V4(_)) => match self.interface {

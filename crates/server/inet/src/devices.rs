@@ -1,7 +1,8 @@
 //! What a program can ask of the machine's interfaces: what they are, and the requests of `netdevice(7)`. That of the same by messages
 //! is in [`crate::route`].
 
-use crate::address::{encode, AF_INET};
+use crate::address::{decode, encode, AF_INET};
+use crate::inside::Inside;
 use crate::socket::{Family, Inet, Interface};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +10,7 @@ use linux_raw_sys::if_arp::{ARPHRD_ETHER, ARPHRD_LOOPBACK};
 use linux_raw_sys::ioctl::{
     SIOCGIFADDR, SIOCGIFBRDADDR, SIOCGIFCONF, SIOCGIFDSTADDR, SIOCGIFFLAGS, SIOCGIFHWADDR,
     SIOCGIFINDEX, SIOCGIFMAP, SIOCGIFMETRIC, SIOCGIFMTU, SIOCGIFNAME, SIOCGIFNETMASK,
-    SIOCGIFTXQLEN, SIOCSIFFLAGS, SIOCSIFMTU,
+    SIOCGIFTXQLEN, SIOCSIFADDR, SIOCSIFFLAGS, SIOCSIFMTU,
 };
 use linux_raw_sys::net::net_device_flags as flag;
 use unixproto::sockets::DEVICE_BYTES;
@@ -21,9 +22,8 @@ pub const OUTSIDE: &str = "eth0";
 pub(crate) const OUTSIDE_NUMBER: u32 = 2;
 /// Bytes of a name, with what follows it.
 const NAME_BYTES: usize = 16;
-/// Bytes of a packet inside of the machine, unless somebody has said otherwise; also the most. With less than this nobody speaks IPv4.
-pub(crate) const MTU_INSIDE: u32 = 65_536;
-const MTU_LEAST: u32 = 68;
+/// Bytes of an address behind it.
+const SOCKET_ADDRESS: usize = 16;
 /// Those of the lower flags that are not only told.
 const FLAGS: u32 = flag::IFF_UP as u32
     | flag::IFF_NOARP as u32
@@ -52,20 +52,19 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    fn inside(mtu: u32) -> Device {
+    fn inside(inside: &Inside) -> Device {
+        let is_up = [flag::IFF_UP, flag::IFF_RUNNING, flag::IFF_LOWER_UP];
+        let is_up = if inside.is_up() { bits(&is_up) } else { 0 };
         Device {
             index: 1,
             name: "lo",
-            flags: bits(&[flag::IFF_UP, flag::IFF_LOOPBACK, flag::IFF_RUNNING, flag::IFF_LOWER_UP]),
-            mtu,
+            flags: bits(&[flag::IFF_LOOPBACK]) | is_up,
+            mtu: inside.mtu(),
             kind: ARPHRD_LOOPBACK as u16,
             mac: [0; 6],
             all_macs: [0; 6],
             queue: QUEUE,
-            addresses: Vec::from([
-                (Ipv4Addr::LOCALHOST.into(), 8),
-                (Ipv6Addr::LOCALHOST.into(), 128),
-            ]),
+            addresses: inside.addresses().to_vec(),
         }
     }
 
@@ -94,9 +93,9 @@ impl Device {
         }
     }
 
-    /// Are its flags those, as far as the mask says?
-    pub fn has_flags(&self, flags: u32, mask: u32) -> bool {
-        (self.flags ^ flags) & mask == 0
+    /// Is it up?
+    pub fn is_up(&self) -> bool {
+        self.flags & flag::IFF_UP as u32 != 0
     }
 
     /// Is that its name, as far as to the first zero?
@@ -117,6 +116,19 @@ impl Device {
     }
 }
 
+/// Bits that are the network's, by what networks once were.
+fn class_of(ip: IpAddr) -> u8 {
+    match ip {
+        IpAddr::V4(ip) => match ip.octets()[0] {
+            0..=127 => 8,
+            128..=191 => 16,
+            192..=223 => 24,
+            224.. => 32,
+        },
+        IpAddr::V6(_) => 128,
+    }
+}
+
 fn bits(all: &[flag]) -> u32 {
     all.iter().fold(0, |bits, one| bits | *one as u32)
 }
@@ -134,15 +146,46 @@ pub(crate) fn broadcast(ip: Ipv4Addr, prefix: u8) -> Ipv4Addr {
 impl Inet {
     /// The interfaces.
     pub(crate) fn devices(&self) -> Vec<Device> {
-        let mut all = Vec::from([Device::inside(self.mtu_inside)]);
+        let mut all = Vec::from([Device::inside(&self.inside)]);
         all.extend(self.interface().map(Device::outside));
         all
+    }
+
+    /// Has anything ever led anywhere?
+    pub fn has_ways(&self) -> bool {
+        self.inside.was_used()
+    }
+
+    /// Is the interface inside of the machine up?
+    pub fn is_up_inside(&self) -> bool {
+        self.inside.is_up()
+    }
+
+    /// Its addresses of IPv6, and how many bits of each are a network's.
+    pub fn addresses_inside(&self) -> impl Iterator<Item = (Ipv6Addr, u8)> + '_ {
+        self.inside.addresses().iter().filter_map(|&(ip, prefix)| match ip {
+            IpAddr::V6(ip) => Some((ip, prefix)),
+            IpAddr::V4(_) => None,
+        })
     }
 
     /// Bytes of a packet inside of the machine. Streams have no packets there, and datagrams are not cut: it is what programs are told, and most that one sends whose head
     /// somebody has made.
     pub fn mtu_inside(&self) -> u32 {
-        self.mtu_inside
+        self.inside.mtu()
+    }
+
+    /// Whether a change of an interface's flags, as far as the mask says, brings it up or down; `None`: neither.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: other flags, and those of the wire, are what they are.
+    pub(crate) fn goes_up(device: &Device, flags: u32, mask: u32) -> Result<Option<bool>, Errno> {
+        const UP: u32 = flag::IFF_UP as u32;
+        match ((device.flags ^ flags) & mask, device.is_inside()) {
+            (0, _) => Ok(None),
+            (UP, true) => Ok(Some(flags & UP != 0)),
+            _ => Err(Errno::EOPNOTSUPP),
+        }
     }
 
     /// Sets the size of an interface's packets.
@@ -153,11 +196,7 @@ impl Inet {
         match device.is_inside() {
             false if mtu == device.mtu => Ok(()),
             false => Err(Errno::EOPNOTSUPP),
-            true if (MTU_LEAST..=MTU_INSIDE).contains(&mtu) => {
-                self.mtu_inside = mtu;
-                Ok(())
-            }
-            true => Err(Errno::EINVAL),
+            true => self.inside.set_mtu(mtu),
         }
     }
 
@@ -182,6 +221,7 @@ impl Inet {
         }
         let (name, rest) = input.split_first_chunk::<NAME_BYTES>().ok_or(Errno::EINVAL)?;
         let number_in = rest.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        let address_in = decode(rest, Family::V4).ok().flatten();
         if command == SIOCGIFNAME {
             let is_it = |device: &&Device| device.index == number_in;
             let device = all.iter().find(is_it).ok_or(Errno::ENODEV)?;
@@ -215,8 +255,22 @@ impl Inet {
                 self.set_mtu(device, number_in)?;
                 number(number_in)
             }
-            SIOCSIFFLAGS if device.has_flags(number_in, FLAGS) => {
-                (device.flags as u16).to_ne_bytes().to_vec()
+            SIOCSIFFLAGS => {
+                if let Some(is_up) = Inet::goes_up(device, number_in & 0xffff, FLAGS)? {
+                    self.inside.set_up(is_up);
+                }
+                (number_in as u16).to_ne_bytes().to_vec()
+            }
+            SIOCSIFADDR if device.is_inside() => {
+                let ip = address_in.ok_or(Errno::EINVAL)?.ip();
+                if !device.addresses.iter().any(|(own, _)| *own == ip) {
+                    // It comes instead of the one that was told.
+                    if let Some((ip, prefix)) = device.v4() {
+                        self.inside.remove((ip.into(), prefix))?;
+                    }
+                    self.inside.add((ip, class_of(ip)))?;
+                }
+                rest.iter().copied().take(SOCKET_ADDRESS).collect()
             }
             _ => return Err(Errno::EOPNOTSUPP),
         };

@@ -135,7 +135,7 @@ impl Inet {
 
     fn device_of_address(&self, own: Ipv4Addr) -> Option<u32> {
         match own {
-            own if own.is_loopback() => Some(LO),
+            own if self.inside.has(own.into()) => Some(LO),
             own if self.is_local(own.into()) => Some(AWAY),
             _ => None,
         }

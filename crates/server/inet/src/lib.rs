@@ -6,6 +6,8 @@
 //! has delivered them, and its commands (`next_command`) for it. A network server that is slow, dead or hostile
 //! harms the connections that go over it, and no others.
 //!
+//! Each network name space is an [`Inet`] of its own. All but the first have no interface but `lo`, which is down at first; what users have is counted in all of them together.
+//!
 //! Nothing here waits: an operation that would have to answers `EAGAIN`, and tells by [`Changes`] which sockets
 //! others may have waited for.
 #![no_std]
@@ -13,6 +15,7 @@
 
 extern crate alloc;
 
+mod account;
 mod address;
 mod connect;
 mod control;
@@ -20,6 +23,7 @@ mod datagram;
 mod devices;
 mod errors;
 mod groups;
+mod inside;
 mod listing;
 mod options;
 pub mod packet;
@@ -44,7 +48,7 @@ pub use errors::RECVERR;
 pub use groups::{MEMBERSHIPS_MOST, SENDERS_MOST};
 pub use listing::Row;
 pub use options::{Options, TcpState, STAMPING};
-pub use socket::{Changes, Family, Inet, Interface, Kind, Number, Origin, Six};
+pub use socket::{Changes, Family, Inet, Interface, Kind, Number, Origin, Six, NUMBERS};
 pub use stream::Received;
 pub use zerocopy::Telling;
 

@@ -28,12 +28,11 @@ pub struct Row {
 impl Inet {
     /// Those that have a port.
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        self.table.iter().filter(|(_, socket)| socket.is_bound()).map(|(number, socket)| {
+        self.each().filter(|(_, socket)| socket.is_bound()).map(|(number, socket)| {
             let none = match socket.family {
                 Family::V4 => IpAddr::from(Ipv4Addr::UNSPECIFIED),
                 Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
             };
-            let number = number as Number;
             Row {
                 number,
                 family: socket.family,

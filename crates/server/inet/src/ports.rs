@@ -129,7 +129,8 @@ impl Inet {
     ) -> Result<(), Errno> {
         let socket = self.get(number)?;
         let (family, kind) = (socket.family, socket.kind);
-        let is_ours = address.ip().is_unspecified() || self.is_local(address.ip().to_canonical());
+        let ip = address.ip().to_canonical();
+        let is_ours = ip.is_unspecified() || self.is_local(ip) || self.inside.may_bind(ip);
         let is_many = kind != Kind::Echo && is_for_many(address.ip(), self.interface.as_ref());
         if !is_ours && !is_many {
             return Err(Errno::EADDRNOTAVAIL);

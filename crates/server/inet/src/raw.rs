@@ -284,7 +284,7 @@ impl Inet {
         let packet = if socket.options.is_set(HEADS[usize::from(is_v6)]) {
             let mtu = match self.interface.filter(|_| !is_inside) {
                 Some(outside) => outside.mtu.into(),
-                None => self.mtu_inside.min(u16::MAX.into()) as usize,
+                None => self.inside.mtu().min(u16::MAX.into()) as usize,
             };
             if bytes.len() > mtu {
                 return Err(Errno::EMSGSIZE);

@@ -1,10 +1,11 @@
 //! Netlink: what programs ask of interfaces, addresses and ways by messages (`NETLINK_ROUTE`, `rtnetlink(7)`).
 //!
-//! Such a socket is one of datagrams, each of which is answered at once, and the answers wait in it. Nothing can be changed by them but the size of packets inside
-//! of the machine.
+//! Such a socket is one of datagrams, each of which is answered at once, and the answers wait in it. What can be changed by them is the interface inside of the
+//! machine: it is brought up and down, has addresses, and a size of its packets.
 
-use crate::control::Passage;
+use crate::control::{Passage, LO};
 use crate::devices::{broadcast, mask, Device};
+use crate::inside::Inside;
 use crate::socket::{Changes, Inet, Kind, Number};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,9 +24,10 @@ const ALIGN: usize = 4;
 const LINK_BYTES: usize = 16;
 const PLACE_BYTES: usize = 8;
 const WAY_BYTES: usize = 12;
-/// `IF_OPER_UP`, `IF_OPER_UNKNOWN`
+/// `IF_OPER_UP`, `IF_OPER_UNKNOWN`, `IF_OPER_DOWN`
 const OPER_UP: u8 = 6;
 const OPER_UNKNOWN: u8 = 0;
+const OPER_DOWN: u8 = 2;
 /// An address that was not learnt: `IFA_F_PERMANENT`.
 const PERMANENT: u8 = 0x80;
 /// `ICMPV6_ROUTER_PREF_MEDIUM`
@@ -200,8 +202,11 @@ impl Request<'_> {
     }
 
     fn link(&self, device: &Device) -> Vec<u8> {
-        let state = if device.is_inside() { OPER_UNKNOWN } else { OPER_UP };
-        let queueing = if device.is_inside() { "noqueue" } else { "fq_codel" };
+        let (state, queueing) = match (device.is_inside(), device.is_up()) {
+            (_, false) => (OPER_DOWN, "noop"),
+            (true, true) => (OPER_UNKNOWN, "noqueue"),
+            (false, true) => (OPER_UP, "fq_codel"),
+        };
         self.part(nl::RTM_NEWLINK as u16)
             .put(&[0, 0])
             .put(&device.kind.to_ne_bytes())
@@ -325,7 +330,8 @@ impl Way {
     }
 }
 
-fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
+/// The ways of IPv4: over the wire, and to the addresses of `lo` while that is up.
+fn ways(interface: Option<&crate::Interface>, inside: &Inside) -> Vec<Way> {
     let local = |to: Ipv4Addr, prefix, device, source: Ipv4Addr| Way {
         to: to.into(),
         prefix,
@@ -338,7 +344,6 @@ fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
         maker: nl::RTPROT_KERNEL,
         metric: None,
     };
-    let inside = Ipv4Addr::LOCALHOST;
     let mut all = Vec::new();
     if let Some(&crate::Interface { address, prefix, gateway, .. }) = interface {
         let net = Ipv4Addr::from(u32::from(address) & u32::from(mask(prefix)));
@@ -363,13 +368,19 @@ fn ways(interface: Option<&crate::Interface>) -> Vec<Way> {
         all.push(main(net, prefix, Some(address), None));
         all.push(local(address, 32, 2, address));
     }
-    all.push(local(Ipv4Addr::new(127, 0, 0, 0), 8, 1, inside));
-    all.push(local(inside, 32, 1, inside));
+    for &(ip, prefix) in inside.addresses().iter().filter(|_| inside.is_up()) {
+        let IpAddr::V4(own) = ip else { continue };
+        if prefix < 32 {
+            let net = Ipv4Addr::from(u32::from(own) & u32::from(mask(prefix)));
+            all.push(local(net, prefix, LO, own));
+        }
+        all.push(local(own, 32, LO, own));
+    }
     all
 }
 
 /// The same of IPv6.
-fn ways_v6(interface: Option<&crate::Interface>) -> Vec<Way> {
+fn ways_v6(interface: Option<&crate::Interface>, inside: &Inside) -> Vec<Way> {
     const CONNECTED: u32 = 256;
     const ROUTER: u32 = 1024;
     let (main, local) = (nl::rt_class_t::RT_TABLE_MAIN, nl::rt_class_t::RT_TABLE_LOCAL);
@@ -385,11 +396,12 @@ fn ways_v6(interface: Option<&crate::Interface>) -> Vec<Way> {
         maker: nl::RTPROT_KERNEL,
         metric: Some(metric),
     };
-    let inside = Ipv6Addr::LOCALHOST;
-    let mut all = Vec::from([
-        way(inside, 128, 1, main, nl::RTN_UNICAST, CONNECTED),
-        way(inside, 128, 1, local, nl::RTN_LOCAL, 0),
-    ]);
+    let mut all = Vec::new();
+    for &(ip, _) in inside.addresses().iter().filter(|_| inside.is_up()) {
+        let IpAddr::V6(own) = ip else { continue };
+        all.push(way(own, 128, LO, main, nl::RTN_UNICAST, CONNECTED));
+        all.push(way(own, 128, LO, local, nl::RTN_LOCAL, 0));
+    }
     let Some(crate::Interface { six, .. }) = interface else { return all };
     for own in six.addresses() {
         let bits = u128::MAX.checked_shl(128 - u32::from(six.prefix.min(128))).unwrap_or(0);
@@ -520,9 +532,7 @@ impl Inet {
         let (flags, mask) = request.word(8).zip(request.word(12)).ok_or(Errno::EINVAL)?;
         // As Linux does: who says flags and no mask means all.
         let mask = if mask == 0 && flags != 0 { u32::MAX } else { mask };
-        if !device.has_flags(flags, mask) {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        let goes_up = Inet::goes_up(device, flags, mask)?;
         let mut mtu = None;
         for (kind, value) in request.attributes(LINK_BYTES) {
             let is = |wanted| kind == wanted as u32;
@@ -534,7 +544,37 @@ impl Inet {
                 _ => return Err(Errno::EOPNOTSUPP),
             }
         }
-        mtu.map_or(Ok(()), |mtu| self.set_mtu(device, mtu))
+        mtu.map_or(Ok(()), |mtu| self.set_mtu(device, mtu))?;
+        if let Some(is_up) = goes_up {
+            self.inside.set_up(is_up);
+        }
+        Ok(())
+    }
+
+    /// Gives the interface inside of the machine an address, or takes one from it.
+    fn change_address(&mut self, request: &Request, devices: &[Device]) -> Result<(), Errno> {
+        let &[family, prefix, ..] = request.body else { return Err(Errno::EINVAL) };
+        let own = request.attribute(PLACE_BYTES, nl::IFA_LOCAL as u32);
+        let own = own.or_else(|| request.attribute(PLACE_BYTES, nl::IFA_ADDRESS as u32));
+        let own = own.ok_or(Errno::EINVAL)?;
+        let own = match family.into() {
+            AF_INET => own.first_chunk::<4>().map(|own| IpAddr::from(*own)),
+            AF_INET6 => own.first_chunk::<16>().map(|own| IpAddr::from(*own)),
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        let own = own.ok_or(Errno::EINVAL)?;
+        let index = request.word(4).ok_or(Errno::EINVAL)?;
+        let device = devices.iter().find(|device| device.index == index).ok_or(Errno::ENODEV)?;
+        if !device.is_inside() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if request.kind == nl::RTM_DELADDR as u16 {
+            return self.inside.remove((own, prefix));
+        }
+        match self.inside.add((own, prefix)) {
+            Err(Errno::EEXIST) if request.flags & nl::NLM_F_REPLACE != 0 => Ok(()),
+            added => added,
+        }
     }
 
     /// The messages that a request asks for.
@@ -548,10 +588,16 @@ impl Inet {
             if !may_change {
                 return Err(Errno::EPERM);
             }
-            if !is(nl::RTM_NEWLINK as u32) && !is(nl::RTM_SETLINK as u32) {
-                return Err(Errno::EOPNOTSUPP);
-            }
-            return self.change_link(request, &devices).map(|()| Vec::new());
+            let changed = match u32::from(request.kind) {
+                kind if kind == nl::RTM_NEWLINK as u32 || kind == nl::RTM_SETLINK as u32 => {
+                    self.change_link(request, &devices)
+                }
+                kind if kind == nl::RTM_NEWADDR as u32 || kind == nl::RTM_DELADDR as u32 => {
+                    self.change_address(request, &devices)
+                }
+                _ => Err(Errno::EOPNOTSUPP),
+            };
+            return changed.map(|()| Vec::new());
         }
         if request.body.is_empty() {
             return Err(Errno::EINVAL);
@@ -575,8 +621,8 @@ impl Inet {
             return Ok(each.collect());
         }
         if is(nl::RTM_GETROUTE as u32) {
-            let mut all = ways(self.interface());
-            all.extend(ways_v6(self.interface()));
+            let mut all = ways(self.interface(), &self.inside);
+            all.extend(ways_v6(self.interface(), &self.inside));
             if request.is_dump() {
                 let all = all.iter().filter(|way| of_family(way.to));
                 return Ok(all.map(|way| request.way(way, true)).collect());

@@ -1,8 +1,10 @@
 //! Sockets, and how they come and go.
 
+use crate::account::Account;
 use crate::address::any;
 use crate::control::Passage;
 use crate::errors::{cost_of, Entry};
+use crate::inside::Inside;
 use crate::groups::Membership;
 use crate::options::{Options, TcpState};
 use crate::packet::Watching;
@@ -19,7 +21,7 @@ use alloc::vec::Vec;
 use callfilter::packets::Filter;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use netproto::{Command, Protocol};
-use piecewise::{Limits, Shares, Table};
+use piecewise::{Limits, Table};
 use unixproto::files::{
     POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM,
 };
@@ -33,6 +35,8 @@ pub type Number = u32;
 const ALL_BYTES: usize = 64 << 20;
 /// Sockets that there may be.
 const ALL_SOCKETS: usize = 65536;
+/// Numbers that sockets of one name space have: from its first one on.
+pub const NUMBERS: Number = 1 << 17;
 
 /// Sockets that somebody may wait for, or watch; `true`: something came to be read.
 pub type Changes = Vec<(Number, bool)>;
@@ -258,14 +262,16 @@ impl Socket {
     }
 }
 
-/// All of them.
+/// All of a network name space.
 pub struct Inet {
-    pub(crate) table: Table<Socket>,
+    table: Table<Socket>,
+    /// The number of the first one in that.
+    first: Number,
     pub(crate) ports: Ports,
     /// Bytes that wait, by who is charged for them.
-    pub(crate) shares: Shares,
+    pub(crate) shares: Account,
     /// Sockets, by who has made them.
-    users: Shares,
+    users: Account,
     /// Connections of the network server's.
     pub(crate) wires: BTreeMap<u32, Number>,
     pub(crate) next_wire: u32,
@@ -276,8 +282,8 @@ pub struct Inet {
     pub(crate) origin: Option<Origin>,
     /// The network server has nothing left to do.
     pub(crate) is_idle: bool,
-    /// Bytes of a packet inside of the machine.
-    pub(crate) mtu_inside: u32,
+    /// The interface inside of the machine.
+    pub(crate) inside: Inside,
     /// Bytes of its stack that it has never needed: it says so at its end.
     pub(crate) stack_unused: Option<u32>,
     /// Of which listener's sockets the next connection goes to which.
@@ -292,7 +298,7 @@ pub struct Inet {
     /// Who is in which group, over which interface.
     pub(crate) members: BTreeSet<(IpAddr, u32, Number)>,
     /// Memberships over the wire, by user.
-    pub(crate) away: Shares,
+    pub(crate) away: Account,
     /// Those that something urgent has come to, which nobody was told yet.
     pub(crate) urged: Vec<Number>,
     /// Nanoseconds of the clock on the wall.
@@ -303,16 +309,17 @@ impl Default for Inet {
     fn default() -> Inet {
         Inet {
             table: Table::default(),
+            first: 0,
             ports: Ports::default(),
-            shares: Shares::new(Limits::of(ALL_BYTES)),
-            users: Shares::new(Limits::of(ALL_SOCKETS)),
+            shares: Account::new(Limits::of(ALL_BYTES)),
+            users: Account::new(Limits::of(ALL_SOCKETS)),
             wires: BTreeMap::new(),
             next_wire: 1,
             commands: VecDeque::new(),
             interface: None,
             origin: None,
             is_idle: true,
-            mtu_inside: crate::devices::MTU_INSIDE,
+            inside: Inside::first(),
             stack_unused: None,
             turn: 0,
             routes: BTreeMap::new(),
@@ -320,7 +327,7 @@ impl Default for Inet {
             watchers: Vec::new(),
             is_watched: (false, false),
             members: BTreeSet::new(),
-            away: Shares::new(crate::groups::OUTSIDE),
+            away: Account::new(crate::groups::OUTSIDE),
             urged: Vec::new(),
             now: 0,
         }
@@ -328,12 +335,35 @@ impl Default for Inet {
 }
 
 impl Inet {
+    /// Another one, whose sockets have numbers from `first` on: that of a name space that has just begun.
+    pub fn beside(&self, first: Number) -> Inet {
+        let (shares, users) = (self.shares.clone(), self.users.clone());
+        let (away, inside) = (self.away.clone(), Inside::new());
+        Inet { first, shares, users, away, inside, ..Inet::default() }
+    }
+
+    /// Are there no sockets in it?
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Where a socket is in the table; of one of another name space there is nothing.
+    fn place(&self, number: Number) -> usize {
+        number.wrapping_sub(self.first) as usize
+    }
+
+    /// All of them with their numbers.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Number, &Socket)> {
+        self.table.iter().map(|(place, socket)| (self.first + place as Number, socket))
+    }
+
     pub(crate) fn get(&self, number: Number) -> Result<&Socket, Errno> {
-        self.table.get(number as usize).ok_or(Errno::EBADF)
+        self.table.get(self.place(number)).ok_or(Errno::EBADF)
     }
 
     pub(crate) fn get_mut(&mut self, number: Number) -> Result<&mut Socket, Errno> {
-        self.table.get_mut(number as usize).ok_or(Errno::EBADF)
+        let place = self.place(number);
+        self.table.get_mut(place).ok_or(Errno::EBADF)
     }
 
     /// What the clock on the wall says, in nanoseconds: what comes from now on comes then.
@@ -382,12 +412,14 @@ impl Inet {
             groups: Vec::new(),
             options: Options::default(),
         };
-        let number = self.table.insert(socket).map_err(|_| Errno::ENFILE)?;
+        // There are fewer than a name space has numbers.
+        let place = self.table.insert(socket).map_err(|_| Errno::ENFILE)?;
+        let number = self.first + place as Number;
         self.users.take(uid, 1);
         if kind == Kind::Raw {
-            self.raws.push(number as Number);
+            self.raws.push(number);
         }
-        Ok(number as Number)
+        Ok(number)
     }
 
     /// What it is.
@@ -404,7 +436,8 @@ impl Inet {
             self.forget_route(number);
             self.forget_tap(number);
             self.forget_groups(number);
-            let Some(mut socket) = self.table.remove(number as usize) else { continue };
+            let place = self.place(number);
+            let Some(mut socket) = self.table.remove(place) else { continue };
             self.users.give_back(socket.uid, 1);
             let is_reset = was_waiting
                 || !socket.bytes.is_empty()
@@ -665,7 +698,7 @@ impl Inet {
             IpAddr::V4(ip) => ip == interface.address,
             IpAddr::V6(ip) => interface.six.addresses().any(|own| own == ip),
         };
-        ip.is_loopback() || self.interface.is_some_and(is_own)
+        self.inside.has(ip) || self.interface.is_some_and(is_own)
     }
 }
 

@@ -1033,7 +1033,7 @@ fn sizes_of_packets_inside_are_set_by_administrators() {
         (1, [0; 2], mtu(67), true, 22),
         (1, [0; 2], mtu(65_537), true, 22),
         (2, [0; 2], mtu(1400), true, 95),
-        (1, [0, 1], mtu(1501), true, 95),
+        (1, [0x100, 0x100], mtu(1501), true, 95),
         (1, [0; 2], [attribute(ADDRESS, &[1; 6]), mtu(1501)].concat(), true, 95),
         (1, [0; 2], attribute(MTU, &[1, 2]), true, 95),
     ] {

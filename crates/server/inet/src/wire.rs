@@ -304,9 +304,8 @@ impl Inet {
         self.tell_watch();
         self.tell_groups();
         let all: Vec<(Number, Kind, u16)> = self
-            .table
-            .iter()
-            .map(|(number, socket)| (number as Number, socket.kind, socket.local.port()))
+            .each()
+            .map(|(number, socket)| (number, socket.kind, socket.local.port()))
             .collect();
         for (number, kind, port) in all {
             match protocol(kind) {

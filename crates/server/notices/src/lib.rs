@@ -259,6 +259,12 @@ impl Notices {
         list.iter().filter_map(end).collect()
     }
 
+    /// The watches of a group: number, file, and what it wants to be told.
+    pub fn watches(&self, group: u32) -> impl Iterator<Item = (i32, u64, u32)> + '_ {
+        let all = self.groups.get(&group).into_iter().flat_map(|group| &group.watches);
+        all.map(|(wd, watch)| (*wd, watch.file, watch.mask))
+    }
+
     /// Bytes that there are to be read by a group.
     pub fn readable(&self, group: u32) -> usize {
         self.groups.get(&group).map_or(0, |of| of.queue.bytes())

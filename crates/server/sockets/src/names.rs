@@ -19,11 +19,14 @@ pub struct Name {
     pub text: Vec<u8>,
 }
 
+/// Where abstract names are unlike all others: the number of the network name space, and the kind.
+pub(crate) type Place = (u64, Kind);
+
 /// What is named.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Key {
     File(u64),
-    Abstract(Kind, Vec<u8>),
+    Abstract(Place, Vec<u8>),
 }
 
 impl Name {
@@ -37,10 +40,10 @@ impl Name {
         Name { file: None, text }
     }
 
-    fn key(&self, kind: Kind) -> Key {
+    fn key(&self, place: Place) -> Key {
         match self.file {
             Some(file) => Key::File(file),
-            None => Key::Abstract(kind, self.text.clone()),
+            None => Key::Abstract(place, self.text.clone()),
         }
     }
 }
@@ -59,19 +62,19 @@ impl Names {
         self.taken.get(&Key::File(file)).copied()
     }
 
-    /// The one of a kind with an abstract name.
-    pub fn abstract_name(&self, kind: Kind, text: &[u8]) -> Option<u32> {
-        self.taken.get(&Key::Abstract(kind, text.to_vec())).copied()
+    /// The one with an abstract name.
+    pub fn abstract_name(&self, place: Place, text: &[u8]) -> Option<u32> {
+        self.taken.get(&Key::Abstract(place, text.to_vec())).copied()
     }
 
     /// Is a name that of a socket, and not only told as its?
-    pub fn is_of(&self, name: &Name, kind: Kind, number: u32) -> bool {
-        self.taken.get(&name.key(kind)) == Some(&number)
+    pub fn is_of(&self, name: &Name, place: Place, number: u32) -> bool {
+        self.taken.get(&name.key(place)) == Some(&number)
     }
 
     /// Takes a name for a socket.
-    pub fn take(&mut self, name: Name, kind: Kind, number: u32) -> Result<Rc<Name>, Errno> {
-        let key = name.key(kind);
+    pub fn take(&mut self, name: Name, place: Place, number: u32) -> Result<Rc<Name>, Errno> {
+        let key = name.key(place);
         if self.taken.contains_key(&key) {
             return Err(Errno::EADDRINUSE);
         }
@@ -80,11 +83,11 @@ impl Names {
     }
 
     /// Takes a free abstract name.
-    pub fn choose(&mut self, kind: Kind, number: u32) -> Result<Rc<Name>, Errno> {
+    pub fn choose(&mut self, place: Place, number: u32) -> Result<Rc<Name>, Errno> {
         for _ in 0..CHOICES {
             let text = format!("\0{:05x}", self.next % CHOICES).into_bytes();
             self.next += 1;
-            match self.take(Name::abstract_name(text), kind, number) {
+            match self.take(Name::abstract_name(text), place, number) {
                 Err(Errno::EADDRINUSE) => {}
                 taken => return taken,
             }
@@ -93,8 +96,8 @@ impl Names {
     }
 
     /// A name is free again.
-    pub fn give_back(&mut self, name: &Name, kind: Kind) {
-        self.taken.remove(&name.key(kind));
+    pub fn give_back(&mut self, name: &Name, place: Place) {
+        self.taken.remove(&name.key(place));
     }
 
     #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Sockets, and how they are connected.
 
 use crate::message::{Message, Outgoing, User};
-use crate::names::{Name, Names};
+use crate::names::{Name, Names, Place};
 use crate::options::Options;
 use crate::{BACKLOG_MOST, QUEUE_BYTES, QUEUE_DATAGRAMS};
 use alloc::collections::VecDeque;
@@ -52,6 +52,8 @@ pub(crate) enum Peer {
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub kind: Kind,
+    /// The number of its network name space.
+    pub space: u64,
     pub peer: Peer,
     /// Datagram sockets that send to this one if they do not say where to.
     pub followers: Vec<Number>,
@@ -75,6 +77,11 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
+    /// Where its abstract name is.
+    pub fn place(&self) -> Place {
+        (self.space, self.kind)
+    }
+
     pub fn has_bounds(&self) -> bool {
         self.kind != Kind::Stream
     }
@@ -130,16 +137,17 @@ impl Sockets {
         self.now = now;
     }
 
-    /// Makes a socket.
+    /// Makes a socket in the network name space with a number.
     ///
     /// # Errors
     /// `ENFILE`: the user has too many, or there is no memory.
-    pub fn make(&mut self, kind: Kind, user: User) -> Result<Number, Errno> {
+    pub fn make(&mut self, kind: Kind, user: User, space: u64) -> Result<Number, Errno> {
         if !self.users.has_room(user.uid, 1) {
             return Err(Errno::ENFILE);
         }
         let socket = Socket {
             kind,
+            space,
             peer: Peer::None,
             followers: Vec::new(),
             name: None,
@@ -159,9 +167,9 @@ impl Sockets {
     }
 
     /// Makes two that are connected.
-    pub fn pair(&mut self, kind: Kind, user: User) -> Result<[Number; 2], Errno> {
-        let first = self.make(kind, user)?;
-        let second = match self.make(kind, user) {
+    pub fn pair(&mut self, kind: Kind, user: User, space: u64) -> Result<[Number; 2], Errno> {
+        let first = self.make(kind, user, space)?;
+        let second = match self.make(kind, user, space) {
             Ok(second) => second,
             Err(error) => {
                 self.remove(first, &mut Changes::new());
@@ -184,6 +192,12 @@ impl Sockets {
         }
     }
 
+    /// Descriptors that were passed to it and not taken yet.
+    pub fn passed(&self, number: Number) -> usize {
+        let queue = self.get(number).into_iter().flat_map(|socket| &socket.queue);
+        queue.map(|message| message.rights.len()).sum()
+    }
+
     /// What kind of messages it has.
     pub fn kind(&self, number: Number) -> Result<Kind, Errno> {
         Ok(self.get(number)?.kind)
@@ -195,20 +209,20 @@ impl Sockets {
     /// `EINVAL`: it has one; `EADDRINUSE`: another one has this one.
     pub fn bind(&mut self, number: Number, name: Name) -> Result<(), Errno> {
         self.may_bind(number)?;
-        let kind = self.get(number)?.kind;
-        let name = self.names.take(name, kind, number)?;
+        let place = self.get(number)?.place();
+        let name = self.names.take(name, place, number)?;
         self.get_mut(number)?.name = Some(name);
         Ok(())
     }
 
     /// Gives it a name that nobody has.
     pub fn bind_any(&mut self, number: Number) -> Result<(), Errno> {
-        let Socket { name, kind, .. } = self.get(number)?;
-        if name.is_some() {
+        let socket = self.get(number)?;
+        if socket.name.is_some() {
             return Ok(());
         }
-        let kind = *kind;
-        let name = self.names.choose(kind, number)?;
+        let place = socket.place();
+        let name = self.names.choose(place, number)?;
         self.get_mut(number)?.name = Some(name);
         Ok(())
     }
@@ -226,9 +240,10 @@ impl Sockets {
         self.names.file(file).ok_or(Errno::ECONNREFUSED)
     }
 
-    /// The one of a kind that has an abstract name: kinds have names of their own.
-    pub fn named(&self, kind: Kind, text: &[u8]) -> Result<Number, Errno> {
-        self.names.abstract_name(kind, text).ok_or(Errno::ECONNREFUSED)
+    /// The one that has an abstract name where another one is: kinds and network name spaces have names of their own.
+    pub fn named(&self, number: Number, text: &[u8]) -> Result<Number, Errno> {
+        let place = self.get(number)?.place();
+        self.names.abstract_name(place, text).ok_or(Errno::ECONNREFUSED)
     }
 
     /// It accepts connections from now on.
@@ -288,7 +303,8 @@ impl Sockets {
             return Err(Errno::EAGAIN);
         }
         let (name, listener, options) = (target.name.clone(), target.user, target.options);
-        let server = self.make(kind, user).map_err(|_| Errno::ENOMEM)?;
+        let space = target.space;
+        let server = self.make(kind, user, space).map_err(|_| Errno::ENOMEM)?;
         self.join(number, server);
         let end = self.get_mut(server)?;
         (end.name, end.user, end.peer_user) = (name, listener, Some(user));
@@ -398,11 +414,12 @@ impl Sockets {
             let Some(socket) = self.table.remove(number as usize) else { continue };
             self.users.give_back(socket.user.uid, 1);
             let is_reset = was_waiting || !socket.queue.is_empty();
+            let place = socket.place();
             socket.queue.into_iter().for_each(|message| self.forget(message));
             // An accepted one has that of who has accepted it.
             if let Some(name) = &socket.name {
-                if self.names.is_of(name, socket.kind, number) {
-                    self.names.give_back(name, socket.kind);
+                if self.names.is_of(name, place, number) {
+                    self.names.give_back(name, place);
                     self.released.extend(name.file);
                 }
             }

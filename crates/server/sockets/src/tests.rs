@@ -12,7 +12,7 @@ const ME: User = User { pid: 7, uid: 1000, gid: 1000 };
 const ROOT: User = User { pid: 1, uid: 0, gid: 0 };
 
 fn listener(sockets: &mut Sockets, backlog: u32) -> Number {
-    let number = sockets.make(Kind::Stream, ROOT).unwrap();
+    let number = sockets.make(Kind::Stream, ROOT, 0).unwrap();
     sockets.bind(number, Name::abstract_name(vec![0, b'x', number as u8])).unwrap();
     sockets.listen(number, backlog, &mut Changes::new()).unwrap();
     number
@@ -30,7 +30,7 @@ fn receive(sockets: &mut Sockets, number: Number, most: usize) -> Result<Vec<u8>
 #[test]
 fn what_nobody_has_taken_counts_for_its_sender() {
     let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
-    let [a, b] = sockets.pair(Kind::Stream, ME).unwrap();
+    let [a, b] = sockets.pair(Kind::Stream, ME, 0).unwrap();
     assert_eq!(sockets.unsent(a), Ok(0));
     send(&mut sockets, a, b"one").unwrap();
     let one = sockets.unsent(a).unwrap();
@@ -47,7 +47,7 @@ fn what_nobody_has_taken_counts_for_its_sender() {
     assert_eq!(sockets.unsent(a), Ok(0));
     sockets.remove(a, &mut changes);
 
-    let [a, b] = sockets.pair(Kind::Stream, ME).unwrap();
+    let [a, b] = sockets.pair(Kind::Stream, ME, 0).unwrap();
     send(&mut sockets, a, b"four").unwrap();
     sockets.remove(a, &mut changes);
     assert_eq!(sockets.unsent(a), Err(Errno::EBADF));
@@ -60,7 +60,7 @@ fn what_nobody_has_taken_counts_for_its_sender() {
 fn a_connection() {
     let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
     let server = listener(&mut sockets, 1);
-    let client = sockets.make(Kind::Stream, ME).unwrap();
+    let client = sockets.make(Kind::Stream, ME, 0).unwrap();
     assert_eq!(sockets.ready(client), POLLHUP | POLLOUT | POLLWRNORM);
     assert_eq!(send(&mut sockets, client, b"x"), Err(Errno::ENOTCONN));
     assert_eq!(receive(&mut sockets, client, 1), Err(Errno::EINVAL));
@@ -91,7 +91,7 @@ fn a_connection() {
 #[test]
 fn unread_bytes_reset_the_other_end() {
     let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
-    let [one, other] = sockets.pair(Kind::Stream, ME).unwrap();
+    let [one, other] = sockets.pair(Kind::Stream, ME, 0).unwrap();
     send(&mut sockets, one, b"never read").unwrap();
     sockets.remove(other, &mut changes);
     assert_eq!(receive(&mut sockets, one, 9), Err(Errno::ECONNRESET));
@@ -103,7 +103,7 @@ fn unread_bytes_reset_the_other_end() {
 fn the_backlog_is_full() {
     let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
     let server = listener(&mut sockets, 1);
-    let clients: Vec<_> = (0..3).map(|_| sockets.make(Kind::Stream, ME).unwrap()).collect();
+    let clients: Vec<_> = (0..3).map(|_| sockets.make(Kind::Stream, ME, 0).unwrap()).collect();
     let mut connect = |client| sockets.connect(client, server, ME, &mut changes);
     assert_eq!([0, 1, 2].map(|n| connect(clients[n])), [Ok(()), Ok(()), Err(Errno::EAGAIN)]);
     sockets.accept(server, &mut changes).unwrap();
@@ -118,7 +118,7 @@ fn the_backlog_is_full() {
 #[test]
 fn what_is_passed_ends_a_part() {
     let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
-    let [one, other] = sockets.pair(Kind::Stream, ME).unwrap();
+    let [one, other] = sockets.pair(Kind::Stream, ME, 0).unwrap();
     send(&mut sockets, one, b"a").unwrap();
     sockets.send(one, Target::Peer, (b"bc", &[9, 8]), ME, &mut changes).unwrap();
     send(&mut sockets, one, b"d").unwrap();
@@ -135,7 +135,7 @@ fn what_is_passed_ends_a_part() {
 #[test]
 fn datagrams() {
     let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
-    let [one, other, third] = [0; 3].map(|_| sockets.make(Kind::Datagram, ME).unwrap());
+    let [one, other, third] = [0; 3].map(|_| sockets.make(Kind::Datagram, ME, 0).unwrap());
     assert_eq!(send(&mut sockets, one, b"x"), Err(Errno::ENOTCONN));
     sockets.bind_any(other).unwrap();
     sockets.bind(one, Name::of_file(5, b"/one".to_vec())).unwrap();
@@ -164,7 +164,7 @@ fn datagrams() {
 fn a_user_does_not_take_all_memory() {
     let mut sockets = Sockets::default();
     let mut sent = 0;
-    while let Ok([one, _]) = sockets.pair(Kind::Stream, ME) {
+    while let Ok([one, _]) = sockets.pair(Kind::Stream, ME, 0) {
         match send(&mut sockets, one, &[0; QUEUE_BYTES]) {
             Ok(count) => sent += count,
             Err(error) => {
@@ -174,7 +174,7 @@ fn a_user_does_not_take_all_memory() {
         }
     }
     assert!((16 << 20..=32 << 20).contains(&sent), "{sent}");
-    let [one, _] = sockets.pair(Kind::Stream, ROOT).unwrap();
+    let [one, _] = sockets.pair(Kind::Stream, ROOT, 0).unwrap();
     let sent = sockets.send(one, Target::Peer, (&[0; 4096], &[]), ROOT, &mut Vec::new());
     assert_eq!(sent, Ok(4096));
 }
@@ -211,7 +211,7 @@ proptest! {
     #[test]
     fn a_stream_is_what_was_sent(ops in proptest::collection::vec(op(), 1..120)) {
         let mut sockets = Sockets::default();
-        let ends = sockets.pair(Kind::Stream, ME).unwrap();
+        let ends = sockets.pair(Kind::Stream, ME, 0).unwrap();
         let mut model = [End::default(), End::default()];
         let mut clock = 0u8;
         for op in ops {

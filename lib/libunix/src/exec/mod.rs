@@ -156,6 +156,7 @@ fn execute(p: &mut Process, regs: &mut Regs, dir: u32, mut args: Args) -> Result
     p.fds.windows.configure(args.envp.iter());
     // Its name in `/proc` is all that depends on it.
     let secure = server::call_ab(op::Exec {}, &args.told(), &args.argv.bytes);
+    time::look_at_space();
     let secure = secure.is_ok_and(|answer| answer.count != 0);
     if p.mm.clear().is_err() {
         die(SIGKILL, "the memory of its old program cannot be taken away");

@@ -35,7 +35,7 @@ use linuxabi::fdtable::{Entry, FdTable};
 use ops::{FileOps, Server};
 use tables::{NoMemory, Slab, Sparse};
 use unixproto::files::{lock, O_ACCMODE, O_NONBLOCK, O_PATH, O_RDWR, O_WRONLY};
-use unixproto::session::SHOWN_FDS;
+use unixproto::session::own;
 
 /// An open file.
 #[derive(Clone)]
@@ -79,6 +79,17 @@ impl File {
         match self.server() {
             Server::Unixd([desc, 0]) => Ok(desc),
             _ => Err(error),
+        }
+    }
+    /// What `/proc` shows of it: its only description, or that the library keeps it.
+    fn as_shown(&self) -> u32 {
+        match (self.description(Errno::EBADF), &self.kind) {
+            (Ok(desc), _) => desc,
+            (Err(_), AnyFile::Event(_)) => own::EVENT,
+            (Err(_), AnyFile::Timer(_)) => own::TIMER,
+            (Err(_), AnyFile::Epoll(_)) => own::SET,
+            (Err(_), AnyFile::Userfault(_)) => own::USERFAULT,
+            (Err(_), _) => 0,
         }
     }
     /// Its descriptions; 0 is none.
@@ -359,30 +370,35 @@ impl Fds {
 
     /// Shows `/proc` and others that a file has a description now.
     fn show_all(&self, index: u32) {
-        let named = self.table.from(0).take_while(|(fd, _)| (*fd as usize) < SHOWN_FDS);
-        named.filter(|(_, entry)| entry.file == index).for_each(|(fd, _)| self.show(fd));
+        let named = self.table.from(0).filter(|(_, entry)| entry.file == index);
+        named.for_each(|(fd, _)| self.show(fd));
     }
 
     /// Shows `/proc` what `fd` names.
     fn show(&self, fd: i32) {
-        if (fd as usize) < SHOWN_FDS {
-            let desc = self.get(fd).and_then(|file| file.description(Errno::EBADF));
-            show_desc(fd, desc.unwrap_or(0));
-        }
+        show_desc(fd, self.get(fd).map_or(0, File::as_shown));
     }
 }
 
 /// Shows `/proc` that a descriptor names a description, or none: of all processes whose descriptor it is.
 fn show_desc(fd: i32, desc: u32) {
-    let show = |header: &server::Header| {
-        let Some(cell) = header.fds.get(fd as usize) else { return };
+    let mut is_full = false;
+    let mut show = |header: &server::Header| {
+        let Some(cell) = header.fds.get(fd as usize) else {
+            is_full |= server::more_fds(header).tell(fd as u32, desc);
+            return;
+        };
         cell.store(desc, Ordering::Relaxed);
         if desc != 0 && header.most_fds.load(Ordering::Relaxed) <= fd as u32 {
             header.most_fds.store(fd as u32 + 1, Ordering::Relaxed);
         }
     };
     show(server::main_header());
-    company::each_sharing(|of| of.files, show);
+    company::each_sharing(|of| of.files, &mut show);
+    if is_full {
+        // An error: those that are overwritten are not shown.
+        let _ = server::call(op::TakeFds {});
+    }
 }
 
 fn close_descriptions([first, second]: [u32; 2]) {
@@ -504,9 +520,7 @@ fn put_at(io: &mut Io, file: u32, new: i32, cloexec: bool) -> Result<i32> {
 pub fn close(fds: &mut Fds, fd: i32) -> Result<()> {
     let entry = fds.table.remove(fd).ok_or(Errno::EBADF)?;
     glance::forget(fd);
-    if (fd as usize) < SHOWN_FDS {
-        show_desc(fd, 0);
-    }
+    show_desc(fd, 0);
     fds.closed(entry.file);
     Ok(())
 }

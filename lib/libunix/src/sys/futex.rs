@@ -8,7 +8,7 @@
 //! Those that have an owner (`FUTEX_LOCK_PI` and relatives) are in [`pi`].
 
 use super::pi;
-use super::time::{monotonic, realtime};
+use super::time::{monotonic, realtime, without_space, MONOTONIC};
 use crate::errno::{to_rax, Errno, Result};
 use crate::mm::{user, Mm};
 use crate::process::Task;
@@ -166,7 +166,7 @@ fn deadline_of(mm: &mut Mm, command: u32, real: bool, addr: u64) -> Result<u64> 
     let time = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(mm, addr)?)?;
     Ok(match (command, real) {
         (WAIT, _) => monotonic().saturating_add(time),
-        (_, false) => time,
+        (_, false) => without_space(MONOTONIC, time),
         (_, true) => monotonic().saturating_add(time.saturating_sub(realtime())),
     })
 }

@@ -1,7 +1,7 @@
 //! Futexes by calls of their own: `futex_wait` and its relatives, and `futex_waitv`, which waits for any of several.
 
 use super::futex::{self, Place};
-use super::time::{monotonic, realtime};
+use super::time::{monotonic, realtime, without_space, MONOTONIC};
 use crate::errno::{Errno, Result};
 use crate::mm::{user, Mm};
 use crate::process::Task;
@@ -18,7 +18,6 @@ const WAITERS_MOST: u32 = 128;
 /// Bytes of `struct futex_waitv`.
 const WAITER_BYTES: u64 = 24;
 const REALTIME: u32 = 0;
-const MONOTONIC: u32 = 1;
 
 /// Answers whether the futex is private.
 fn flags_of(flags: u32) -> Result<bool> {
@@ -39,7 +38,7 @@ fn deadline(mm: &mut Mm, timeout: u64, clock: u32) -> Result<Option<u64>> {
     let time = from_timespec(&user::copy_in::<[u8; TIME_BYTES]>(mm, timeout)?)?;
     Ok(Some(match clock {
         REALTIME => monotonic().saturating_add(time.saturating_sub(realtime())),
-        _ => time,
+        _ => without_space(MONOTONIC, time),
     }))
 }
 

@@ -6,6 +6,7 @@ use crate::fd::Fds;
 use crate::mm::{user, Mm};
 use crate::process::Own;
 use crate::server::{self, op};
+use crate::sys::time;
 use linuxabi::bytes::Bytes;
 use linuxabi::general::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
 use linuxabi::uname::utsname;
@@ -86,7 +87,9 @@ pub fn unshare(mut own: Own<'_>, flags: u32) -> Result<u64> {
 /// `setns`: name spaces of others.
 pub fn setns(fds: &mut Fds, fd: i32, kinds: u32) -> Result<u64> {
     let desc = fds.get(fd)?.description(Errno::EINVAL)?;
-    server::call(op::EnterSpace { desc, kinds }).map(|()| 0)
+    server::call(op::EnterSpace { desc, kinds })?;
+    time::look_at_space();
+    Ok(0)
 }
 
 /// Numbers of calls that Linux has no more, or never had.

@@ -19,7 +19,7 @@ use linuxabi::time::{from_timespec, scale, ticks_to_ns, to_timespec, TIME_BYTES}
 use unixproto::clocks;
 
 const REALTIME: u32 = 0;
-const MONOTONIC: u32 = 1;
+pub const MONOTONIC: u32 = 1;
 const PROCESS_CPU: u32 = 2;
 const THREAD_CPU: u32 = 3;
 const BOOTTIME: u32 = 7;
@@ -52,6 +52,7 @@ fn read_clock() -> (u64, u64) {
     let (hz, epoch) = facts();
     CLOCK.set(hz, epoch);
     look();
+    look_at_space();
     CLOCK.get()
 }
 
@@ -89,6 +90,31 @@ pub fn look() {
     }
 }
 
+/// The process may be in another name space of times.
+pub fn look_at_space() {
+    let is_plain = server::header().clocks.iter().all(|clock| clock.load(Relaxed) == 0);
+    CLOCK.set_plain(is_plain);
+}
+
+/// What a clock says more in the process's name space of times than [`monotonic`], if it is one that counts from boot.
+fn more(clock: u32) -> i64 {
+    let [monotonic, boottime] = &server::header().clocks;
+    match clock {
+        MONOTONIC | 4 | 6 => monotonic.load(Relaxed),
+        BOOTTIME | 9 => boottime.load(Relaxed),
+        _ => 0,
+    }
+}
+
+/// What [`monotonic`] says when a clock says `ns`, if it is one that counts from boot; of others it is left.
+pub fn without_space(clock: u32, ns: u64) -> u64 {
+    match more(clock) {
+        0 => ns,
+        // Before boot is over, and not for ever.
+        more => ns.saturating_add_signed(more.saturating_neg()).max(1),
+    }
+}
+
 /// Processor time of this thread, and how much of that is the system's.
 pub fn of_thread() -> [u64; 2] {
     used_by(area::own_dispatcher())
@@ -119,7 +145,7 @@ fn read(threads: &mut Threads, clock: u32) -> Result<u64> {
 fn read_own(clock: u32) -> Option<u64> {
     match clock {
         REALTIME | 5 | 8 | TAI => Some(realtime()),
-        MONOTONIC | 4 | 6 | BOOTTIME | 9 => Some(monotonic()),
+        MONOTONIC | 4 | 6 | BOOTTIME | 9 => Some(monotonic().saturating_add_signed(more(clock))),
         THREAD_CPU => Some(of_thread()[0]),
         _ => None,
     }

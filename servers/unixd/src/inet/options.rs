@@ -144,7 +144,7 @@ impl Opening<'_> {
     /// `getsockopt`.
     pub fn inet_option(&mut self, op: op::GetSocketOption) -> Tried {
         let (number, _) = self.inet_socket(op.desc)?;
-        let all = self.inet();
+        let all = self.inet(number);
         let (family, kind) = all.kind(number)?;
         let is_error = op.option == SO_ERROR;
         let bytes = match op.option >> 16 {
@@ -161,7 +161,7 @@ impl Opening<'_> {
     /// `setsockopt`.
     pub fn set_inet_option(&mut self, op: op::SetSocketOption) -> Tried {
         let (number, _) = self.inet_socket(op.desc)?;
-        let all = self.inet();
+        let all = self.inet(number);
         let (family, kind) = all.kind(number)?;
         let (level, name, value) = (op.option >> 16, op.option & 0xffff, op.value);
         let is_on = value as u32 != 0;
@@ -281,7 +281,7 @@ impl Opening<'_> {
     pub fn set_inet_bytes(&mut self, call: &Call, op: op::SetSocketBytes) -> Tried {
         let (number, _) = self.inet_socket(op.desc)?;
         let bytes = self.procs.a(self.caller, call)?;
-        let all = self.inet();
+        let all = self.inet(number);
         let level = op.option >> 16;
         if !has_level(level, all.kind(number)?) {
             return Err(Errno::ENOPROTOOPT);

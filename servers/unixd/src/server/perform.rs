@@ -94,7 +94,7 @@ impl Unixd {
                 }
                 if let Ok(proc) = self.procs.get_mut(pid) {
                     // A zombie is in none that would have to be kept for it.
-                    proc.leave_ipc();
+                    proc.leave_spaces();
                 }
                 self.end_spaces();
             }

@@ -188,6 +188,10 @@ impl Unixd {
             }
             Any::Relieve(op) => self.relieve(pid, call, op),
             Any::TraceMemory(op) => self.life().trace_memory(pid, call, op),
+            Any::TakeFds(_) => {
+                self.procs.take_fds(pid)?;
+                done(())
+            }
             Any::AdviseOther(op) => self.life().advise(pid, call, op),
             Any::SetPgid(op) => self.procs.set_pgid(pid, op.pid, op.pgid),
             Any::GetPgid(op) => self.procs.get_pgid(pid, op.pid),
@@ -438,7 +442,9 @@ impl Unixd {
             Any::SetAlarm(op) => {
                 let desc = self.descs.of(pid, op.desc)?;
                 let number = counters::number(desc)?;
-                let before = self.counters.set_on_clock(number, op, &mut self.clock);
+                let times = &self.procs.get(self.caller.pid)?.times;
+                let on = (&mut self.clock, times);
+                let before = self.counters.set_on_clock(number, op, on);
                 self.counters.changed(number, false, &mut self.fx);
                 done(before?)
             }
@@ -606,7 +612,8 @@ impl Unixd {
         let (free, _) = crate::caps::memory();
         let [load1, load5, load15] = self.load.fixed_point();
         let (shared, swap) = (self.tree.in_pool(), crate::swap::facts());
-        let up = self.clock.now() / crate::clock::SECOND;
+        let up = self.procs.get(self.caller.pid)?.since_boot(self.clock.now());
+        let up = up / crate::clock::SECOND;
         let ram = self.system.ram();
         let processes = self.procs.len() as u64;
         let words =
@@ -733,8 +740,9 @@ impl Unixd {
     pub(super) fn births(&mut self) -> Births<'_> {
         let Unixd { procs, clock, voices, fx, caller, .. } = self;
         let life = Life { procs, clock, voices, fx, caller: *caller };
-        let Unixd { descs, tree, seals, stock, system, terminal, .. } = self;
-        Births { life, descs, tree, seals, stock, system, controls: &terminal.controls }
+        let Unixd { descs, tree, seals, stock, system, terminal, sockets, .. } = self;
+        let nets = &mut sockets.inet;
+        Births { life, descs, tree, seals, stock, system, nets, controls: &terminal.controls }
     }
 
     fn tty_ops(&mut self) -> TtyOps<'_> {
@@ -837,6 +845,7 @@ impl Unixd {
     #[cold]
     #[inline(never)]
     fn sweep_spaces(&mut self) {
+        self.sockets.inet.end(&self.system.numbers().take_ended_nets());
         let ended = self.system.numbers().take_ended();
         let numbers: Vec<u64> = ended.iter().map(|(number, _)| *number).collect();
         self.messages.end_spaces(&numbers);
@@ -860,8 +869,8 @@ impl Unixd {
     }
 
     fn in_out(&mut self) -> InOut<'_> {
-        let Unixd { descs, procs, tree, caller, .. } = self;
-        InOut { descs, procs, tree, caller: *caller }
+        let Unixd { descs, procs, tree, clock, caller, .. } = self;
+        InOut { descs, procs, tree, clock, caller: *caller }
     }
 
     fn polling(&mut self) -> Polling<'_> {

@@ -93,6 +93,13 @@ impl Sets {
         self.members.is_empty()
     }
 
+    /// Descriptors that are members of one, what they wait for, and what the program wants to be told.
+    pub fn members(&self, number: u32) -> impl Iterator<Item = (i32, u32, u64)> + '_ {
+        let set = self.table.get(number as usize).into_iter();
+        let all = set.flat_map(|shared| shared.set.members());
+        all.map(|(_, member)| (member.fd, member.events, member.data))
+    }
+
     /// Makes a set without members. Returns its number.
     ///
     /// # Errors

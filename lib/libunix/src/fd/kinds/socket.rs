@@ -3,14 +3,14 @@
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Flow, Handle, Mapped, Server};
-use crate::fd::stream;
+use crate::fd::{install, stream, File};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
 use crate::process::Io;
 use crate::mm::user;
 use crate::server::{self, op};
 use crate::sys::packet_ring::SharedRing;
-use unixproto::files::Kind;
+use unixproto::files::{Kind, O_RDONLY};
 use unixproto::ops::Opened;
 use unixproto::sockets::*;
 use unixproto::tty::Shape;
@@ -63,6 +63,11 @@ impl FileOps for Socket {
         if SIOCGSTAMP.contains(&command) || SIOCGSTAMPNS.contains(&command) {
             let shape = Shape { input: 0, output: STAMP_BYTES };
             return stream::shaped(io, self.desc, command, arg, shape);
+        }
+        if command == SIOCGSKNS {
+            io.fds.check_room(0, io.limits.max_files())?;
+            let opened = server::call(op::OpenSpaceAround { desc: self.desc, is_parent: false })?;
+            return Ok(install(io, File::opened(opened, O_RDONLY), true)? as u64);
         }
         if command == SIOCETHTOOL {
             return Err(Errno::EOPNOTSUPP);

@@ -9,7 +9,7 @@ use crate::fd::{install, stream, Fds, File};
 use crate::mm::user;
 use crate::process::{Files, Io};
 use crate::server::{self, op, restart};
-use crate::sys::time::monotonic;
+use crate::sys::time::{monotonic, without_space};
 use crate::thread::park::{tell_watchers, watch};
 use alloc::rc::Rc;
 use core::cell::Cell;
@@ -110,7 +110,7 @@ impl Timer {
         }
         let deadline = match value {
             0 => 0,
-            _ if is_absolute => value,
+            _ if is_absolute => without_space(self.0.clock, value),
             _ => monotonic().saturating_add(value),
         };
         let setting = Setting { deadline, interval };
