@@ -496,7 +496,7 @@ impl Stack {
         let wants = |protocol, port| self.ports.contains(&(protocol, port));
         let mtu = self.home.mtu;
         let conn = id.and_then(|id| self.conns.get_mut(&id));
-        let steered = conn.and_then(|conn| conn.sender.comes(frame, mtu));
+        let steered = conn.and_then(|conn| conn.sender.comes(frame, mtu, now));
         let frame_in = steered.as_deref().unwrap_or(frame);
         let mut port = Port { frame: Some(frame_in), wire, mtu, mark: Mark::NONE, sender: None };
         let mut waited = 0;
