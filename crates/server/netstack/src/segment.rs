@@ -68,6 +68,15 @@ impl<'a> Segment<'a> {
         Some(Segment { frame, at: HEAD + head, payload })
     }
 
+    /// Bytes of it, with its head.
+    pub fn bytes(&self) -> usize {
+        usize::from(self.frame[self.at + 12] >> 4) * 4 + self.payload
+    }
+
+    pub fn is_v6(&self) -> bool {
+        self.frame[12..HEAD] == [0x86, 0xdd]
+    }
+
     fn long(&self, at: usize) -> u32 {
         let bytes = &self.frame[self.at + at..];
         u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
@@ -162,12 +171,14 @@ pub fn acknowledgement(head: &[u8], number: u32, window: u16) -> Option<Vec<u8>>
     Some(frame)
 }
 
-/// The sum of all words of an even number of bytes.
-fn sum_of(bytes: &[u8]) -> u32 {
-    bytes.chunks_exact(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1])).sum()
+/// The sum of all words: of at most 64 KiB.
+pub fn sum_of(bytes: &[u8]) -> u32 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let rest = rest.first().map_or(0, |&byte| u32::from(byte) << 8);
+    words.iter().map(|&word| u32::from(u16::from_be_bytes(word))).sum::<u32>() + rest
 }
 
-fn folded(mut sum: u32) -> u16 {
+pub fn folded(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

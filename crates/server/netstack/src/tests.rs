@@ -1,7 +1,7 @@
 //! Two stacks and a wire between them that loses, repeats, delays and reorders.
 
 use crate::lease::News;
-use crate::{Command, Event, Events, Home, Stack, Wire, FRAME};
+use crate::{complete, Command, Event, Events, Home, Stack, Sum, Unsummed, Wire, FRAME};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -132,7 +132,9 @@ fn home(number: usize) -> Home {
 
 impl Side {
     fn new(number: usize, most: usize) -> Side {
-        let mut sent = Sent::default();
+        Side::over(number, most, Sent::default())
+    }
+    fn over(number: usize, most: usize, mut sent: Sent) -> Side {
         let stack = Stack::new(home(number), number as u64 + 7, most, 0, &mut sent);
         Side { stack, sent, heard: Heard::default() }
     }
@@ -347,6 +349,69 @@ fn pump(world: &mut World, from: (usize, u32), to: (usize, u32), bytes: &[u8]) {
         }
     }
     panic!("{read} of {} bytes have come, {sent} are sent", bytes.len());
+}
+
+/// Whatever was damaged on its way is seen, by who looks at sums and by who has a device that does.
+#[test]
+fn a_device_sums() {
+    let weather = Weather { loses: 2, repeats: 2, harms: 10, delays_ms: 5 };
+    let bytes: Vec<u8> = (0..200_000u32).map(|number| ((number * 7) >> 3) as u8).collect();
+    for sums in [[true, true], [true, false], [false, true]] {
+        let mut world = World::new(3, weather);
+        world.sides = [0, 1].map(|number| {
+            Side::over(number, 64 * MIB, Sent { sums: sums[number], ..Sent::default() })
+        });
+        listen(&mut world, 80);
+        let other = world.connected(1, 80);
+        pump(&mut world, (0, 1), (1, other), &bytes);
+        assert!(world.sides[1].heard.bytes[&other] == bytes, "{sums:?}");
+        pump(&mut world, (1, other), (0, 1), &bytes[..50_000]);
+        assert!(world.sides[0].heard.bytes[&1] == bytes[..50_000], "{sums:?}");
+        for (side, sums) in world.sides.iter().zip(sums) {
+            assert_eq!(side.sent.summed > 100, sums);
+        }
+        // A port that nobody has: the answer is summed by who sends it.
+        let before = world.sides[1].sent.summed;
+        world.weather = FAIR;
+        let (local, remote) = (end(0, 41_000), end(1, 81));
+        world.command(0, Command::Connect { id: 2, user: ROOT, local, remote });
+        world.until(60_000, |world| world.sides[0].told(2) == [Told::Gone(111)]);
+        assert_eq!(world.sides[1].sent.summed, before);
+    }
+}
+
+/// What a device has found right is not summed again; what it has left to be summed is, unless it is a segment.
+#[test]
+fn a_device_knows_sums() {
+    let mut world = World::new(3, FAIR);
+    world.sides[1] = Side::over(1, 64 * MIB, Sent { sums: true, ..Sent::default() });
+    listen(&mut world, 80);
+    let (local, remote) = (end(0, 41_000), end(1, 80));
+    world.command(0, Command::Connect { id: 1, user: ROOT, local, remote });
+    world.until(1000, |world| world.on_way.iter().any(|(_, to, frame)| *to == 1 && frame[23] == 6));
+    let mut segment = world.on_way.drain(..).last().expect("it asks").2;
+    // Nobody sums it: the sum may be anything.
+    segment[14 + 20 + 16] ^= 0x55;
+    let side = &mut world.sides[1];
+    let answers = |side: &mut Side| {
+        side.stack.run(world.now, &mut side.sent, &mut side.heard);
+        side.sent.frames.drain(..).filter(|frame| frame[23] == 6).count()
+    };
+    side.stack.frame(&segment, world.now, &mut side.sent);
+    assert_eq!(answers(side), 0);
+    let missing = Sum::Missing(Unsummed { from: 34, at: 16 });
+    for sum in [Sum::Right, missing] {
+        // Another port of its sender.
+        segment[35] += 1;
+        side.stack.summed_frame(&segment, sum, world.now, &mut side.sent);
+        assert_eq!(answers(side), 1, "{sum:?}");
+    }
+    // Places outside of the frame.
+    for (from, at) in [(0, u16::MAX), (u16::MAX, u16::MAX), (14, 2000), (u16::MAX, 0)] {
+        let sum = Sum::Missing(Unsummed { from, at });
+        side.stack.summed_frame(&[1; 60], sum, world.now, &mut side.sent);
+        assert!(complete(&[1; 60], Unsummed { from, at }).is_none());
+    }
 }
 
 #[test]
