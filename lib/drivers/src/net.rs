@@ -10,8 +10,10 @@ use alloc::vec::Vec;
 use libos::Status;
 use virtio_drivers::transport::Transport;
 
-/// Features: the device is one of today, says how long packets may be, has an address.
+/// Features: the device is one of today, sums what is sent, takes what was not summed, says how long packets may be, has an address.
 const VERSION_1: u64 = 1 << 32;
+const SUMS: u64 = 1;
+const UNSUMMED: u64 = 1 << 1;
 const MTU: u64 = 1 << 3;
 const MAC: u64 = 1 << 5;
 /// Where the device's configuration has the address, and the length.
@@ -24,8 +26,13 @@ const SEND: u16 = 1;
 const BUFFERS: usize = 128;
 /// Bytes of one: a head of the device's, and a frame.
 const SIZE: usize = 2048;
-/// The head: what a device without offers needs is zeros.
+/// The head: flags; the kind of segments, their heads and bytes; from where on is summed, and where behind that the sum is; buffers. All of it is zeros where the device has nothing to do.
 const HEAD: usize = 12;
+const FROM_AT: usize = 6;
+const SUM_AT: usize = 8;
+/// Flags: the sum is to be completed; it was looked at.
+const TO_SUM: u8 = 1;
+const IS_RIGHT: u8 = 2;
 /// Most bytes of a packet, if the device does not say.
 const USUAL_MTU: u16 = 1500;
 /// Least: what everybody must be able to take.
@@ -43,6 +50,25 @@ pub struct Net {
     pub receiver: Receiver,
     mac: [u8; 6],
     mtu: u16,
+    sums: bool,
+}
+
+/// A sum that the device completes: from where on is summed, and where behind that the sum is. There is that of the head that the network makes up (RFC 9293, 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToSum {
+    pub from: u16,
+    pub at: u16,
+}
+
+/// What is known of the sum of a frame that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sum {
+    /// Nothing.
+    Unknown,
+    /// It is right, or was not made since nothing can have become of it.
+    Right,
+    /// The same, but it is not in the frame.
+    Missing(ToSum),
 }
 
 /// Frames that come.
@@ -63,6 +89,7 @@ pub struct Sender {
     free: Vec<u16>,
     has_sent: bool,
     longest: usize,
+    sums: bool,
 }
 
 /// A frame that has come, until it is given back.
@@ -74,7 +101,8 @@ pub struct Came {
 impl Net {
     /// Sets the device up.
     pub fn start(mut device: Device) -> Result<Net, Failure> {
-        let features = device.negotiate(VERSION_1 | MTU | MAC).unwrap_or(0);
+        let features = device.negotiate(VERSION_1 | MTU | MAC | SUMS | UNSUMMED).unwrap_or(0);
+        let sums = features & (SUMS | UNSUMMED) == SUMS | UNSUMMED;
         if features & (VERSION_1 | MAC) != VERSION_1 | MAC {
             return Err(Failure::Unsuitable);
         }
@@ -105,8 +133,9 @@ impl Net {
             free: (0..BUFFERS as u16).collect(),
             has_sent: false,
             longest: ETHERNET + usize::from(mtu),
+            sums,
         };
-        let mut net = Net { sender, receiver, mac, mtu };
+        let mut net = Net { sender, receiver, mac, mtu, sums };
         for buffer in 0..BUFFERS as u16 {
             net.receiver.offer(buffer)?;
         }
@@ -122,6 +151,11 @@ impl Net {
     /// Its address.
     pub fn mac(&self) -> [u8; 6] {
         self.mac
+    }
+
+    /// Does it sum what is sent, and says what is known of the sums of what comes?
+    pub fn sums(&self) -> bool {
+        self.sums
     }
 
     /// Most bytes of a packet.
@@ -172,6 +206,18 @@ impl Receiver {
         &bytes[HEAD..came.bytes]
     }
 
+    /// What the device knows of its sum. It may say anything.
+    pub fn sum(&self, came: &Came) -> Sum {
+        // SAFETY: as in `bytes`.
+        let head = unsafe { self.buffers.get(came.buffer.into(), HEAD) };
+        let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+        match head[0] & (TO_SUM | IS_RIGHT) {
+            0 => Sum::Unknown,
+            IS_RIGHT => Sum::Right,
+            _ => Sum::Missing(ToSum { from: word(FROM_AT), at: word(SUM_AT) }),
+        }
+    }
+
     /// The device has the buffer again.
     pub fn give_back(&mut self, came: Came) {
         // An error: the queue has fewer places than it was made with. Then there is one buffer less.
@@ -210,8 +256,17 @@ impl Sender {
         }
     }
 
-    /// Sends a frame of `bytes`, which `fill` writes. `Err`: there is no room, or it is too long.
-    pub fn send<R, F: FnOnce(&mut [u8]) -> R>(&mut self, bytes: usize, fill: F) -> Result<R, F> {
+    /// Does the device sum what it is told to?
+    pub fn sums(&self) -> bool {
+        self.sums
+    }
+
+    /// Sends a frame of `bytes`, which `fill` writes; it says what the device is to sum. `Err`: there is no room, or it is too long.
+    pub fn send<R, F: FnOnce(&mut [u8]) -> (R, Option<ToSum>)>(
+        &mut self,
+        bytes: usize,
+        fill: F,
+    ) -> Result<R, F> {
         if bytes > self.longest || !self.has_room() {
             return Err(fill);
         }
@@ -219,7 +274,12 @@ impl Sender {
         // SAFETY: it is free, so neither the device's nor anybody's.
         let all = unsafe { self.buffers.get(buffer.into(), SIZE) };
         all[..HEAD].fill(0);
-        let result = fill(&mut all[HEAD..HEAD + bytes]);
+        let (result, to_sum) = fill(&mut all[HEAD..HEAD + bytes]);
+        if let Some(ToSum { from, at }) = to_sum.filter(|_| self.sums) {
+            all[0] = TO_SUM;
+            all[FROM_AT..SUM_AT].copy_from_slice(&from.to_le_bytes());
+            all[SUM_AT..SUM_AT + 2].copy_from_slice(&at.to_le_bytes());
+        }
         // SAFETY: it is not touched until the device has given it back.
         match unsafe { self.queue.add(&[&all[..HEAD + bytes]], &mut []) } {
             Ok(token) => {

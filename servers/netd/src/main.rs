@@ -14,7 +14,7 @@ mod link;
 use alloc::boxed::Box;
 use clock::Clock;
 use core::net::Ipv4Addr;
-use drivers::net::{Net, Sender};
+use drivers::net::{Net, Sender, Sum, ToSum};
 use drivers::{Device, DeviceType, Failure, Slots};
 use libos::abi::slots::SELF_EP;
 use libos::captypes::invocations::NOTIFY_TIMER;
@@ -22,7 +22,7 @@ use libos::runtime::Start;
 use libos::session::{Address, FAILS_AT_START, NOTIFY_NET};
 use libos::{heap, ipc, runtime, Place};
 use link::Link;
-use netstack::{Command, Event, Events, Home, Stack, Wire};
+use netstack::{Command, Event, Events, Home, Stack, Unsummed, Wire};
 
 libos::program!(main);
 
@@ -42,10 +42,24 @@ impl Wire for Out<'_> {
     fn has_room(&mut self) -> bool {
         self.0.has_room()
     }
+    fn sums(&self) -> bool {
+        self.0.sums()
+    }
     fn send<R>(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
-        match self.0.send(bytes, fill) {
+        self.send_unsummed(bytes, |frame| (fill(frame), None))
+    }
+    fn send_unsummed<R>(
+        &mut self,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]) -> (R, Option<Unsummed>),
+    ) -> R {
+        let sent = self.0.send(bytes, |frame| {
+            let (result, unsummed) = fill(frame);
+            (result, unsummed.map(|Unsummed { from, at }| ToSum { from, at }))
+        });
+        match sent {
             Ok(result) => result,
-            Err(fill) => fill(&mut alloc::vec![0; bytes]),
+            Err(fill) => fill(&mut alloc::vec![0; bytes]).0,
         }
     }
 }
@@ -120,7 +134,12 @@ fn turn(net: &mut Net, link: &mut Link, stack: &mut Stack, now: i64) -> (bool, u
     let mut left = TURN;
     while left > 0 {
         let Some(came) = net.receiver.take() else { break };
-        stack.frame(net.receiver.bytes(&came), now, &mut Out(&mut net.sender));
+        let sum = match net.receiver.sum(&came) {
+            Sum::Unknown => netstack::Sum::Unknown,
+            Sum::Right => netstack::Sum::Right,
+            Sum::Missing(ToSum { from, at }) => netstack::Sum::Missing(Unsummed { from, at }),
+        };
+        stack.summed_frame(net.receiver.bytes(&came), sum, now, &mut Out(&mut net.sender));
         net.receiver.give_back(came);
         left -= 1;
     }

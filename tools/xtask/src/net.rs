@@ -3,8 +3,8 @@
 use crate::wire::{Weather, Wire};
 use anyhow::{bail, ensure, Context, Result};
 use std::ffi::OsString;
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
-use std::path::Path;
 
 /// Where the guest is in the emulator's own network.
 const USER: &str = "10.0.2.15/24,10.0.2.2";
@@ -162,9 +162,11 @@ impl Network {
             })?;
         }
         if let Some(Kind::Tap { interface, .. }) = &wish.kind {
-            let there = Path::new("/sys/class/net").join(interface);
+            // Those of this process's name space, which `/sys` need not show.
+            let all = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+            let mut names = all.lines().filter_map(|line| line.split_once(':'));
             ensure!(
-                there.exists(),
+                names.any(|(name, _)| name.trim() == interface),
                 "--net tap:{interface}: there is no such interface; as root: \
                  ip tuntap add {interface} mode tap user $USER; ip addr add ADDRESS/BITS dev {interface}; \
                  ip link set {interface} up"

@@ -18,10 +18,13 @@ mod datagram;
 mod frame;
 mod lease;
 mod parts;
+mod passing;
 mod port;
 mod router;
+mod segment;
 mod sender;
 mod stack;
+mod sums;
 mod watch;
 
 #[cfg(test)]
@@ -29,6 +32,7 @@ mod tests;
 
 pub use netproto::{Command, Event};
 pub use stack::Stack;
+pub use sums::{complete, Sum, Unsummed};
 
 use core::net::Ipv4Addr;
 
@@ -41,6 +45,19 @@ pub trait Wire {
     fn has_room(&mut self) -> bool;
     /// Sends a frame of `bytes`, which `fill` writes. Without room it is lost, but written nevertheless.
     fn send<R>(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R;
+
+    /// Does it sum segments that are to be summed, and say what it knows of the sums of those that come? What it says first is so for good.
+    fn sums(&self) -> bool {
+        false
+    }
+    /// Sends one like `send`, in which the wire is to sum what `fill` says.
+    fn send_unsummed<R>(
+        &mut self,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]) -> (R, Option<Unsummed>),
+    ) -> R {
+        self.send(bytes, |frame| fill(frame).0)
+    }
 }
 
 /// Who hears of events.

@@ -1,8 +1,8 @@
 //! A wire, as `smoltcp` sees devices: with one frame that has come, or none.
 
 use crate::sender::Sender;
-use crate::Wire;
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use crate::{sums, Wire};
+use smoltcp::phy::{Checksum, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::Ipv4Packet;
 
@@ -69,6 +69,9 @@ impl<W: Wire> Device for Port<'_, W> {
         let mut all = DeviceCapabilities::default();
         all.medium = Medium::Ethernet;
         all.max_transmission_unit = usize::from(self.mtu) + HEAD;
+        if self.wire.sums() {
+            all.checksum.tcp = Checksum::None;
+        }
         all
     }
 }
@@ -82,13 +85,24 @@ impl RxToken for Came<'_> {
 impl<W: Wire> TxToken for Goes<'_, W> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
         let Goes(wire, mark, sender) = self;
-        wire.send(bytes, |frame| {
+        let sums = wire.sums();
+        wire.send_unsummed(bytes, |frame| {
             let result = fill(frame);
             mark.write(frame);
+            let is_of_conn = sender.is_some();
             if let Some((sender, now)) = sender {
                 sender.sent(frame, now);
             }
-            result
+            let unsummed = match (sums, is_of_conn) {
+                (true, true) => sums::leave(frame),
+                // What nobody has asked for.
+                (true, false) => {
+                    sums::make(frame);
+                    None
+                }
+                (false, _) => None,
+            };
+            (result, unsummed)
         })
     }
 }

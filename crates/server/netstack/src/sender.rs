@@ -1,12 +1,17 @@
 //! How much a connection may have on its way, and what it repeats: slow start and avoidance of congestion (RFC 5681) from a first window of ten segments (RFC 6928),
-//! recovery by partial acknowledgements (RFC 6582, *NewReno*), and a timer that waits for 200 ms more than a round trip takes, as Linux's.
+//! recovery by partial acknowledgements (RFC 6582, *NewReno*), and a timer that waits for 200 ms more than a round trip takes, as Linux's. What has only been [passed](crate::passing) by others is
+//! not taken for lost once that has been seen.
 //!
 //! `smoltcp` repeats the first segment that is missing when three acknowledgements say the same, all of them after a second, and knows nothing between: of
 //! several that were lost in one window the second one already costs a second. It is left as it is. A [`Sender`] sees what comes and goes, and steers by two things
 //! that a peer could say as well: the window, which it makes smaller in what comes, and acknowledgements that it repeats. What is sent and repeated
 //! remains what the peer's own words would allow, so nothing here can send what was not to be sent.
 
+use crate::passing::Passing;
 use crate::port::HEAD;
+use crate::segment::{
+    acknowledgement, before, changed, Segment, ACK, FIN, LONGEST, RST, SYN, TCP_HEAD,
+};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -23,97 +28,6 @@ const DUPLICATES: u32 = 3;
 const SLACK: i64 = 200_000;
 /// Times that a segment is repeated by this timer until something new is acknowledged; after that `smoltcp`'s has it, which also ends the connection.
 const TRIES: u32 = 3;
-/// Bytes of a head of TCP without options.
-const TCP_HEAD: usize = 20;
-/// The longest head, of Ethernet, IPv6 and TCP.
-const LONGEST: usize = HEAD + 40 + TCP_HEAD;
-
-const TCP: u8 = 6;
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
-
-/// Is a sequence number before another one?
-fn before(one: u32, other: u32) -> bool {
-    (one.wrapping_sub(other) as i32) < 0
-}
-
-/// A segment in a frame: where its head begins, and how many bytes it carries.
-struct Segment<'a> {
-    frame: &'a [u8],
-    at: usize,
-    payload: usize,
-}
-
-impl<'a> Segment<'a> {
-    /// Of a frame that has one.
-    fn of(frame: &'a [u8]) -> Option<Segment<'a>> {
-        let packet = frame.get(HEAD..)?;
-        let short = |at: usize| {
-            Some(usize::from(*packet.get(at)?) << 8 | usize::from(*packet.get(at + 1)?))
-        };
-        // What smoltcp sends for a connection may also be a question for an address.
-        let (head, length) = match *frame.get(12..HEAD)? {
-            [8, 0] if *packet.get(9)? == TCP => (usize::from(packet[0] & 0xf) * 4, short(2)?),
-            [0x86, 0xdd] if *packet.get(6)? == TCP => (40, 40 + short(4)?),
-            _ => return None,
-        };
-        let own = usize::from(packet.get(head + 12)? >> 4) * 4;
-        packet.get(head..head + own).filter(|own| own.len() >= TCP_HEAD)?;
-        let payload = length.checked_sub(head + own)?;
-        Some(Segment { frame, at: HEAD + head, payload })
-    }
-
-    fn long(&self, at: usize) -> u32 {
-        let bytes = &self.frame[self.at + at..];
-        u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
-    }
-
-    fn number(&self) -> u32 {
-        self.long(4)
-    }
-
-    fn acknowledged(&self) -> u32 {
-        self.long(8)
-    }
-
-    fn flags(&self) -> u8 {
-        self.frame[self.at + 13]
-    }
-
-    fn window(&self) -> u16 {
-        u16::from_be_bytes([self.frame[self.at + 14], self.frame[self.at + 15]])
-    }
-
-    /// The largest segment and the shift of windows, as somebody says who begins.
-    fn options(&self) -> (Option<usize>, u8) {
-        let end = usize::from(self.frame[self.at + 12] >> 4) * 4;
-        let mut rest = &self.frame[self.at + TCP_HEAD..self.at + end];
-        let (mut largest, mut shift) = (None, 0);
-        loop {
-            rest = match *rest {
-                [1, ref rest @ ..] => rest,
-                [2, 4, high, low, ref rest @ ..] => {
-                    largest = Some(usize::from(high) << 8 | usize::from(low));
-                    rest
-                }
-                [3, 3, by, ref rest @ ..] => {
-                    // As `smoltcp` has it, and RFC 7323.
-                    shift = by.min(14);
-                    rest
-                }
-                [kind, length, ..] if kind > 1 && length > 1 => {
-                    let Some(rest) = rest.get(usize::from(length)..) else {
-                        return (largest, shift);
-                    };
-                    rest
-                }
-                _ => return (largest, shift),
-            }
-        }
-    }
-}
 
 /// What is to be said to `smoltcp` in the peer's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,8 +63,18 @@ pub struct Sender {
     told: u16,
     /// Acknowledgements that said nothing new.
     duplicates: u32,
+    /// So many more of them than when the first missing segment was repeated mean that it is missing again.
+    again: u32,
     /// They have just become enough.
     is_missing: bool,
+    /// The end of the last byte that the peer has said to have (RFC 2018) behind the first that it has not, and what was on its way when the first missing segment was repeated.
+    beyond: Option<u32>,
+    /// It says so.
+    is_selective: bool,
+    repeated_before: u32,
+    passing: Passing,
+    /// Microseconds at which what is missing is lost, and has not just been passed.
+    settles: Option<i64>,
     /// What was on its way when something was found missing: up to there the next missing one is found by what is acknowledged.
     recover: Option<u32>,
     /// Microseconds of a round trip, smoothed, and by how much they differ.
@@ -177,7 +101,13 @@ impl Default for Sender {
             real: 0,
             told: 0,
             duplicates: 0,
+            again: u32::MAX,
             is_missing: false,
+            beyond: None,
+            is_selective: false,
+            repeated_before: 0,
+            passing: Passing::default(),
+            settles: None,
             recover: None,
             trip: None,
             timed: None,
@@ -190,7 +120,7 @@ impl Default for Sender {
 impl Sender {
     /// When something is repeated if nothing comes until then.
     pub fn due(&self) -> Option<i64> {
-        self.due
+        self.due.into_iter().chain(self.settles).min()
     }
 
     /// Bytes on their way.
@@ -200,8 +130,21 @@ impl Sender {
 
     /// The window that is told: the peer's, or less.
     fn tells(&self) -> u16 {
-        let own = (self.window >> self.shift).clamp(1, usize::from(u16::MAX)) as u16;
+        // What has arrived behind something that is missing is not on its way any more (RFC 3042).
+        let arrived = match self.recover {
+            None => (self.duplicates as usize).saturating_mul(self.largest).min(self.window / 2),
+            Some(_) => 0,
+        };
+        let own = ((self.window + arrived) >> self.shift).clamp(1, usize::from(u16::MAX)) as u16;
         self.real.min(own)
+    }
+
+    /// Another window than that, of the same size for all purposes: what says it is not the same once more.
+    fn other(&self, window: u16) -> u16 {
+        match window < self.real || window == 1 {
+            true => window.saturating_add(1),
+            false => window - 1,
+        }
     }
 
     /// Microseconds after which what is not acknowledged is repeated. `None`: nobody knows how long the way is.
@@ -248,7 +191,7 @@ impl Sender {
     }
 
     /// A segment has come. Answers with what `smoltcp` is to see in its place, if the window is another one.
-    pub fn comes(&mut self, frame: &[u8], mtu: u16) -> Option<Vec<u8>> {
+    pub fn comes(&mut self, frame: &[u8], mtu: u16, now: i64) -> Option<Vec<u8>> {
         let segment = Segment::of(frame)?;
         let flags = segment.flags();
         if flags & RST != 0 || flags & (SYN | ACK) == 0 {
@@ -262,7 +205,7 @@ impl Sender {
         }
         if flags & SYN != 0 {
             let heads = segment.at + TCP_HEAD - HEAD;
-            let (largest, shift) = segment.options();
+            let (largest, shift) = segment.begins();
             let own = usize::from(mtu).saturating_sub(heads).max(LEAST);
             self.largest = largest.unwrap_or(USUAL).clamp(LEAST, own);
             self.window = FIRST * self.largest;
@@ -271,35 +214,88 @@ impl Sender {
             (self.shift, self.real, self.told) = (shift, segment.window(), told);
             return changed(&segment, told);
         }
+        let says_more = self.hear_blocks(&segment);
         let is_same = segment.payload == 0
             && flags & FIN == 0
-            && segment.acknowledged() == self.first
+            && about == self.first
             && segment.window() == self.real
             && self.flight() > 0;
-        self.duplicates = if is_same { self.duplicates.saturating_add(1) } else { 0 };
+        if is_same || says_more && about == self.first {
+            self.duplicates = self.duplicates.saturating_add(1);
+            self.one_more(now);
+        }
         self.real = segment.window();
-        // Of few segments on their way few can be acknowledged out of order (RFC 5827).
-        let enough = (self.flight() / self.largest).saturating_sub(1).clamp(1, DUPLICATES as usize);
-        if is_same && self.duplicates as usize >= enough {
-            match self.recover {
-                None => {
-                    self.is_missing = true;
-                    self.lost();
-                    self.window = self.threshold + DUPLICATES as usize * self.largest;
+        let told = self.tells();
+        // Whether something is missing is decided here: `smoltcp` is not to count.
+        self.told = match is_same && told == self.told && told > 1 {
+            true => self.other(told),
+            false => told,
+        };
+        changed(&segment, self.told)
+    }
+    /// Notes what the peer says to have behind what is missing. Does it have something further than ever?
+    fn hear_blocks(&mut self, segment: &Segment) -> bool {
+        let mut says_more = false;
+        for (number, (from, to)) in segment.blocks().enumerate() {
+            let is_on_way = before(self.first, from) && before(from, to) && !before(self.next, to);
+            if is_on_way && self.beyond.is_none_or(|beyond| before(beyond, to)) {
+                (self.beyond, self.is_selective, says_more) = (Some(to), true, true);
+            } else if number == 0 && !before(segment.acknowledged(), to) {
+                if let Some(before) = self.passing.twice((from, to)) {
+                    self.take_back(before);
                 }
-                // Something has left the way.
-                Some(_) => self.window = (self.window + self.largest).min(MOST),
             }
         }
-        self.told = self.tells();
-        changed(&segment, self.told)
+        says_more
+    }
+
+    /// Has something arrived that lies more than three segments behind a number?
+    fn is_far_behind(&self, from: u32) -> bool {
+        self.beyond.is_some_and(|beyond| {
+            before(from, beyond)
+                && beyond.wrapping_sub(from) as usize > DUPLICATES as usize * self.largest
+        })
+    }
+
+    /// Something has arrived, and what was missing still is.
+    fn one_more(&mut self, now: i64) {
+        // Of few segments on their way few can be acknowledged out of order (RFC 5827).
+        let enough = (self.flight() / self.largest).saturating_sub(1).clamp(1, DUPLICATES as usize);
+        let is_enough = self.duplicates as usize >= enough || self.is_far_behind(self.first);
+        if self.recover.is_some() {
+            // Something has left the way.
+            self.window = (self.window + self.largest).min(MOST);
+            self.is_missing |=
+                self.duplicates >= self.again || self.is_far_behind(self.repeated_before);
+        } else if let Some(patience) = self.patience_passed() {
+            self.settles.get_or_insert(now + patience);
+        } else if is_enough {
+            self.is_missing = true;
+            self.lost(now);
+        }
+    }
+
+    /// Microseconds for which what is missing may just have been passed. `None`: nothing is known to be.
+    fn patience_passed(&self) -> Option<i64> {
+        self.passing.patience(self.trip?.0)
     }
 
     /// Something is missing: half of what is on its way is too much.
-    fn lost(&mut self) {
-        self.threshold = (self.flight() / 2).max(2 * self.largest);
+    fn lost(&mut self, now: i64) {
+        let on_way = (self.first, self.next);
+        self.passing.lost(on_way, (self.window, self.threshold), now);
+        self.threshold = (self.flight().min(self.window) / 2).max(2 * self.largest);
+        let arrived = self.duplicates.max(DUPLICATES) as usize * self.largest;
+        self.window = self.threshold + arrived.min(self.flight());
         self.recover = Some(self.next);
-        self.timed = None;
+        (self.timed, self.settles) = (None, None);
+    }
+
+    /// Nothing was: it had only been passed.
+    fn take_back(&mut self, (window, threshold): (usize, usize)) {
+        self.window = self.window.max(window);
+        self.threshold = self.threshold.max(threshold);
+        self.recover = None;
     }
 
     /// What came had so many new bytes acknowledged; so many wait, those on their way among them.
@@ -310,21 +306,28 @@ impl Sender {
         let acknowledged = acknowledged.min(self.flight());
         if acknowledged > 0 {
             self.first = self.first.wrapping_add(acknowledged as u32);
-            self.duplicates = 0;
+            self.beyond = self.beyond.filter(|beyond| before(self.first, *beyond));
             self.tries = 0;
             if let Some((_, since)) = self.timed.take_if(|(end, _)| !before(self.first, *end)) {
                 self.sample(now - since);
             }
             self.rearm(now);
+            self.others_passed(acknowledged.div_ceil(self.largest) as u32, now);
+            if let Some(before) = self.passing.answered(now) {
+                self.take_back(before);
+            }
             match self.recover {
                 Some(until) if before(self.first, until) => {
-                    // The next one is missing, too.
                     self.window = self.window.saturating_sub(acknowledged) + self.largest;
-                    return Word::Missing;
+                    // The next one is missing, too, unless the peer would have said that it has something behind it.
+                    if self.beyond.is_some() || !self.is_selective {
+                        return Word::Missing;
+                    }
                 }
                 Some(_) => {
                     self.recover = None;
                     self.window = self.threshold;
+                    self.passing.recovered();
                 }
                 None if self.window < self.threshold && self.is_full => {
                     self.window += acknowledged.min(2 * self.largest);
@@ -343,8 +346,26 @@ impl Sender {
         }
     }
 
+    /// What was missing has arrived, with so many segments that are acknowledged. Were it others that passed it? Those behind the next that is missing are left.
+    fn others_passed(&mut self, segments: u32, now: i64) {
+        let passed = core::mem::take(&mut self.duplicates);
+        self.settles = None;
+        if passed == 0 || self.recover.is_some() {
+            return;
+        }
+        // Not if it was less: then something that was not missing has come once more.
+        if segments > passed {
+            self.passing.seen();
+        }
+        self.duplicates = passed.saturating_sub(segments.saturating_sub(1));
+        if self.duplicates > 0 && self.flight() > 0 {
+            self.settles = self.patience_passed().map(|patience| now + patience);
+        }
+    }
+
     /// RFC 6298.
     fn sample(&mut self, took: i64) {
+        self.passing.took(took);
         self.trip = Some(match self.trip {
             None => (took, took / 2),
             Some((smoothed, differs)) => {
@@ -355,17 +376,24 @@ impl Sender {
 
     /// It is time. Is something to be repeated?
     pub fn is_late(&mut self, now: i64) -> bool {
+        let is_there = self.flight() > 0 && self.real > 0;
+        if self.settles.take_if(|at| now >= *at).is_some() && self.recover.is_none() && is_there {
+            self.lost(now);
+            return true;
+        }
         if self.due.is_none_or(|due| now < due) {
             return false;
         }
         self.due = None;
-        if self.flight() == 0 || self.real == 0 {
+        if !is_there {
             return false;
         }
         if self.tries == 0 {
-            self.lost();
+            self.lost(now);
         }
         self.window = self.largest;
+        // The peer may have thought better of it (RFC 2018).
+        (self.duplicates, self.beyond, self.settles) = (0, None, None);
         self.timed = None;
         self.tries += 1;
         self.rearm(now);
@@ -383,85 +411,17 @@ impl Sender {
             Word::Window => (window, 1),
             // Behind another window it begins to count anew.
             Word::Missing if window != self.told => (window, 1 + DUPLICATES as usize),
-            Word::Missing => (
-                window.checked_sub(1).filter(|&it| it > 0).unwrap_or(window + 1),
-                1 + DUPLICATES as usize,
-            ),
+            Word::Missing => (self.other(window), 1 + DUPLICATES as usize),
         };
         if word == Word::Missing {
             self.timed = None;
+            self.passing.repeated();
+            let on_way = self.flight().div_ceil(self.largest) as u32;
+            self.again = self.duplicates.saturating_add(on_way + DUPLICATES);
+            self.repeated_before = self.next;
         }
         self.told = window;
-        self.acknowledgement(window).map_or(Vec::new(), |frame| vec![frame; times])
+        acknowledgement(&self.head[..self.length], self.first, window)
+            .map_or(Vec::new(), |frame| vec![frame; times])
     }
-
-    /// A segment that acknowledges all before the first byte on its way: the head of the last one that was sent, the other way round.
-    fn acknowledgement(&self, window: u16) -> Option<Vec<u8>> {
-        let mut frame = self.head[..self.length].to_vec();
-        let at = self.length - TCP_HEAD;
-        let mut swap = |one: usize, other: usize, bytes: usize| {
-            for n in 0..bytes {
-                frame.swap(one + n, other + n);
-            }
-        };
-        swap(0, 6, 6);
-        match at - HEAD {
-            40 => swap(HEAD + 8, HEAD + 24, 16),
-            20 => swap(HEAD + 12, HEAD + 16, 4),
-            _ => return None,
-        }
-        swap(at, at + 2, 2);
-        let number: [u8; 4] = frame[at + 8..at + 12].try_into().ok()?;
-        frame[at + 4..at + 8].copy_from_slice(&number);
-        frame[at + 8..at + 12].copy_from_slice(&self.first.to_be_bytes());
-        frame[at + 12] = (TCP_HEAD as u8 / 4) << 4;
-        frame[at + 13] = ACK;
-        frame[at + 14..at + 16].copy_from_slice(&window.to_be_bytes());
-        frame[at + 16..at + 20].fill(0);
-        let length = (frame.len() - HEAD) as u16;
-        let addresses = match at - HEAD {
-            40 => {
-                frame[HEAD + 4..HEAD + 6].copy_from_slice(&(TCP_HEAD as u16).to_be_bytes());
-                HEAD + 8..HEAD + 40
-            }
-            _ => {
-                frame[HEAD + 2..HEAD + 4].copy_from_slice(&length.to_be_bytes());
-                frame[HEAD + 10..HEAD + 12].fill(0);
-                let sum = folded(sum_of(&frame[HEAD..at]));
-                frame[HEAD + 10..HEAD + 12].copy_from_slice(&(!sum).to_be_bytes());
-                HEAD + 12..HEAD + 20
-            }
-        };
-        let sum =
-            sum_of(&frame[addresses]) + u32::from(TCP) + TCP_HEAD as u32 + sum_of(&frame[at..]);
-        frame[at + 16..at + 18].copy_from_slice(&(!folded(sum)).to_be_bytes());
-        Some(frame)
-    }
-}
-
-/// The sum of all words of an even number of bytes.
-fn sum_of(bytes: &[u8]) -> u32 {
-    bytes.chunks_exact(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1])).sum()
-}
-
-fn folded(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
-/// The same frame with another window, and the sum that is right if it was (RFC 1624).
-fn changed(segment: &Segment, window: u16) -> Option<Vec<u8>> {
-    let old = segment.window();
-    if old == window {
-        return None;
-    }
-    let mut frame = segment.frame.to_vec();
-    let at = segment.at;
-    let sum = u16::from_be_bytes([frame[at + 16], frame[at + 17]]);
-    let sum = u32::from(!sum) + u32::from(!old) + u32::from(window);
-    frame[at + 14..at + 16].copy_from_slice(&window.to_be_bytes());
-    frame[at + 16..at + 18].copy_from_slice(&(!folded(sum)).to_be_bytes());
-    Some(frame)
 }

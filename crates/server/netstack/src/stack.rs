@@ -8,6 +8,7 @@ use crate::parts::{receiver, Parts};
 use crate::port::{Mark, Port};
 use crate::router::Router;
 use crate::sender::Word;
+use crate::sums::{self, Sum};
 use crate::watch::Watch;
 use crate::{Broken, Command, Event, Events, Home, Wire};
 use alloc::boxed::Box;
@@ -136,6 +137,8 @@ pub struct Stack {
     watch: Watch,
     router: Router,
     nothing: SocketSet<'static>,
+    /// The wire sums segments: `smoltcp` looks at no sums of theirs.
+    sums: bool,
     /// Whoever asks is told when all is sent.
     is_finishing: bool,
 }
@@ -165,6 +168,7 @@ impl Stack {
     pub fn new(home: Home, seed: u64, most: usize, now: i64, wire: &mut impl Wire) -> Stack {
         let mut config = Config::new(HardwareAddress::Ethernet(EthernetAddress(home.mac)));
         config.random_seed = seed;
+        let sums = wire.sums();
         let mut port = Port { frame: None, wire, mtu: home.mtu, mark: Mark::NONE, sender: None };
         let mut iface = Box::new(Interface::new(config, &mut port, instant(now)));
         settle(&mut iface, &home);
@@ -198,6 +202,7 @@ impl Stack {
             watch: Watch::default(),
             router,
             nothing: SocketSet::new(Vec::new()),
+            sums,
             is_finishing: false,
         }
     }
@@ -458,8 +463,23 @@ impl Stack {
         }
     }
 
-    /// A frame has come.
+    /// A frame has come from a device that knows nothing of its sum.
     pub fn frame(&mut self, frame: &[u8], now: i64, wire: &mut impl Wire) {
+        self.summed_frame(frame, Sum::Unknown, now, wire);
+    }
+
+    /// A frame has come.
+    pub fn summed_frame(&mut self, frame: &[u8], sum: Sum, now: i64, wire: &mut impl Wire) {
+        let completed = match sum {
+            // A device that says nonsense has sent a frame with a wrong sum.
+            Sum::Missing(unsummed) if !sums::is_segment(frame) => sums::complete(frame, unsummed),
+            _ => None,
+        };
+        let frame = completed.as_deref().unwrap_or(frame);
+        let is_unknown = self.sums && sum == Sum::Unknown;
+        if is_unknown && matches!(look(frame), What::Segment { .. }) && !sums::is_right(frame) {
+            return;
+        }
         let mut watch = core::mem::take(&mut self.watch);
         watch.came(frame, (&self.home, &self.iface), now);
         let is_part = look(frame) == What::PartV6;
@@ -496,7 +516,7 @@ impl Stack {
         let wants = |protocol, port| self.ports.contains(&(protocol, port));
         let mtu = self.home.mtu;
         let conn = id.and_then(|id| self.conns.get_mut(&id));
-        let steered = conn.and_then(|conn| conn.sender.comes(frame, mtu));
+        let steered = conn.and_then(|conn| conn.sender.comes(frame, mtu, now));
         let frame_in = steered.as_deref().unwrap_or(frame);
         let mut port = Port { frame: Some(frame_in), wire, mtu, mark: Mark::NONE, sender: None };
         let mut waited = 0;

@@ -2,7 +2,7 @@
 //! not read as fast as they come: nothing waits for who watches.
 
 use crate::port::{Mark, Port, IP_HEAD};
-use crate::{Event, Events, Home, Wire};
+use crate::{Event, Events, Home, Unsummed, Wire};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -75,6 +75,23 @@ impl<W: Wire> Wire for Watched<'_, W> {
     fn send<R>(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
         let watch = &mut *self.watch;
         self.wire.send(bytes, |frame| {
+            let result = fill(frame);
+            watch.see(true, frame);
+            result
+        })
+    }
+
+    fn sums(&self) -> bool {
+        self.wire.sums()
+    }
+
+    fn send_unsummed<R>(
+        &mut self,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]) -> (R, Option<Unsummed>),
+    ) -> R {
+        let watch = &mut *self.watch;
+        self.wire.send_unsummed(bytes, |frame| {
             let result = fill(frame);
             watch.see(true, frame);
             result
