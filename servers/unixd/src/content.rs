@@ -183,7 +183,9 @@ impl Contents<'_> {
     #[inline]
     fn lend(&mut self, (desc, had): (u32, bool), ino: Ino, layout: u32) {
         let Ok(proc) = self.procs.get(self.caller.pid) else { return };
-        let (Ok(session), Ok(inode)) = (proc.session(), self.files.names().get(ino)) else { return };
+        let (Ok(session), Ok(inode)) = (proc.session(), self.files.names().get(ino)) else {
+            return;
+        };
         let (number, size) = (ino.0.into(), inode.size());
         if (session.files().loan(number).ask(number, size) || had) && self.may_lend(desc, ino) {
             let place = session.files().loan(number);
@@ -201,7 +203,9 @@ impl Contents<'_> {
     #[inline(never)]
     fn may_lend(&self, id: u32, ino: Ino) -> bool {
         let pid = self.caller.pid;
-        let (Ok(desc), Ok(proc)) = (self.descs.of(pid, id), self.procs.get(pid)) else { return false };
+        let (Ok(desc), Ok(proc)) = (self.descs.of(pid, id), self.procs.get(pid)) else {
+            return false;
+        };
         let Ok(inode) = self.files.names().get(ino) else { return false };
         let is_plain = matches!(desc.object, Object::File(_)) && desc.flags & O_APPEND == 0;
         // Whoever reads it without asking would not know that it was changed. What is kept elsewhere has its times there, too; and

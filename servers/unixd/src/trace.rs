@@ -28,6 +28,9 @@ use unixproto::{op, Any, Errno, Reply};
 /// How long a thread has time to answer.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
+/// To a thread about whose call somebody decides, and which is to look at what else is wanted of it.
+pub const SERVES: CallReply = CallReply { value: 0, error: 0, flags: CALL_SERVES };
+
 const GO_ON: TraceCommand = TraceCommand { what: command::RESUME, number: 0, address: 0, value: 0 };
 
 impl Life<'_> {
@@ -116,8 +119,7 @@ impl Life<'_> {
             // Whoever decides about its call may be who looks into its memory: it is still the same call.
             Some(Any::CallNotice(_)) => {
                 self.unblock(tid);
-                let reply = CallReply { value: 0, error: 0, flags: CALL_SERVES };
-                self.procs.answer(tid, done(reply));
+                self.procs.answer(tid, done(SERVES));
             }
             _ => self.interrupt(tid),
         }

@@ -6,6 +6,7 @@ use crate::counters::{self, Origin};
 use crate::descs::{Heirs, Object};
 use crate::procs::Pid;
 use crate::threads::Tid;
+use crate::trace::SERVES;
 use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use alloc::rc::Rc;
@@ -68,12 +69,16 @@ impl Unixd {
                 return done(reply);
             }
             call.kept = self.keeps_waiting(listener - 1).into();
-            return Ok(Outcome::Block(0));
+        } else {
+            let data = self.procs.a(self.caller, call)?;
+            calls.enter(tid, *data.first_chunk().ok_or(Errno::EINVAL)?);
+            self.counters.changed(listener - 1, true, &mut self.fx);
         }
-        let data = self.procs.a(self.caller, call)?;
-        calls.enter(tid, *data.first_chunk().ok_or(Errno::EINVAL)?);
-        self.counters.changed(listener - 1, true, &mut self.fx);
-        Ok(Outcome::Block(0))
+        // Somebody may have begun to look into its memory after it had served another look, and before it came back here.
+        match self.procs.is_to_stop(tid) {
+            true => done(SERVES),
+            false => Ok(Outcome::Block(0)),
+        }
     }
 
     /// Does the caller leave the call that a listener was told of only to end?
