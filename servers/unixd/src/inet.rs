@@ -247,7 +247,10 @@ impl Opening<'_> {
         }
         let may_low = self.has(Capability::NetBindService);
         let address = match (inet::decode(&address, family)?, family) {
-            (Some(address), _) => address,
+            (Some(own), _) => {
+                self.inet().check_wire(&address, own.ip(), true)?;
+                own
+            }
             // As Linux has it, of no family is of any address, if it says so.
             (None, Family::V4) => {
                 let mut address = address;
@@ -279,6 +282,9 @@ impl Opening<'_> {
             return Err(Errno::EOPNOTSUPP);
         }
         let to = inet::decode(&address, family)?;
+        if let Some(to) = to {
+            self.inet().check_wire(&address, to.ip(), false)?;
+        }
         let mut changes = Changes::new();
         let connected = self.inet().connect(number, to, now, &mut changes);
         self.inet_told(changes);
