@@ -389,7 +389,7 @@ fn a_device_knows_sums() {
     let (local, remote) = (end(0, 41_000), end(1, 80));
     world.command(0, Command::Connect { id: 1, user: ROOT, local, remote });
     world.until(1000, |world| world.on_way.iter().any(|(_, to, frame)| *to == 1 && frame[23] == 6));
-    let mut segment = world.on_way.drain(..).last().expect("it asks").2;
+    let mut segment = world.on_way.drain(..).next_back().expect("it asks").2;
     // Nobody sums it: the sum may be anything.
     segment[14 + 20 + 16] ^= 0x55;
     let side = &mut world.sides[1];
