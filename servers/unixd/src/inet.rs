@@ -16,6 +16,7 @@ use credentials::Capability;
 use files::Claim;
 use inet::{Changes, Family, Inet, Kind, Number, Received, Sending, Telling};
 use unixproto::files::{O_NONBLOCK, O_RDWR};
+use unixproto::ops::Accepted;
 use unixproto::session::DATA_BYTES;
 use unixproto::sockets::*;
 use unixproto::{op, Any, Errno};
@@ -325,8 +326,16 @@ impl Opening<'_> {
             accepted => accepted?,
         };
         self.inet_told(changes);
+        let mut name = 0;
+        // Whoever has gone again has none.
+        if let (true, Ok(peer)) = (op.named, self.inet().name(accepted, true)) {
+            let text = encode(peer, self.inet().kind(accepted)?);
+            self.procs.put(self.caller, &text)?;
+            name = text.len() as u32;
+        }
         let flags = O_RDWR | op.flags & O_NONBLOCK;
-        self.opened(Object::Inet(accepted), flags, None, Claim::None)
+        let desc = self.open_desc(Object::Inet(accepted), flags, None, Claim::None)?;
+        done(Accepted { desc, name })
     }
 
     /// Sends byte string `a`, for `write` and for `send`.
