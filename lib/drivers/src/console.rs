@@ -172,11 +172,12 @@ impl Output {
         !self.free.is_empty() || self.ring.queue.can_pop()
     }
     /// Interrupts come only while there is no room.
-    fn settle(&mut self) {
+    fn settle(&mut self, device: &Device) {
         self.collect();
         let full = self.free.is_empty();
         self.ring.queue.set_dev_notify(full);
         if full {
+            device.fence();
             // It may have come in between, without an interrupt.
             self.collect();
         }
@@ -246,7 +247,8 @@ impl Console {
         (0..INPUTS as u16).try_for_each(|index| self.input.ring.offer(index))?;
         // What was sent is of no interest any more when the device has taken it.
         self.control_out.queue.set_dev_notify(false);
-        self.outputs.iter_mut().for_each(Output::settle);
+        let Console { device, outputs, .. } = self;
+        outputs.iter_mut().for_each(|output| output.settle(device));
         self.say(0, control::DEVICE_READY, 1)?;
         let (mut known, began) = ([false; PORTS], ticks());
         let ports = self.outputs.len();
@@ -323,10 +325,11 @@ impl Console {
     pub fn interrupt(&mut self) -> Changes {
         let closed = self.hear(&mut [false; PORTS]);
         let mut room = closed;
-        for output in &mut self.outputs {
+        let Console { device, outputs, .. } = self;
+        for output in outputs {
             let was_full = output.free.is_empty();
             if was_full {
-                output.settle();
+                output.settle(device);
                 room |= !output.free.is_empty();
             }
         }
@@ -406,19 +409,22 @@ impl Console {
             output.ring.notify(&mut self.device);
         }
         if output.free.is_empty() {
-            output.settle();
+            output.settle(&self.device);
         }
         bytes
     }
 
     /// Has the host taken everything that was sent on ports that it has not closed?
     pub fn is_drained(&mut self) -> bool {
-        let Console { outputs, closed, .. } = self;
+        let Console { device, outputs, closed, .. } = self;
         outputs.iter_mut().zip(closed).all(|(output, closed)| {
             output.collect();
             // From here on every buffer counts.
             output.ring.queue.set_dev_notify(true);
-            output.collect();
+            if output.free.len() < OUTPUTS {
+                device.fence();
+                output.collect();
+            }
             *closed || output.free.len() == OUTPUTS
         })
     }

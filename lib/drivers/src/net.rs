@@ -77,6 +77,7 @@ pub struct Receiver {
     buffers: Buffers,
     /// The buffer of what the device has, by the descriptor that names it.
     tokens: [u16; BUFFERS],
+    /// There are buffers of which the device was not told.
     has_offered: bool,
 }
 
@@ -87,6 +88,7 @@ pub struct Sender {
     buffers: Buffers,
     tokens: [u16; BUFFERS],
     free: Vec<u16>,
+    /// There are frames of which the device was not told and which it has not sent.
     has_sent: bool,
     longest: usize,
     sums: bool,
@@ -163,13 +165,19 @@ impl Net {
         self.mtu
     }
 
-    /// Tells the device of frames to send, and of buffers.
+    /// Tells the device of frames to send, and of buffers. Whoever is about to wait does so once more: a device that looked at its queues need not have seen the last
+    /// of them where an emulator makes nothing of fences ([`Block::nudge`](crate::block::Block::nudge)).
     pub fn kick(&mut self) {
         let Net { sender, receiver, .. } = self;
-        if core::mem::take(&mut sender.has_sent) && sender.queue.should_notify() {
-            sender.device.notify(SEND);
+        if sender.has_sent {
+            sender.collect();
+            if sender.queue.should_notify() {
+                sender.has_sent = false;
+                sender.device.notify(SEND);
+            }
         }
-        if core::mem::take(&mut receiver.has_offered) && receiver.queue.should_notify() {
+        if receiver.has_offered && receiver.queue.should_notify() {
+            receiver.has_offered = false;
             sender.device.notify(RECEIVE);
         }
     }
@@ -209,7 +217,7 @@ impl Receiver {
     /// What the device knows of its sum. It may say anything.
     pub fn sum(&self, came: &Came) -> Sum {
         // SAFETY: as in `bytes`.
-        let head = unsafe { self.buffers.get(came.buffer.into(), HEAD) };
+        let head = unsafe { self.buffers.get(came.buffer.into(), SIZE) };
         let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
         match head[0] & (TO_SUM | IS_RIGHT) {
             0 => Sum::Unknown,
@@ -231,6 +239,7 @@ impl Sender {
         self.collect();
         if self.free.is_empty() {
             self.queue.set_dev_notify(true);
+            self.device.fence();
             // It may have come before that was said.
             self.collect();
         }
@@ -254,6 +263,7 @@ impl Sender {
             }
             self.free.push(buffer);
         }
+        self.has_sent &= self.free.len() < BUFFERS;
     }
 
     /// Does the device sum what it is told to?

@@ -123,6 +123,7 @@ fn serve(mut net: Box<Net>, mut link: Link, address: Address, clock: &Clock) -> 
             if let Some(due) = due {
                 clock.arm(due);
             }
+            net.kick();
         }
         wait(!is_more && !is_late, clock);
         stack.resume();

@@ -20,6 +20,7 @@ use files::Claim;
 use inet::{Changes, Family, Inet, Kind, Number, Received, Sending, Telling, NUMBERS};
 use piecewise::Table;
 use unixproto::files::{O_NONBLOCK, O_RDWR};
+use unixproto::ops::Accepted;
 use unixproto::session::DATA_BYTES;
 use unixproto::sockets::*;
 use unixproto::{op, Any, Errno};
@@ -366,7 +367,10 @@ impl Opening<'_> {
         }
         let may_low = self.has_over(number, Capability::NetBindService);
         let address = match (inet::decode(&address, family)?, family) {
-            (Some(address), _) => address,
+            (Some(own), _) => {
+                self.inet().check_wire(&address, own.ip(), true)?;
+                own
+            }
             // As Linux has it, of no family is of any address, if it says so.
             (None, Family::V4) => {
                 let mut address = address;
@@ -398,6 +402,9 @@ impl Opening<'_> {
             return Err(Errno::EOPNOTSUPP);
         }
         let to = inet::decode(&address, family)?;
+        if let Some(to) = to {
+            self.inet().check_wire(&address, to.ip(), false)?;
+        }
         let mut changes = Changes::new();
         let connected = self.inet(number).connect(number, to, now, &mut changes);
         self.inet_told(changes);
@@ -438,8 +445,16 @@ impl Opening<'_> {
             accepted => accepted?,
         };
         self.inet_told(changes);
+        let mut name = 0;
+        // Whoever has gone again has none.
+        if let (true, Ok(peer)) = (op.named, self.inet().name(accepted, true)) {
+            let text = encode(peer, self.inet().kind(accepted)?);
+            self.procs.put(self.caller, &text)?;
+            name = text.len() as u32;
+        }
         let flags = O_RDWR | op.flags & O_NONBLOCK;
-        self.opened(Object::Inet(accepted), flags, None, Claim::None)
+        let desc = self.open_desc(Object::Inet(accepted), flags, None, Claim::None)?;
+        done(Accepted { desc, name })
     }
 
     /// Sends byte string `a`, for `write` and for `send`.

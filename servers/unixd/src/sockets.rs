@@ -18,7 +18,7 @@ use memfs::{Attr, Ino};
 use notices::mask;
 use sockets::{Changes, Kind, Name, Number, Options, Received, Target, User, RIGHTS_MOST};
 use unixproto::files::{CWD, O_NONBLOCK, O_RDWR};
-use unixproto::ops::PipeEnds;
+use unixproto::ops::{Accepted, PipeEnds};
 use unixproto::session::DATA_BYTES;
 use unixproto::sockets::*;
 use unixproto::{op, Errno};
@@ -321,7 +321,14 @@ impl Opening<'_> {
             accepted => accepted?,
         };
         self.told(changes);
-        self.opened(Object::Socket(accepted), O_RDWR | op.flags & O_NONBLOCK, None, Claim::None)
+        let mut name = 0;
+        // Whoever has gone again has none.
+        if let (true, Ok(text)) = (op.named, self.name_of_socket(accepted, true)) {
+            self.procs.put(self.caller, &text)?;
+            name = text.len() as u32;
+        }
+        let desc = self.describe_socket(accepted, op.flags)?;
+        done(Accepted { desc, name })
     }
 
     /// Sends byte string `a`, for `write` and for `send`.
@@ -519,10 +526,15 @@ impl Opening<'_> {
     /// `getsockname`, `getpeername`.
     pub fn socket_name(&mut self, op: op::SocketName) -> Tried {
         let (number, _) = self.socket(op.desc)?;
-        let name = self.handles.sockets.all.name(number, op.peer)?;
-        let name = [&AF_UNIX.to_ne_bytes(), name].concat();
+        let name = self.name_of_socket(number, op.peer)?;
         self.procs.put(self.caller, &name)?;
         count(name.len())
+    }
+
+    /// The name of a socket, or of the other end, with its family.
+    fn name_of_socket(&self, number: Number, peer: bool) -> Result<Vec<u8>, Errno> {
+        let name = self.handles.sockets.all.name(number, peer)?;
+        Ok([&AF_UNIX.to_ne_bytes(), name].concat())
     }
 
     /// `shutdown`.

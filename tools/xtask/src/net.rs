@@ -28,8 +28,8 @@ pub enum Kind {
     Elsewhere { place: [u8; 3] },
     /// The same behind a wire that loses, delays, reorders and repeats frames.
     Worse(Weather),
-    /// An interface of this machine, the guest's place, and the gateway.
-    Tap { interface: String, place: String, gateway: Option<Ipv4Addr> },
+    /// An interface of this machine, the guest's place, the gateway, and whether checksums of segments are left to it.
+    Tap { interface: String, place: String, gateway: Option<Ipv4Addr>, sums: bool },
 }
 
 /// A port that is published.
@@ -47,6 +47,8 @@ pub struct Wish {
     kind: Option<Kind>,
     ports: Vec<Port>,
 }
+
+const TAP: &str = "tap:INTERFACE,ADDRESS/BITS[,GATEWAY][,sums=no]";
 
 /// Takes `--net` apart.
 pub fn parse(text: &str) -> Result<Kind> {
@@ -72,9 +74,13 @@ pub fn parse(text: &str) -> Result<Kind> {
             Ok(Kind::Worse(Weather::parse(&text["user,".len()..])?))
         }
         (_, Some(rest)) => {
+            let (rest, sums) = match rest.strip_suffix(",sums=no") {
+                Some(rest) => (rest, false),
+                None => (rest, true),
+            };
             let mut parts = rest.split(',');
             let (interface, place) = (parts.next().unwrap_or_default(), parts.next());
-            let place = place.context("tap:INTERFACE,ADDRESS/BITS[,GATEWAY]")?;
+            let place = place.context(TAP)?;
             let (address, bits) =
                 place.split_once('/').context("an address and bits, such as 192.168.7.2/24")?;
             let _: Ipv4Addr = address.parse().context("no address of IPv4")?;
@@ -82,15 +88,15 @@ pub fn parse(text: &str) -> Result<Kind> {
             ensure!((1..=30).contains(&bits), "between 1 and 30 bits");
             let gateway =
                 parts.next().map(str::parse).transpose().context("no address of a gateway")?;
-            ensure!(parts.next().is_none(), "tap:INTERFACE,ADDRESS/BITS[,GATEWAY]");
+            ensure!(parts.next().is_none(), TAP);
             ensure!(
                 !interface.is_empty()
                     && interface.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_'),
                 "{interface:?} is no name of an interface"
             );
-            Ok(Kind::Tap { interface: interface.into(), place: place.into(), gateway })
+            Ok(Kind::Tap { interface: interface.into(), place: place.into(), gateway, sums })
         }
-        _ => bail!("none, user, user,loss=N,delay=MS, or tap:INTERFACE,ADDRESS/BITS[,GATEWAY]"),
+        _ => bail!("none, user, user,loss=N,delay=MS, or {TAP}"),
     }
 }
 
@@ -206,8 +212,9 @@ impl Network {
                 };
                 format!("user,id=net{place}{ports}")
             }
-            Some(Kind::Tap { interface, .. }) => {
-                format!("tap,id=net,ifname={interface},script=no,downscript=no")
+            Some(Kind::Tap { interface, sums, .. }) => {
+                let heads = if *sums { "" } else { ",vnet_hdr=off" };
+                format!("tap,id=net,ifname={interface},script=no,downscript=no{heads}")
             }
         };
         // Else a device of this kind goes round the IOMMU.
@@ -253,6 +260,9 @@ mod tests {
         assert_eq!(tap("tap:t0,192.168.7.2/24").command_line(), " net=192.168.7.2/24");
         let with_gateway = tap("tap:t0,192.168.7.2/24,192.168.7.1").command_line();
         assert_eq!(with_gateway, " net=192.168.7.2/24,192.168.7.1");
+        let without = tap("tap:t0,192.168.7.2/24,sums=no");
+        assert_eq!(without.command_line(), " net=192.168.7.2/24");
+        assert!(format!("{:?}", without.arguments(false)).contains("vnet_hdr=off"));
         for wrong in [
             "",
             "user,fails=0",
@@ -269,6 +279,7 @@ mod tests {
             "tap:t0,1.2.3.4",
             "tap:t0,1.2.3.4/31",
             "tap:t,script=x,1.2.3.4/8",
+            "tap:t,1.2.3.4/8,sums=yes",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -97,7 +97,7 @@ pub struct RunOptions {
     #[arg(long = "disk", value_name = "FILE[:ro]", value_parser = disk::parse)]
     pub disks: Vec<disk::Wish>,
     /// The network: none; user: the emulator connects for the guest, which is 10.0.2.15 and finds this machine at 10.0.2.2
-    /// and names at 10.0.2.3; tap:INTERFACE,ADDRESS/BITS, or with ,GATEWAY behind: one of this machine's interfaces
+    /// and names at 10.0.2.3; tap:INTERFACE,ADDRESS/BITS, or with ,GATEWAY and ,sums=no (of segments) behind: one of this machine's interfaces
     #[arg(long, value_name = "none|user|tap:…", value_parser = net::parse)]
     pub net: Option<net::Kind>,
     /// Connections to port HOST of this machine (only from itself, unless an address is named) reach port GUEST of the guest;

@@ -166,6 +166,13 @@ replies! {
         /// Description to write to.
         write: u32,
     }
+    /// A connection that was waited for.
+    Accepted {
+        /// Description.
+        desc: u32,
+        /// Bytes of the name of the other end, which are in the data area. 0: it was not wanted, or that end has gone meanwhile.
+        name: u32,
+    }
     /// Part of a file, to be copied by the library.
     Part {
         /// The file.
@@ -1554,8 +1561,10 @@ requests! {
         /// Description.
         desc: u32,
         /// `O_NONBLOCK` for the new one.
-        flags: u32
-    ) -> Opened;
+        flags: u32,
+        /// The name of the other end is wanted.
+        named: bool
+    ) -> Accepted;
     /// Sends `a`. `b`: the descriptions that are passed along, 4 bytes each; process, user and group to be told, 4 bytes each;
     /// control messages; the address, if there is one.
     148 Send(

@@ -1,7 +1,7 @@
 //! Addresses as programs write them (`struct sockaddr_in`, `sockaddr_in6`).
 
 use crate::devices::OUTSIDE_NUMBER;
-use crate::socket::Family;
+use crate::socket::{Family, Inet};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use unixproto::Errno;
@@ -36,6 +36,33 @@ pub fn decode(bytes: &[u8], family: Family) -> Result<Option<SocketAddr>, Errno>
         _ => return Err(Errno::EAFNOSUPPORT),
     };
     Ok(Some(SocketAddr::new(ip, port)))
+}
+
+/// The number of the interface that an address names which means nothing without one (RFC 4007), 0 if it names none: an address of a wire, or of a group of one. `None`: it is another one.
+fn wire_of(bytes: &[u8], ip: IpAddr) -> Option<u32> {
+    let IpAddr::V6(ip) = ip else { return None };
+    let is_group = ip.is_multicast() && matches!(ip.octets()[1] & 0xf, 1 | 2);
+    let named = bytes.get(V6_LEAST..).and_then(<[u8]>::first_chunk);
+    (is_group || ip.is_unicast_link_local()).then(|| named.map_or(0, |at| u32::from_ne_bytes(*at)))
+}
+
+impl Inet {
+    /// May a socket have an address, or be connected to it, as far as that says of which wire it is?
+    ///
+    /// # Errors
+    /// Linux's: `EINVAL`: it does not; `ENODEV`, of a socket's own, and `ENETUNREACH`: there is no such interface; `EADDRNOTAVAIL`: it has no such address.
+    pub fn check_wire(&self, bytes: &[u8], ip: IpAddr, is_own: bool) -> Result<(), Errno> {
+        let Some(wire) = wire_of(bytes, ip) else { return Ok(()) };
+        match (wire, self.has_device(wire), is_own) {
+            (0, ..) => Err(Errno::EINVAL),
+            (OUTSIDE_NUMBER, true, _) => Ok(()),
+            (_, false, true) => Err(Errno::ENODEV),
+            // Groups of this machine alone are heard by everybody in it.
+            (_, true, _) if ip.is_multicast() => Ok(()),
+            (_, _, true) => Err(Errno::EADDRNOTAVAIL),
+            (_, _, false) => Err(Errno::ENETUNREACH),
+        }
+    }
 }
 
 /// Bytes of an address as programs of a family read it.
@@ -102,6 +129,15 @@ mod tests {
         };
         assert_eq!(said("fe80::1"), OUTSIDE_NUMBER);
         assert_eq!((said("fec0::1"), said("::1")), (0, 0));
+        let named = |ip: &str, scope: u32| {
+            let ip: IpAddr = ip.parse().unwrap();
+            let mut bytes = encode(SocketAddr::new(ip, 80), Family::V6);
+            bytes[24..].copy_from_slice(&scope.to_ne_bytes());
+            assert_eq!(wire_of(&bytes[..24], ip).unwrap_or(0), 0);
+            wire_of(&bytes, ip)
+        };
+        assert_eq!((named("fe80::1", 7), named("ff02::1", 0)), (Some(7), Some(0)));
+        assert_eq!((named("ff0e::1", 7), named("fec0::1", 7)), (None, None));
         assert_eq!(encode(SocketAddr::from(([10, 0, 2, 2], 80)), Family::V6).len(), ADDRESS_MOST);
     }
 }

@@ -389,7 +389,7 @@ fn a_device_knows_sums() {
     let (local, remote) = (end(0, 41_000), end(1, 80));
     world.command(0, Command::Connect { id: 1, user: ROOT, local, remote });
     world.until(1000, |world| world.on_way.iter().any(|(_, to, frame)| *to == 1 && frame[23] == 6));
-    let mut segment = world.on_way.drain(..).last().expect("it asks").2;
+    let mut segment = world.on_way.drain(..).next_back().expect("it asks").2;
     // Nobody sums it: the sum may be anything.
     segment[14 + 20 + 16] ^= 0x55;
     let side = &mut world.sides[1];
@@ -626,6 +626,39 @@ fn a_thousand_connections_at_once() {
         world.command(0, Command::Abort { id });
     }
     world.until(20_000, |world| world.sides.iter().all(|side| side.stack.used() == 0));
+}
+
+/// Somebody who connects and closes, again and again, each time with the end that leaves this one to linger, and twice as fast as those that linger are over: they are few at any time, the
+/// oldest goes first, and nothing is left.
+#[test]
+fn who_comes_and_goes_leaves_nothing() {
+    const AT_ONCE: u32 = 40;
+    let mut world = World::new(7, FAIR);
+    listen(&mut world, 80);
+    let mut most = 0;
+    for round in 0..100 {
+        for id in 1..=AT_ONCE {
+            // Numbers are used again while the other end still lingers.
+            let (local, remote) = (end(0, 20_000 + id as u16 + round % 64 * 64), end(1, 80));
+            world.command(0, Command::Connect { id, user: ROOT, local, remote });
+        }
+        world.until(1000, |world| world.sides[1].came().len() == AT_ONCE as usize);
+        for id in world.sides[1].came() {
+            world.command(1, Command::Close { id });
+        }
+        let is_over = |world: &World, id| world.sides[0].told(id).contains(&Told::Finished);
+        world.until(1000, |world| (1..=AT_ONCE).all(|id| is_over(world, id)));
+        for id in 1..=AT_ONCE {
+            world.command(0, Command::Close { id });
+        }
+        world.until(1000, |world| world.sides[0].stack.used() == 0);
+        most = most.max(world.sides[1].stack.used());
+        world.sides.iter_mut().for_each(|side| side.heard.told.clear());
+    }
+    // No more than linger, and those of a round.
+    assert!(most > 0 && most <= (32 + AT_ONCE as usize) * 128 * 1024, "{most}");
+    world.until(200_000, |world| world.sides.iter().all(|side| side.stack.is_idle()));
+    assert_eq!(world.sides[1].stack.used(), 0);
 }
 
 /// A frame with the first segment of a connection from an address that never answers.

@@ -152,16 +152,18 @@ pub fn accept4(io: &mut Io, fd: i32, address: u64, len: u64, flags: u32) -> Resu
     }
     let desc = find(io, fd)?;
     io.fds.check_room(0, io.limits.max_files())?;
-    let accepted = server::wait(io, op::Accept { desc, flags }).map_err(restart)?.desc;
-    let told = match address {
+    let request = op::Accept { desc, flags, named: address != 0 };
+    let accepted = server::wait(io, request).map_err(restart)?;
+    let told = match accepted.name {
+        // It was not wanted, or the other end is gone already.
         0 => Ok(0),
-        _ => name_of(accepted, true).and_then(|text| address_out(&mut io.mm, &text, address, len)),
+        name => server::taken(name as usize)
+            .and_then(|text| address_out(&mut io.mm, &text, address, len)),
     };
     match told {
-        // The other end may be gone already.
-        Ok(_) | Err(Errno::ENOTCONN) => installed(io, accepted, flags),
+        Ok(_) => installed(io, accepted.desc, flags),
         Err(error) => {
-            server::close(accepted);
+            server::close(accepted.desc);
             Err(error)
         }
     }

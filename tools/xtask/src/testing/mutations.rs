@@ -2618,6 +2618,31 @@ const BUGS: &[Bug] = &[
         )],
         found_by: Test::Machine { test: "linux/kept_threads" },
     },
+    Bug {
+        name: "what_is_passed_is_taken_for_lost",
+        changes: &[("crates/server/netstack/src/passing.rs", "let shortest = self.shortest.filter(|_| self.is_seen)?;", "let shortest = self.shortest.filter(|_| self.is_seen && self.losses > 99)?;")],
+        found_by: Test::Host { package: "netstack", test: "what_is_passed_is_not_lost" },
+    },
+    Bug {
+        name: "what_was_repeated_in_vain_is_not_taken_back",
+        changes: &[("crates/server/netstack/src/passing.rs", "if before.repeated != 1 || !is_sooner {", "if before.repeated != 1 || is_sooner {")],
+        found_by: Test::Host { package: "netstack", test: "what_is_passed_is_not_lost" },
+    },
+    Bug {
+        name: "nobody_sums_what_a_device_does_not_know",
+        changes: &[("crates/server/netstack/src/stack.rs", "&& !sums::is_right(frame)", "&& !sums::is_segment(frame)")],
+        found_by: Test::Host { package: "netstack", test: "a_device_sums" },
+    },
+    Bug {
+        name: "who_lingers_stays",
+        changes: &[("crates/server/netstack/src/stack.rs", "if self.lingering.len() > LINGERING {", "if self.lingering.len() > 64 * LINGERING {")],
+        found_by: Test::Host { package: "netstack", test: "who_comes_and_goes_leaves_nothing" },
+    },
+    Bug {
+        name: "an_address_of_a_wire_needs_none",
+        changes: &[("crates/server/inet/src/address.rs", "            (0, ..) => Err(Errno::EINVAL),", "            (0, ..) => Ok(()),")],
+        found_by: Test::Machine { test: "linux/inet_scopes.gcc" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.

@@ -12,7 +12,7 @@ mod sent;
 
 use libfuzzer_sys::fuzz_target;
 use netproto::{Command, Event, Protocol, PIECE, WINDOW};
-use netstack::{Events, Home, Stack, Wire, FRAME};
+use netstack::{complete, Events, Home, Stack, Sum, Unsummed, Wire, FRAME};
 use sent::Sent;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -195,8 +195,20 @@ fn mend_v6(packet: &mut [u8]) {
     inner[at..at + 2].copy_from_slice(&check.to_be_bytes());
 }
 
-/// The segment with which a peer answers the last one that was sent, with these flags, numbers that are a little off, and bytes.
-fn answer(last: &[u8], flags: u8, off: i8, bytes: &[u8]) -> Option<Vec<u8>> {
+/// A segment with these flags, numbers that are a little off, bytes, and so many numbers of blocks that have arrived (from the last segment's on) as options.
+struct Answer<'a> {
+    flags: u8,
+    off: i8,
+    acknowledged: i16,
+    blocks: Vec<i16>,
+    bytes: &'a [u8],
+}
+
+/// The segment with which a peer answers the last one that was sent.
+fn answer(
+    last: &[u8],
+    Answer { flags, off, acknowledged, blocks, bytes }: &Answer,
+) -> Option<Vec<u8>> {
     let packet = last.get(HEAD + 20..).map(|_| &last[HEAD..])?;
     let (protocol, tcp, back) = match packet[0] >> 4 {
         4 => {
@@ -217,12 +229,21 @@ fn answer(last: &[u8], flags: u8, off: i8, bytes: &[u8]) -> Option<Vec<u8>> {
     let (seq, ack) = (word(4)?, word(8)?);
     let (data, was) = (usize::from(tcp.get(12)? >> 4) * 4, tcp.get(13)?);
     let len = tcp.len().saturating_sub(data) as u32 + u32::from(was & 3 != 0);
-    let (own_seq, own_ack) = (ack.wrapping_add(off as u32), seq.wrapping_add(len));
+    let own_seq = ack.wrapping_add(*off as u32);
+    let own_ack = seq.wrapping_add(len).wrapping_add(*acknowledged as u32);
+    let mut options = Vec::new();
+    if !blocks.is_empty() {
+        options.extend_from_slice(&[1, 1, 5, 2 + 4 * blocks.len() as u8]);
+        let number = |&from: &i16| seq.wrapping_add(from as u32).to_be_bytes();
+        options.extend(blocks.iter().flat_map(number));
+    }
+    let words = 5 + options.len() as u8 / 4;
     let mut frame = [&MAC[..], &PEER_MAC, &back].concat();
     frame.extend_from_slice(&[tcp[2], tcp[3], tcp[0], tcp[1]]);
     frame.extend_from_slice(&own_seq.to_be_bytes());
     frame.extend_from_slice(&own_ack.to_be_bytes());
-    frame.extend_from_slice(&[0x50, flags, 0x40, 0, 0, 0, 0, 0]);
+    frame.extend_from_slice(&[words << 4, *flags, 0x40, 0, 0, 0, 0, 0]);
+    frame.extend_from_slice(&options);
     frame.extend_from_slice(bytes);
     mend(&mut frame);
     Some(frame)
@@ -254,9 +275,10 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
+    /// Over a device that sums, or one that does not.
+    fn new(sums: bool) -> World {
         let home = Home { mac: MAC, address: OWN, prefix: 24, gateway: PEER, mtu: 1500 };
-        let mut sent = Sent::default();
+        let mut sent = Sent { sums, ..Sent::default() };
         let mut stack = Stack::new(home, 7, MOST, 0, &mut sent);
         stack.frame(&found(), 0, &mut sent);
         stack.frame(&found_v6(), 0, &mut sent);
@@ -271,6 +293,12 @@ impl World {
 
     fn frame(&mut self, frame: &[u8]) {
         self.stack.frame(frame, self.now, &mut self.sent);
+    }
+
+    fn answer(&mut self, how: &Answer) -> Option<()> {
+        let last = self.sent.frames.iter().rev().find_map(|last| answer(last, how));
+        self.frame(&last?);
+        Some(())
     }
 
     fn run(&mut self) {
@@ -290,7 +318,7 @@ impl World {
     fn step(&mut self, input: &mut Input) -> Option<()> {
         let (own, peer) =
             (|port| SocketAddr::from((OWN, port)), |port| SocketAddr::from((PEER, port)));
-        match input.byte()? % 19 {
+        match input.byte()? % 21 {
             0 => self.frame(input.bytes(FRAME)?),
             1 | 2 => {
                 let version = if input.byte()? & 1 == 0 { [8, 0] } else { [0x86, 0xdd] };
@@ -302,9 +330,32 @@ impl World {
             3 | 4 => {
                 let (flags, off) = (input.byte()?, input.byte()? as i8);
                 let bytes = input.bytes(1400)?;
-                let last =
-                    self.sent.frames.iter().rev().find_map(|last| answer(last, flags, off, bytes));
-                self.frame(&last?);
+                self.answer(&Answer { flags, off, acknowledged: 0, blocks: Vec::new(), bytes })?;
+            }
+            // It says what has arrived, or come twice.
+            18 => {
+                let acknowledged = input.short()? as i16;
+                let count = 2 * usize::from(input.byte()? % 4);
+                let blocks: Option<Vec<i16>> =
+                    (0..count).map(|_| Some(input.short()? as i16)).collect();
+                const ACK: u8 = 16;
+                self.answer(&Answer {
+                    flags: ACK,
+                    off: 0,
+                    acknowledged,
+                    blocks: blocks?,
+                    bytes: &[],
+                })?;
+            }
+            // A device says of a sum what it likes.
+            19 => {
+                let sum = match input.byte()? & 1 {
+                    0 => Sum::Right,
+                    _ => Sum::Missing(Unsummed { from: input.short()?, at: input.short()? }),
+                };
+                let mut frame = [&MAC[..], &PEER_MAC].concat();
+                frame.extend_from_slice(input.bytes(FRAME - 12)?);
+                self.stack.summed_frame(&frame, sum, self.now, &mut self.sent);
             }
             // Somebody wants a connection.
             5 => {
@@ -451,8 +502,8 @@ impl World {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut world = World::new();
     let mut input = Input(bytes);
+    let mut world = World::new(input.byte().is_some_and(|how| how & 1 != 0));
     while world.step(&mut input).is_some() || !input.0.is_empty() {
         world.run();
     }
