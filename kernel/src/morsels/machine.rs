@@ -481,24 +481,13 @@ impl<W: Waiting> Machine<'_, W> {
 }
 
 /// No core and no device uses any translation any more that it had when this began. `wait`: does what others wait for.
-pub fn forget_everything(core: ThisCore, mut wait: impl FnMut()) {
+pub fn forget_everything(core: ThisCore, wait: impl FnMut()) {
     arch::flush_tlb();
     if arch::forget_devices() {
         core.add(Counter::DeviceFlushes, 1);
     }
-    let (me, port) = (core.id.index(), |number| core.port(number));
-    let whom = running(me, core.cores.len(), port);
-    if whom == 0 {
-        return;
-    }
-    let (mut everything, mut sleepers) = (Forget::nothing(), 0u64);
+    let whom = running(core.id.index(), core.cores.len(), |number| core.port(number));
+    let mut everything = Forget::nothing();
     everything.everything();
-    port(me).ask(me, whom, &everything, port, |core| sleepers |= 1 << core);
-    while sleepers != 0 {
-        core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
-        sleepers &= sleepers - 1;
-    }
-    while !port(me).is_answered() {
-        wait();
-    }
+    core.make_forget(whom, &everything, wait);
 }

@@ -2419,8 +2419,8 @@ const BUGS: &[Bug] = &[
         name: "other_cores_keep_what_a_program_has_taken",
         changes: &[(
             "kernel/src/vspace/here.rs",
-            "concerned(home.index(), port, |loaded| loaded == root) | at_home",
-            "concerned(home.index(), port, |loaded| loaded == root) & at_home",
+            "(concerned(home.index(), port, is_such) | at_home)",
+            "(concerned(home.index(), port, is_such) & at_home)",
         )],
         found_by: Test::Host {
             package: "kernel",
@@ -2493,8 +2493,8 @@ const BUGS: &[Bug] = &[
         name: "what_a_program_hides_is_still_cached",
         changes: &[(
             "kernel/src/operations/hiding.rs",
-            "    if hide_here(root, at)? {\n        morsels::forget_everything",
-            "    if !hide_here(root, at)? {\n        morsels::forget_everything",
+            "    if hide_here(root, at)? {\n        forget_tables_of",
+            "    if !hide_here(root, at)? {\n        forget_tables_of",
         ), ],
         found_by: Test::Host {
             package: "kernel",
