@@ -468,8 +468,8 @@ impl<W: Waiting> Machine<'_, W> {
     /// No core and no device uses translations of these pages of an object, all of which are in a range, when this returns.
     fn forget(&self, object: u32, all: Range<u64>, mut pages: impl Iterator<Item = Range<u64>>) {
         let object = name::object(self.view.number, object);
-        let pools = self.view.core.cores.pools();
-        if !pools.may_show(object) || self.is_hidden.get() && pools.is_shown_once(object) {
+        let most = self.view.core.cores.pools().most_shown(object);
+        if most == 0 || self.is_hidden.get() && most == 1 {
             return;
         }
         if let Some(unmap) = self.unmap.borrow_mut().as_mut() {

@@ -38,7 +38,7 @@ const STEPS: u32 = 4;
 pub fn allow(cpu: &mut CpuDriver, mapping: SlotRef, allow: bool) -> Result<()> {
     allow_hiding(mapping, allow)?;
     let CpuDriver { core, sched, .. } = cpu;
-    if allow && core.cores.pools().note_open(pool_of(object_of(&mapping.cap()))) {
+    if allow && core.cores.pools().note_away(pool_of(object_of(&mapping.cap())), None) {
         // Who walks through tables without saying so, as until now nobody would have taken pages away meanwhile, has ended when it answers.
         morsels::forget_everything(*core, || sched.wait_for_others());
     }

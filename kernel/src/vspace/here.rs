@@ -126,7 +126,7 @@ pub fn allow_hiding(slot: SlotRef, allow: bool) -> Result<(), Status> {
 
 /// The directory and the number of the entry for an address of the address space that is loaded on this core.
 fn directory_entry(root: u64, at: u64) -> Result<(Table, u32), Status> {
-    if at >= arch::user_end() || at % (1 << page_shift(DIRECTORY)) != 0 {
+    if at >= arch::user_end() || !at.is_multiple_of(1 << page_shift(DIRECTORY)) {
         return Err(Status::OutOfRange);
     }
     let table = table_of(root, at, DIRECTORY)?.ok_or(Status::Unsupported)?;
