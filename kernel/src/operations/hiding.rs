@@ -38,7 +38,9 @@ const STEPS: u32 = 4;
 pub fn allow(cpu: &mut CpuDriver, mapping: SlotRef, allow: bool) -> Result<()> {
     allow_hiding(mapping, allow)?;
     let CpuDriver { core, sched, .. } = cpu;
-    if allow && core.cores.pools().note_away(pool_of(object_of(&mapping.cap())), None) {
+    let is_first = || core.cores.pools().note_away(pool_of(object_of(&mapping.cap())), None);
+    // On one core nobody else takes anything away.
+    if allow && core.cores.are_many() && is_first() {
         // Who walks through tables without saying so, as until now nobody would have taken pages away meanwhile, has ended when it answers.
         morsels::forget_everything(*core, || sched.wait_for_others());
     }
@@ -94,7 +96,7 @@ fn hide_claimed(
     let (object, number) = (shown.object, pool_of(shown.object));
     let shared = morsels::open_pool(core, number).ok_or(Status::Unsupported)?;
     let shows_single = || core.cores.iter().any(|(_, of)| of.pool_use.may_show_single(object));
-    if !shared.reach.is_away() || shows_single() {
+    if core.cores.are_many() && !shared.reach.is_shared() || shows_single() {
         return Err(Status::Unsupported);
     }
     if hide_here(root, at)? {

@@ -2553,8 +2553,8 @@ const BUGS: &[Bug] = &[
         name: "pages_that_are_shown_alone_are_taken_from_below",
         changes: &[(
             "kernel/src/operations/hiding.rs",
-            "    if !shared.reach.is_away() || shows_single() {",
-            "    if !shared.reach.is_away() || shows_single() && object == 0 {",
+            "    if core.cores.are_many() && !shared.reach.is_shared() || shows_single() {",
+            "    if core.cores.are_many() && !shared.reach.is_shared() || shows_single() && object == 0 {",
         ), ],
         found_by: Test::Host {
             package: "kernel",
