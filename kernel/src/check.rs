@@ -164,7 +164,7 @@ fn check_morsel(local: &CpuDriver, slot: SlotRef) -> Result<(), Broken> {
         }
         check_rights(&mapping, entry, value)?;
     }
-    if !pools.may_show(object) {
+    if pools.most_shown(object) == 0 {
         return Err(Broken::Uncounted { object });
     }
     Ok(())

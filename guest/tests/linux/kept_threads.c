@@ -4,8 +4,8 @@
 // oracle: linux
 // cores: 4
 // timeout: 300
-// args: 40
-// long-args: 600
+// args: 12
+// long-args: 150
 //
 //   kept_threads ROUNDS [SEED]
 #define _GNU_SOURCE

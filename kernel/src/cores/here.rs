@@ -5,7 +5,7 @@ use crate::arch;
 use captypes::invocations::Counter;
 use core::sync::atomic::Ordering;
 use paging::{PhysAddr, VirtAddr};
-use shootdown::{Port, Request};
+use shootdown::{Forget, Port, Request};
 
 /// Which core this is, and what it shares with the others. Each part of the CPU driver has one.
 #[derive(Clone, Copy)]
@@ -66,6 +66,23 @@ impl ThisCore {
         self.shared.away.store(away, Ordering::Relaxed);
         if away == 0 {
             self.shared.tlb.all_are_home();
+        }
+    }
+
+    /// Returns when the cores of a set, without this one, have forgotten something. `wait`: does what others wait for, who may wait for this core.
+    pub fn make_forget(&self, whom: u64, what: &Forget, mut wait: impl FnMut()) {
+        if whom == 0 {
+            return;
+        }
+        let (me, port) = (self.id.index(), |number| self.port(number));
+        let mut sleepers = 0u64;
+        port(me).ask(me, whom, what, port, |core| sleepers |= 1 << core);
+        while sleepers != 0 {
+            self.interrupt(CoreId(sleepers.trailing_zeros() as u8));
+            sleepers &= sleepers - 1;
+        }
+        while !port(me).is_answered() {
+            wait();
         }
     }
 

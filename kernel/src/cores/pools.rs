@@ -156,10 +156,16 @@ impl Reach {
         self.away.load(Ordering::SeqCst) & 1 << (record as usize % PLACES) != 0
     }
 
-    /// Returns `true` if something of some object was sent, or other cores may take pages of some away.
+    /// Returns `true` if something of some object was sent.
     #[inline]
     pub fn is_away(&self) -> bool {
-        self.away.load(Ordering::SeqCst) != 0 || self.is_open.load(Ordering::SeqCst)
+        self.away.load(Ordering::SeqCst) != 0
+    }
+
+    /// Returns `true` if other cores may take pages of objects away.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.is_away() || self.is_open.load(Ordering::SeqCst)
     }
 
     /// No other core has anything of its objects any more.
@@ -463,27 +469,22 @@ impl Pools {
         self.usable().iter().enumerate().find(|(_, pool)| pool.state() == State::None)
     }
 
-    /// Returns `true` if something of some object was sent to another core.
+    /// Returns `true` if other cores may take pages of some object away.
     #[inline]
     pub fn are_away(&self) -> bool {
         self.were_away.load(Ordering::SeqCst)
-            && self.usable().iter().any(|pool| pool.reach.is_away())
+            && self.usable().iter().any(|pool| pool.reach.is_shared())
     }
 
-    /// Something of an object goes to another core.
-    pub fn note_away(&self, number: usize, record: u32) {
-        if let Some(pool) = self.usable().get(number) {
-            pool.reach.note(record);
-            self.were_away.store(true, Ordering::SeqCst);
-        }
-    }
-
-    /// Programs may take pages of objects of a pool away wherever they are. Returns whether nobody could so far but the core of the pool: then
-    /// others may be doing something, still, that counts on it.
-    pub fn note_open(&self, number: usize) -> bool {
+    /// Something of an object goes to another core. `None`: programs may take pages of objects of the pool away wherever they are. Returns whether all of
+    /// the pool was with its core so far: then others may be doing something, still, that counts on it.
+    pub fn note_away(&self, number: usize, record: Option<u32>) -> bool {
         let Some(pool) = self.usable().get(number) else { return false };
-        let is_first = !pool.reach.is_away();
-        pool.reach.is_open.store(true, Ordering::SeqCst);
+        let is_first = !pool.reach.is_shared();
+        match record {
+            Some(record) => pool.reach.note(record),
+            None => pool.reach.is_open.store(true, Ordering::SeqCst),
+        }
         self.were_away.store(true, Ordering::SeqCst);
         is_first
     }
@@ -494,15 +495,10 @@ impl Pools {
         self.shown.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns `false` if no entry shows an object.
+    /// How many entries show an object, at most.
     #[inline]
-    pub fn may_show(&self, object: u64) -> bool {
-        self.place(object).load(Ordering::SeqCst) != 0
-    }
-
-    /// Returns `true` only if not more than one entry shows an object.
-    pub fn is_shown_once(&self, object: u64) -> bool {
-        self.place(object).load(Ordering::SeqCst) <= 1
+    pub fn most_shown(&self, object: u64) -> u32 {
+        self.place(object).load(Ordering::SeqCst)
     }
 
     /// An entry is going to show an object.

@@ -468,8 +468,8 @@ impl<W: Waiting> Machine<'_, W> {
     /// No core and no device uses translations of these pages of an object, all of which are in a range, when this returns.
     fn forget(&self, object: u32, all: Range<u64>, mut pages: impl Iterator<Item = Range<u64>>) {
         let object = name::object(self.view.number, object);
-        let pools = self.view.core.cores.pools();
-        if !pools.may_show(object) || self.is_hidden.get() && pools.is_shown_once(object) {
+        let most = self.view.core.cores.pools().most_shown(object);
+        if most == 0 || self.is_hidden.get() && most == 1 {
             return;
         }
         if let Some(unmap) = self.unmap.borrow_mut().as_mut() {
@@ -481,24 +481,13 @@ impl<W: Waiting> Machine<'_, W> {
 }
 
 /// No core and no device uses any translation any more that it had when this began. `wait`: does what others wait for.
-pub fn forget_everything(core: ThisCore, mut wait: impl FnMut()) {
+pub fn forget_everything(core: ThisCore, wait: impl FnMut()) {
     arch::flush_tlb();
     if arch::forget_devices() {
         core.add(Counter::DeviceFlushes, 1);
     }
-    let (me, port) = (core.id.index(), |number| core.port(number));
-    let whom = running(me, core.cores.len(), port);
-    if whom == 0 {
-        return;
-    }
-    let (mut everything, mut sleepers) = (Forget::nothing(), 0u64);
+    let whom = running(core.id.index(), core.cores.len(), |number| core.port(number));
+    let mut everything = Forget::nothing();
     everything.everything();
-    port(me).ask(me, whom, &everything, port, |core| sleepers |= 1 << core);
-    while sleepers != 0 {
-        core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
-        sleepers &= sleepers - 1;
-    }
-    while !port(me).is_answered() {
-        wait();
-    }
+    core.make_forget(whom, &everything, wait);
 }

@@ -5,23 +5,26 @@
 //! has [allowed](captypes::op::AllowHiding) that it is hidden. So:
 //!
 //! ```text
-//! claim the object ─► nobody shows single pages of it ─► entry not present ─► all cores forget ─► walks have ended ─► pages go, step by step
+//! claim the object ─► nobody shows single pages of it ─► entry not present ─► cores forget ─► walks have ended ─► pages go, step by step
 //! ```
 //!
 //! * The claim is that of [`taking`](super::taking): no other core takes pages of it away, or shows one alone, as long as it is held.
 //! * A processor that has come to the table before the entry was hidden has marked it as used. If it is not so marked, nobody has
-//!   cached anything of it since all had forgotten it the last time.
+//!   cached anything of it since all had forgotten it the last time. Those that can have are where dispatchers of the same home are: the table is home's, and
+//!   so is each root that it is below.
 //! * If no other entry shows the object, nothing of its pages is cached anywhere then, and no step needs to ask anybody. If others do,
 //!   each step has all cores forget them, as [`discard`](super::morsels::discard) does.
 //! * Each step is one walk, in which the entry is seen to be hidden still, at the address, in the address space that this core has loaded. What
 //!   it leads to is the object's as long as the walk lasts: who ends an object waits for walks that have begun before. If home has taken
 //!   the entry away, or somebody has shown it, the object stays as it is.
 
-use crate::cores::ThisCore;
+use crate::cores::{CoreId, ThisCore};
 use crate::driver::CpuDriver;
 use crate::morsels::{self, object_of, pool_of};
 use crate::object::{DcbRef, SlotRef};
-use crate::vspace::{allow_hiding, hidden_here, hide_here, may_hide_here, rest_here, show_here};
+use crate::vspace::{
+    allow_hiding, forget_tables_of, hidden_here, hide_here, may_hide_here, rest_here, show_here,
+};
 use captypes::Status;
 use core::ops::Range;
 use paging::ENTRIES;
@@ -35,7 +38,9 @@ const STEPS: u32 = 4;
 pub fn allow(cpu: &mut CpuDriver, mapping: SlotRef, allow: bool) -> Result<()> {
     allow_hiding(mapping, allow)?;
     let CpuDriver { core, sched, .. } = cpu;
-    if allow && core.cores.pools().note_open(pool_of(object_of(&mapping.cap()))) {
+    let is_first = || core.cores.pools().note_away(pool_of(object_of(&mapping.cap())), None);
+    // On one core nobody else takes anything away.
+    if allow && core.cores.are_many() && is_first() {
         // Who walks through tables without saying so, as until now nobody would have taken pages away meanwhile, has ended when it answers.
         morsels::forget_everything(*core, || sched.wait_for_others());
     }
@@ -52,7 +57,7 @@ pub fn hide(cpu: &mut CpuDriver, dcb: DcbRef, at: u64, pages: Range<u32>) -> Res
     if pages.end as usize > ENTRIES {
         return Err(Status::OutOfRange);
     }
-    let place = (dcb.root.get(), at);
+    let place = (dcb.root.get(), dcb.home.get(), at);
     let (pools, id) = (cpu.core.cores.pools(), cpu.core.id);
     cpu.core.shared.pool_use.turn();
     let shown = may_hide_here(place.0, at).map(|entry| Shown::by(cpu.core, entry));
@@ -82,7 +87,7 @@ impl Shown {
 
 fn hide_claimed(
     cpu: &mut CpuDriver,
-    (root, at): (u64, u64),
+    (root, home, at): (u64, CoreId, u64),
     shown: Shown,
     pages: Range<u32>,
 ) -> Result<u64> {
@@ -91,11 +96,11 @@ fn hide_claimed(
     let (object, number) = (shown.object, pool_of(shown.object));
     let shared = morsels::open_pool(core, number).ok_or(Status::Unsupported)?;
     let shows_single = || core.cores.iter().any(|(_, of)| of.pool_use.may_show_single(object));
-    if !shared.reach.is_away() || shows_single() {
+    if core.cores.are_many() && !shared.reach.is_shared() || shows_single() {
         return Err(Status::Unsupported);
     }
     if hide_here(root, at)? {
-        morsels::forget_everything(core, || sched.wait_for_others());
+        forget_tables_of(core, home, || sched.wait_for_others());
         rest_here(root, at);
     }
     // Who has come to the table by a fault before it was hidden fills it no more.

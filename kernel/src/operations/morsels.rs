@@ -530,7 +530,7 @@ fn is_written_unmarked(caps: &CapSpace, cap: &RawCap) -> bool {
 pub fn set_away(cpu: &CpuDriver, cap: &RawCap) {
     if cap.is(CapType::Morsel) {
         let object = object_of(cap);
-        cpu.core.cores.pools().note_away(pool_of(object), record_of(object));
+        cpu.core.cores.pools().note_away(pool_of(object), Some(record_of(object)));
     }
 }
 

@@ -39,7 +39,7 @@ pub fn taking<R>(
     work: impl FnOnce(&mut CpuDriver) -> Result<R>,
 ) -> Result<R> {
     let shared = morsels::open_pool(cpu.core, pool_of(object)).ok_or(Status::WrongState)?;
-    if !shared.reach.is_away() {
+    if !shared.reach.is_shared() {
         return work(cpu);
     }
     take_from_all(cpu, object, pages, work)
@@ -91,7 +91,7 @@ pub fn showing<R>(
     work: impl FnOnce(&mut CpuDriver) -> Result<R>,
 ) -> Result<R> {
     let pools = cpu.core.cores.pools();
-    if !pools.get(pool_of(object)).is_some_and(|shared| shared.reach.is_away()) {
+    if !pools.get(pool_of(object)).is_some_and(|shared| shared.reach.is_shared()) {
         return work(cpu);
     }
     let shared = cpu.core.shared;

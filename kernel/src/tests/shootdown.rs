@@ -265,6 +265,10 @@ fn a_program_hides_an_object_where_it_runs() {
         assert_eq!((m.0.current(1).unwrap().ctx.rax.get(), free(&mut m)), (0, before));
     }
     assert_eq!(m.counter(Counter::Visits), visits);
+    // No other core has anything of the pool for that, so it goes at once.
+    arch::set_relax(Some(others_use_what_they_know));
+    m.until_done(at(80), op::Delete {}).unwrap();
+    assert!(m.is_empty(at(80)) && m.is_empty(at(81)) && m.is_empty(at(82)));
 }
 
 /// Where [`showing_meanwhile`] shows something, once.

@@ -126,7 +126,7 @@ pub fn allow_hiding(slot: SlotRef, allow: bool) -> Result<(), Status> {
 
 /// The directory and the number of the entry for an address of the address space that is loaded on this core.
 fn directory_entry(root: u64, at: u64) -> Result<(Table, u32), Status> {
-    if at >= arch::user_end() || at % (1 << page_shift(DIRECTORY)) != 0 {
+    if at >= arch::user_end() || !at.is_multiple_of(1 << page_shift(DIRECTORY)) {
         return Err(Status::OutOfRange);
     }
     let table = table_of(root, at, DIRECTORY)?.ok_or(Status::Unsupported)?;
@@ -231,30 +231,43 @@ fn forget_where_loaded(
     core: ThisCore,
     (root, home): (u64, CoreId),
     what: &Forget,
-    mut wait: impl FnMut(),
+    wait: impl FnMut(),
 ) {
     if !core.cores.are_many() {
         return;
     }
-    let (me, port) = (core.id.index(), |number| core.port(number));
-    // Home itself is not among those that it has sent somebody to.
-    let at_home =
-        if home != core.id && port(home.index()).has(root) { 1 << home.index() } else { 0 };
-    let whom = (concerned(home.index(), port, |loaded| loaded == root) | at_home) & !(1 << me);
+    let whom = all_with(core, home, |loaded| loaded == root);
     if whom == 0 {
         return;
-    }
-    let mut sleepers = 0u64;
-    port(me).ask(me, whom, what, port, |core| sleepers |= 1 << core);
-    while sleepers != 0 {
-        core.interrupt(CoreId(sleepers.trailing_zeros() as u8));
-        sleepers &= sleepers - 1;
     }
     let asked = u64::from(whom.count_ones());
     core.add(Counter::Shootdowns, 1);
     core.add(Counter::ShootdownRequests, asked);
     core.add(Counter::RemotePages, asked * u64::from(what.count()));
-    while !port(me).is_answered() {
-        wait();
+    core.make_forget(whom, what, wait);
+}
+
+/// The cores without this one that have such a root of core `home` loaded, or walk it; as a set.
+fn all_with(core: ThisCore, home: CoreId, is_such: impl Fn(u64) -> bool) -> u64 {
+    let port = |number| core.port(number);
+    // Home itself is not among those that it has sent somebody to.
+    let at_home = if port(home.index()).has_one(&is_such) { home.bit() } else { 0 };
+    (concerned(home.index(), port, is_such) | at_home) & !core.id.bit()
+}
+
+/// No core, nor a device, uses a translation any more that it had by tables of core `home` when this began: whatever roots they are below, they are
+/// that core's, too.
+pub fn forget_tables_of(core: ThisCore, home: CoreId, wait: impl FnMut()) {
+    arch::flush_tlb();
+    if arch::forget_devices() {
+        core.add(Counter::DeviceFlushes, 1);
     }
+    let whom = all_with(core, home, |_| true);
+    let asked = u64::from(whom.count_ones());
+    core.add(Counter::Shootdowns, u64::from(whom != 0));
+    core.add(Counter::ShootdownRequests, asked);
+    core.add(Counter::RemoteFlushes, asked);
+    let mut everything = Forget::nothing();
+    everything.everything();
+    core.make_forget(whom, &everything, wait);
 }

@@ -37,7 +37,8 @@ mod zero;
 pub use address::{locate, places_below, Place, Places, MOST_PLACES};
 pub use device::{check_device_map, close_device_space, device_mapping, show_to_device};
 pub use here::{
-    allow_hiding, hidden_here, hide_here, may_hide_here, protect_here, rest_here, show_here,
+    allow_hiding, forget_tables_of, hidden_here, hide_here, may_hide_here, protect_here, rest_here,
+    show_here,
 };
 pub use map::{read_entry, MapArgs};
 pub use morsel::{

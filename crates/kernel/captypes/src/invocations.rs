@@ -559,7 +559,7 @@ invocations! {
             /// Rights asked for, as in `Map`.
             flags: MapFlags
         ) -> ();
-        /// Allows, or no longer, that the program [hides](HideHere) what the invoked Mapping shows, and shows it again: a table of an object
+        /// Allows, or no longer, that the program hides what the invoked Mapping shows (`HideHere`), and shows it again: a table of an object
         /// that translates 2 MiB. When it is no longer allowed it is shown. `NoRights`: the object cannot be written to through it, as hiding
         /// takes pages away. `Unsupported`: a Mapping of something else.
         185 AllowHiding(
@@ -775,10 +775,10 @@ invocations! {
             flags: MapFlags
         ) -> ();
         /// Hides an object that one entry of the invoker's own address space shows, and takes its pages away, on whichever core it is: home is not
-        /// asked, and the invoked place is not looked at. Only where home has [allowed](AllowHiding) it. At these addresses
-        /// nobody can use anything when this returns, whatever it answers but `Unsupported` and `OutOfRange`. Answers up to which of the 512 pages nothing
-        /// is left in the object: it is to be invoked again until that is so for as many as it has. `Again`: another core takes pages of that object, or of another one, away. `Unsupported`: home has
-        /// not allowed it, pages of the object are shown one by one, or the program cannot write there as others may have a table.
+        /// asked, and the invoked place is not looked at. Only where home has allowed it (`AllowHiding`). At these addresses
+        /// nobody can use anything when this returns without an error, until somebody shows it again. Answers up to which of the 512 pages nothing
+        /// is left in the object: it is to be invoked again until that is so for as many as it has. After an error nothing has changed. `Again`: another core takes pages of that object, or of
+        /// another one, away. `Unsupported`: home has not allowed it, pages of the object are shown one by one, or the program cannot write there as others may have a table.
         /// `OutOfRange`: no multiple of 2 MiB, no user memory, or more than 512 pages.
         186 HideHere(
             /// The first address that the entry translates.
@@ -788,7 +788,7 @@ invocations! {
             /// Up to which page there may be something.
             end: u32
         ) -> Value;
-        /// Shows again what [`HideHere`] has hidden, with the rights that home has given it, on whichever core the invoker is. `Unsupported`: home has not allowed it.
+        /// Shows again what `HideHere` has hidden, with the rights that home has given it, on whichever core the invoker is. `Unsupported`: home has not allowed it.
         187 ShowHere(
             /// As there.
             at: u64

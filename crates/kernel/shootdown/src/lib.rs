@@ -150,7 +150,13 @@ impl Port {
 
     /// Does the core have this root, which is not 0: has its processor loaded it, or does it walk it?
     pub fn has(&self, root: u64) -> bool {
-        self.root() == root || self.walks_one(|walked| walked == root)
+        self.has_one(|loaded| loaded == root)
+    }
+
+    /// The same of one of some roots.
+    pub fn has_one(&self, of: impl Fn(u64) -> bool) -> bool {
+        let root = self.root();
+        root != 0 && of(root) || self.walks_one(of)
     }
 
     /// Does it walk one of some roots?
@@ -262,14 +268,16 @@ pub fn concerned<'a>(
 ) -> u64 {
     fence(Ordering::SeqCst);
     let hosts = port(home).hosts.load(Ordering::Relaxed) & !bit(home);
-    members(hosts).fold(0, |set, core| {
-        let root = port(core).root();
-        if root != 0 && affected(root) || port(core).walks_one(&affected) {
-            set | bit(core)
-        } else {
-            set
-        }
-    })
+    members(hosts).fold(
+        0,
+        |set, core| {
+            if port(core).has_one(&affected) {
+                set | bit(core)
+            } else {
+                set
+            }
+        },
+    )
 }
 
 /// All of the first `count` cores that have the root of somebody loaded, without `me`; as a set. Likewise.

@@ -40,7 +40,7 @@ impl Space {
     #[inline]
     pub(crate) fn may_be_own(&mut self, entry: &Entry) -> bool {
         !self.eager && entry.pages() >= self.own_least
-            || self.own_least < OWN_LEAST / PAGE && self.continued(entry).is_some()
+            || self.serves_threads() && self.continued(entry).is_some()
     }
 
     /// The entry with such an object that an entry goes on from, as memory does that is made usable piece by piece.
@@ -82,15 +82,10 @@ impl Space {
         b: &mut impl Backend,
         entry: &Entry,
     ) -> Result<bool, NoMemory> {
-        let special = Flags::GROWS_DOWN.or(Flags::SHARED);
-        let has_anons =
-            self.amap.next_key(entry.start >> 8).is_some_and(|key| key << 8 < entry.end);
-        // It grows page by page.
-        let is_heap = entry.start * PAGE < self.brk && self.brk_start < entry.end * PAGE;
-        if has_anons || is_heap || entry.flags.has_any(special) || !entry.prot.has(Prot::WRITE) {
+        if !self.is_untouched(entry) {
             return Ok(false);
         }
-        if self.own_least < OWN_LEAST / PAGE && self.become_more(b, entry)? {
+        if self.serves_threads() && self.become_more(b, entry)? {
             return Ok(true);
         }
         // Its regions are those of the address space.
@@ -114,6 +109,42 @@ impl Space {
             self.enter_giant(b, &entry);
         }
         Ok(true)
+    }
+
+    /// Has nothing been written to in an entry that can be written to, and that is of such memory?
+    fn is_untouched(&self, entry: &Entry) -> bool {
+        let special = Flags::GROWS_DOWN.or(Flags::SHARED).or(Flags::OWN);
+        let has_anons =
+            self.amap.next_key(entry.start >> 8).is_some_and(|key| key << 8 < entry.end);
+        // It grows page by page.
+        let is_heap = entry.start * PAGE < self.brk && self.brk_start < entry.end * PAGE;
+        let is_plain = !entry.flags.has_any(special) && entry.object.is_none();
+        is_plain && entry.prot.has(Prot::WRITE) && !has_anons && !is_heap
+    }
+
+    #[inline]
+    fn serves_threads(&self) -> bool {
+        self.own_least < OWN_LEAST / PAGE
+    }
+
+    /// Pages from `start` on, which were reserved, can be written to from now on. If they go on from such an object they are its own at once, and not when they are
+    /// written to: that would be another time that a thread comes for them.
+    #[inline]
+    pub(crate) fn made_usable(&mut self, b: &mut impl Backend, start: u64) {
+        if self.serves_threads() {
+            self.go_on(b, start);
+        }
+    }
+
+    #[inline(never)]
+    fn go_on(&mut self, b: &mut impl Backend, start: u64) {
+        let Some(&entry) = self.map.find(start).filter(|entry| entry.start == start) else {
+            return;
+        };
+        if self.is_untouched(&entry) {
+            // Without memory for it, it is as it is until it is written to.
+            let _ = self.become_more(b, &entry);
+        }
     }
 
     /// Takes away what tables show of pages `start..end`, but not what one entry shows.

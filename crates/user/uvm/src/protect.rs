@@ -52,6 +52,9 @@ impl Space {
                 }
                 self.map.change_in(place, at, behind, (prot, flags))?;
                 self.protect_range(b, (at, behind), flags, (before, prot))?;
+                if before == Prot::NONE && prot.has(Prot::WRITE) {
+                    self.made_usable(b, at);
+                }
             }
             at = behind;
         }

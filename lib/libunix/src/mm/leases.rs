@@ -43,7 +43,9 @@ struct Wish {
 }
 
 impl Wish {
-    const NEW: Wish = Wish { wanted: AtomicU32::new(0), seen: AtomicU32::new(0) };
+    const fn new() -> Wish {
+        Wish { wanted: AtomicU32::new(0), seen: AtomicU32::new(0) }
+    }
 
     fn wanted(&self) -> u32 {
         self.wanted.load(Relaxed).max(FEWEST)
@@ -73,9 +75,9 @@ const ALL: usize = area::AREAS as usize + 1;
 static PLACES: [Place; ALL] = [const {
     Place {
         lease: Lease::new(AtomicU64::new(0), AtomicU64::new(0)),
-        leases: Wish::NEW,
+        leases: Wish::new(),
         kept: Kept::new(AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)),
-        keeps: Wish::NEW,
+        keeps: Wish::new(),
         idle: AtomicU64::new(0),
         rights: LentRights::new(),
     }

@@ -6,6 +6,7 @@ use super::{self as thread, area};
 use crate::beside;
 use crate::mm::leases;
 use crate::process::Task;
+use crate::sys::scheduling;
 use captypes::op;
 use core::arch::asm;
 use core::hint::spin_loop;
@@ -15,8 +16,9 @@ use parking::{Crew, Lock};
 
 /// Notification bit: the lock was given up.
 const NOTE_LOCK: u64 = 0x100;
-/// How often it is looked at before sleeping: as long as most calls have it.
-const LOOKS: u32 = 500;
+/// How often it is looked at before sleeping: about as long as to sleep and to be woken takes, which two invocations do at the home of the process, where who has the
+/// lock has work to do, too.
+const LOOKS: u32 = 2000;
 
 const WORDS: usize = (area::AREAS as usize + 1).div_ceil(32);
 
@@ -109,7 +111,9 @@ fn take() {
 #[inline(never)]
 fn wait() {
     WAITS.fetch_add(1, Ordering::Relaxed);
-    let slept = LOCK.take(&Threads, LOOKS);
+    // On one core nobody gives it up meanwhile.
+    let looks = if scheduling::all_cores() == 1 { 0 } else { LOOKS };
+    let slept = LOCK.take(&Threads, looks);
     SLEEPS.fetch_add(slept.into(), Ordering::Relaxed);
 }
 

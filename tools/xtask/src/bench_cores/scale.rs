@@ -27,7 +27,7 @@ const EXECUTED: [u32; 2] = [1, 4];
 const OPERATIONS: u32 = 4096;
 /// What threads do without waiting for each other, and how many times as much 4 of them do as one at least: who plants a lock that all take
 /// is found. (Threads that compute do 3.8 times as much.)
-const APART: [(&str, f64); 11] = [
+const APART: [(&str, f64); 12] = [
     ("computing", 3.6),
     ("getppid", 3.3),
     ("clock_gettime", 3.3),
@@ -37,6 +37,7 @@ const APART: [(&str, f64); 11] = [
     ("read", 3.2),
     ("futex_wake", 3.3),
     ("futex_mismatch", 3.3),
+    ("faults_of_small", 3.5),
     ("mmap_munmap", 3.5),
     ("mprotect", 2.6),
 ];

@@ -100,8 +100,8 @@ const BUGS: &[Bug] = &[
         name: "who_walks_by_itself_is_not_asked",
         changes: &[(
             "crates/kernel/shootdown/src/lib.rs",
-            " || port(core).walks_one(&affected) {",
-            " {",
+            "root != 0 && of(root) || self.walks_one(of)",
+            "root != 0 && of(root)",
         )],
         found_by: Test::Host { package: "shootdown", test: "no_copy_succeeds_after_the_return" },
     },
@@ -225,8 +225,8 @@ const BUGS: &[Bug] = &[
         name: "a_lease_ends_while_its_thread_maps",
         changes: &[(
             "crates/user/glance/src/lent.rs",
-            "            if self.state.replace(state.0, state.0 & !(State::<BITS>::NUMBER - 1)) {",
-            "            self.state.store(state.0 & !(State::<BITS>::NUMBER - 1));\n            {",
+            "        self.state.replace(state.0, state.0 & !(State::<BITS>::NUMBER - 1))",
+            "        self.state.store(state.0 & !(State::<BITS>::NUMBER - 1));\n        true",
         )],
         found_by: Test::Host { package: "glance", test: "what_is_taken_was_mapped" },
     },
@@ -401,7 +401,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "nobody_is_asked_to_forget_pages_of_an_object",
-        changes: &[("kernel/src/morsels/machine.rs", "        if whom == 0 {", "        if whom != u64::MAX {")],
+        changes: &[("kernel/src/morsels/machine.rs", "    core.make_forget(whom, &everything, wait);", "    core.make_forget(whom & !u64::MAX, &everything, wait);")],
         found_by: Test::Machine { test: "morsel/race/morsel_race_with_taking" },
     },
     Bug {
@@ -1517,7 +1517,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "devices_keep_pages_that_are_taken_away",
-        changes: &[("kernel/src/morsels/machine.rs", "        if arch::forget_devices() {", "        if false {")],
+        changes: &[("kernel/src/morsels/machine.rs", "    if arch::forget_devices() {", "    if false {")],
         found_by: Test::Machine { test: "devices/iommu/discarded" },
     },
     Bug {
@@ -2419,8 +2419,8 @@ const BUGS: &[Bug] = &[
         name: "other_cores_keep_what_a_program_has_taken",
         changes: &[(
             "kernel/src/vspace/here.rs",
-            "concerned(home.index(), port, |loaded| loaded == root) | at_home",
-            "concerned(home.index(), port, |loaded| loaded == root) & at_home",
+            "(concerned(home.index(), port, is_such) | at_home)",
+            "(concerned(home.index(), port, is_such) & at_home)",
         )],
         found_by: Test::Host {
             package: "kernel",
@@ -2505,8 +2505,8 @@ const BUGS: &[Bug] = &[
         name: "what_a_program_hides_is_still_cached",
         changes: &[(
             "kernel/src/operations/hiding.rs",
-            "    if hide_here(root, at)? {\n        morsels::forget_everything",
-            "    if !hide_here(root, at)? {\n        morsels::forget_everything",
+            "    if hide_here(root, at)? {\n        forget_tables_of",
+            "    if !hide_here(root, at)? {\n        forget_tables_of",
         ), ],
         found_by: Test::Host {
             package: "kernel",
@@ -2565,8 +2565,8 @@ const BUGS: &[Bug] = &[
         name: "pages_that_are_shown_alone_are_taken_from_below",
         changes: &[(
             "kernel/src/operations/hiding.rs",
-            "    if !shared.reach.is_away() || shows_single() {",
-            "    if !shared.reach.is_away() || shows_single() && object == 0 {",
+            "    if core.cores.are_many() && !shared.reach.is_shared() || shows_single() {",
+            "    if core.cores.are_many() && !shared.reach.is_shared() || shows_single() && object == 0 {",
         ), ],
         found_by: Test::Host {
             package: "kernel",
