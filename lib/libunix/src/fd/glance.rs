@@ -129,7 +129,9 @@ pub fn note<K: FileOps>(kind: &K, fd: i32, index: u32, file: &File) {
     if !matches!(K::SERVED, Some(Kind::Regular)) {
         return;
     }
-    let ([Some(inode), _], Server::Unixd([desc, _])) = (kind.windows(), kind.server()) else { return };
+    let ([Some(inode), _], Server::Unixd([desc, _])) = (kind.windows(), kind.server()) else {
+        return;
+    };
     if fd >= 0 && !company::is_there() {
         let readable = if file.readable() { Named::READABLE } else { 0 };
         let writable = if file.writable() { Named::WRITABLE } else { 0 };
@@ -230,7 +232,9 @@ fn put(named: Named, offset: u64, buffer: u64, len: u64) -> Option<u64> {
     let mut tries = TRIES;
     while !lent.write(loan, time::realtime()) {
         tries = tries.checked_sub(1)?;
-        loan = lent.get(inode, desc).filter(|now| (now.size, now.layout) == (loan.size, loan.layout))?;
+        loan = lent
+            .get(inode, desc)
+            .filter(|now| (now.size, now.layout) == (loan.size, loan.layout))?;
     }
     // SAFETY: in the part of the address space where nothing but windows is.
     let to = unsafe { Memory::new(address + (offset - start), len as usize) };

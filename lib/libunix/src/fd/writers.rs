@@ -34,9 +34,9 @@ struct Place {
     end: AtomicU64,
 }
 
-static ALL: [Place; PLACES] = [const {
-    Place { file: AtomicU64::new(0), start: AtomicU64::new(0), end: AtomicU64::new(0) }
-}; PLACES];
+static ALL: [Place; PLACES] =
+    [const { Place { file: AtomicU64::new(0), start: AtomicU64::new(0), end: AtomicU64::new(0) } };
+        PLACES];
 /// So many places have been used.
 static USED: AtomicUsize = AtomicUsize::new(1);
 
@@ -78,7 +78,8 @@ impl Writing {
             place.say(inode, part);
             let writing = Writing(place);
             let used = USED.load(Ordering::SeqCst).min(PLACES);
-            let is_in_the_way = |other: &&Place| !core::ptr::eq(*other, place) && other.has(inode, part);
+            let is_in_the_way =
+                |other: &&Place| !core::ptr::eq(*other, place) && other.has(inode, part);
             let Some(other) = ALL[..used].iter().find(is_in_the_way) else { return Some(writing) };
             drop(writing);
             Self::wait_a_little(|| other.has(inode, part));
