@@ -355,11 +355,12 @@ int main(int argc, char **argv) {
     MUST(helper >= 0);
     if (helper == 0) serve();
     changes();
-    descriptions();
-    passed();
     let_go();
     watched();
     unmounted();
+    passed();
+    // Behind a child in the same memory nothing is kept any more.
+    descriptions();
     close(to_another[1]);
     MUST(waitpid(helper, NULL, 0) == helper);
     executed(argv[0]);

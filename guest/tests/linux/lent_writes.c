@@ -313,18 +313,24 @@ static void ends(const char *how, int what) {
 static void watched(void) {
     struct inotify_event event;
     char page[PAGE] = {1};
-    int fd = open(path_of(1), O_RDWR), notices = inotify_init1(IN_NONBLOCK), told = 0;
+    int fd = open(path_of(1), O_RDWR), notices = inotify_init1(IN_NONBLOCK), told = 0, right = 0;
+    struct stat is;
     MUST(fd >= 0 && notices >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, page, PAGE, 0) == PAGE);
     for (int i = 0; i < 20; i++) {
         for (int j = 0; j < 5; j++) MUST(pwrite(fd, page, PAGE, 0) == PAGE);
+        usleep(10000);
+        int64_t before = coarse();
+        MUST(pwrite(fd, page, PAGE, 0) == PAGE);
         int watch = inotify_add_watch(notices, path_of(1), IN_MODIFY);
+        MUST(stat(path_of(1), &is) == 0);
+        right += ns_of(is.st_mtim) >= before;
         MUST(watch > 0 && read(notices, &event, sizeof event) == -1);
         MUST(pwrite(fd, page, PAGE, 0) == PAGE);
         told += read(notices, &event, sizeof event) == sizeof event && event.mask == IN_MODIFY;
         MUST(inotify_rm_watch(notices, watch) == 0);
         MUST(read(notices, &event, sizeof event) == sizeof event && event.mask == IN_IGNORED);
     }
-    printf("writes that a watch told of: %d\n", told);
+    printf("writes that a watch told of: %d, and before it had their time: %d\n", told, right);
     close(fd), close(notices);
 }
 

@@ -2541,7 +2541,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "threads_write_over_each_other",
-        changes: &[("lib/libunix/src/fd/writers.rs", "ptr::eq(*other, place) && other.has(inode, part)", "ptr::eq(*other, place) && other.has(inode, part) && inode == 0")],
+        changes: &[("lib/libunix/src/fd/writers.rs", "ptr::eq(*other, place) && other.has(inode, part));", "ptr::eq(*other, place) && other.has(inode, part) && inode == 0);")],
         found_by: Test::Machine { test: "linux/lent_writes" },
     },
     Bug {
