@@ -33,19 +33,17 @@ struct Place {
     end: AtomicU64,
 }
 
-impl Place {
-    const FREE: Place =
-        Place { file: AtomicU64::new(0), start: AtomicU64::new(0), end: AtomicU64::new(0) };
-}
-
 /// Those of threads without the lock.
-static ALL: [Place; PLACES] = [const { Place::FREE }; PLACES];
+static ALL: [Place; PLACES] = [const { Place::free() }; PLACES];
 /// So many have been used. Where none was nobody looks there: a forked child needs no copy of that page.
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// That of whoever has the lock.
-static LOCKED: Place = Place::FREE;
+static LOCKED: Place = Place::free();
 
 impl Place {
+    const fn free() -> Place {
+        Place { file: AtomicU64::new(0), start: AtomicU64::new(0), end: AtomicU64::new(0) }
+    }
     #[inline(always)]
     fn is_used(&self) -> bool {
         self.file.load(Ordering::SeqCst) != 0
