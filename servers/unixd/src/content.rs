@@ -174,12 +174,19 @@ impl Contents<'_> {
         let tell = part.bytes > 0 && self.is_watched(desc);
         // Only such writes are made without asking.
         if is_positioned {
-            let size = self.files.names().get(ino)?.size();
-            if self.has_written_there(ino, size) && self.may_lend(desc, ino) {
-                self.lend(desc, (ino, part.layout, size));
-            }
+            self.lend_again(desc, (ino, part.layout));
         }
         done(Part { tell, ..part })
+    }
+
+    /// Lends a file to who has just written to it, if it did so before.
+    #[inline(never)]
+    fn lend_again(&mut self, desc: u32, (ino, layout): (Ino, u32)) {
+        let Ok(inode) = self.files.names().get(ino) else { return };
+        let size = inode.size();
+        if self.has_written_there(ino, size) && self.may_lend(desc, ino) {
+            self.lend(desc, (ino, layout, size));
+        }
     }
 
     /// Has the caller written to a file by the request before, when that was as large as it is? Then it is lent to it if nothing has to be
@@ -198,6 +205,7 @@ impl Contents<'_> {
     /// Something is to be written to a file that is lent. If it is inside of it, and the caller has the file as well, or has it from now on,
     /// nothing else happens: who has it keeps it.
     #[cold]
+    #[inline(never)]
     fn join(&mut self, op: &op::WriteBegin, ino: Ino) -> Option<Part> {
         let piece = self.files.present(ino, op.offset, true).ok()??;
         let (layout, size) = (piece.layout, piece.size);
