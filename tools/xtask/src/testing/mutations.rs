@@ -2490,11 +2490,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/seccomp_memory" },
     },
     Bug {
-        name: "what_is_kept_is_never_closed",
-        changes: &[("servers/unixd/src/server.rs", "                self.handles().close(pid, desc);\n", "")],
-        found_by: Test::Machine { test: "linux/kept_open" },
-    },
-    Bug {
         name: "nobody_is_asked_when_a_lent_file_was_changed",
         changes: &[("servers/unixd/src/loans.rs", "                files.names_mut().changed(ino, time, clock.wall_now());\n            }\n        }\n", "                let _ = time;\n            }\n        }\n")],
         found_by: Test::Machine { test: "linux/lent_writes" },
@@ -2502,11 +2497,6 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "attributes_of_a_lent_file_are_looked_at",
         changes: &[("servers/unixd/src/pathops.rs", "lent_to(ino).is_some() => {", "lent_to(ino).is_none() && false => {")],
-        found_by: Test::Machine { test: "linux/lent_writes" },
-    },
-    Bug {
-        name: "a_lent_file_is_read_as_if_nobody_wrote",
-        changes: &[("servers/unixd/src/content.rs", "        loans::end(self.files, self.procs, self.clock, ino);\n        let part = self.files.begin_read", "        let part = self.files.begin_read")],
         found_by: Test::Machine { test: "linux/lent_writes" },
     },
     Bug {
