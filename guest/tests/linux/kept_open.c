@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -154,6 +155,11 @@ static void cover_it(void) {
 }
 static void uncover_it(void) {
     printf("uncovered by another: %d\n", umount("/tmp/kept/a"));
+}
+
+static const char *const in_mount = "/tmp/kept/m/f";
+static void remove_in_mount(void) {
+    MUST(unlink(in_mount) == 0);
 }
 
 static void changes(void) {
@@ -316,6 +322,23 @@ static void covered(void) {
     MUST(unlink("/tmp/kept/o/f") == 0 && rmdir("/tmp/kept/o") == 0);
 }
 
+// What has ended is kept by nobody: another process can have it for itself alone, and what was removed is gone.
+static void let_go(void) {
+    again(), another(write_to_it), another(lease_it);
+    struct statvfs before, after;
+    MUST(mkdir("/tmp/kept/m", 0755) == 0 && mount("none", "/tmp/kept/m", "tmpfs", 0, NULL) == 0);
+    MUST(statvfs("/tmp/kept/m", &before) == 0);
+    for (int i = 0; i < 3 * AGAIN; i++) {
+        make(in_mount, "text");
+        for (int j = 0; j < AGAIN; j++) close(open(in_mount, O_RDONLY));
+        another(remove_in_mount);
+    }
+    MUST(statvfs("/tmp/kept/m", &after) == 0);
+    printf("files that were removed and are there still: %ld\n", (long)(before.f_ffree - after.f_ffree));
+    printf("unmounted: %d\n", umount("/tmp/kept/m"));
+    MUST(rmdir("/tmp/kept/m") == 0);
+}
+
 static void unmounted(void) {
     MUST(mkdir("/tmp/kept/m", 0755) == 0 && mount("none", "/tmp/kept/m", "tmpfs", 0, NULL) == 0);
     make("/tmp/kept/m/f", "text");
@@ -357,10 +380,12 @@ int main(int argc, char **argv) {
     if (helper == 0) serve();
     changes();
     covered();
-    descriptions();
-    passed();
+    let_go();
     watched();
     unmounted();
+    passed();
+    // Behind a child in the same memory nothing is kept any more.
+    descriptions();
     close(to_another[1]);
     MUST(waitpid(helper, NULL, 0) == helper);
     executed(argv[0]);

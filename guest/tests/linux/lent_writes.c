@@ -19,6 +19,8 @@ enum { FILES = 11, MOST = 24, AGAIN = 5, THREADS = 4, ROUNDS = 300 };
 #define PATH "/tmp/lent_writes.%d"
 
 static unsigned long wrongs;
+// Times are as exact as the clock.
+static int is_exact;
 static uint64_t state = 20261130;
 
 static unsigned below(unsigned end) {
@@ -32,11 +34,11 @@ static void wrong(const char *what, int file, long here, long there) {
 
 static int64_t ns_of(struct timespec at) { return at.tv_sec * 1000000000l + at.tv_nsec; }
 
-// Times of files are taken from a clock that is a tick behind.
+// Linux takes times of files from this clock, which shows when its last tick was.
 static int64_t coarse(void) {
     struct timespec now;
     MUST(clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0);
-    return ns_of(now) - 20000000;
+    return ns_of(now);
 }
 
 static int64_t fine(void) {
@@ -71,6 +73,14 @@ static void look_at_times(int number, const struct stat *is) {
     // What was seen once is never before that again.
     if (!model->exactly) model->written = modified;
     model->changed = changed;
+}
+
+// Who reads what was written since it was read last, is noted (relatime).
+static void look_at_access(int number, int fd) {
+    struct stat is;
+    MUST(fstat(fd, &is) == 0);
+    look_at_times(number, &is);
+    if (ns_of(is.st_atim) < ns_of(is.st_mtim)) wrong("time of the last read", number, ns_of(is.st_atim), ns_of(is.st_mtim));
 }
 
 static void wrote(struct model *model, int64_t when) {
@@ -135,6 +145,7 @@ static void look_or_change(int number, int fd, int what) {
         ssize_t done = read(other, buffer, sizeof buffer);
         if (done != (ssize_t)size) wrong("bytes read", number, done, size);
         compare_bytes(number, buffer, 0, size, "byte read");
+        if (done > 0) look_at_access(number, other);
         close(other);
         break;
     }
@@ -143,6 +154,7 @@ static void look_or_change(int number, int fd, int what) {
         ssize_t done = pread(fd, buffer, 5000, offset);
         if (done != (ssize_t)(size - offset < 5000 ? size - offset : 5000)) wrong("bytes read there", number, done, size);
         compare_bytes(number, buffer, offset, done > 0 ? done : 0, "byte read there");
+        if (done > 0) look_at_access(number, fd);
         break;
     }
     case 4: {
@@ -301,18 +313,24 @@ static void ends(const char *how, int what) {
 static void watched(void) {
     struct inotify_event event;
     char page[PAGE] = {1};
-    int fd = open(path_of(1), O_RDWR), notices = inotify_init1(IN_NONBLOCK), told = 0;
+    int fd = open(path_of(1), O_RDWR), notices = inotify_init1(IN_NONBLOCK), told = 0, right = 0;
+    struct stat is;
     MUST(fd >= 0 && notices >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, page, PAGE, 0) == PAGE);
     for (int i = 0; i < 20; i++) {
         for (int j = 0; j < 5; j++) MUST(pwrite(fd, page, PAGE, 0) == PAGE);
+        usleep(10000);
+        int64_t before = coarse();
+        MUST(pwrite(fd, page, PAGE, 0) == PAGE);
         int watch = inotify_add_watch(notices, path_of(1), IN_MODIFY);
+        MUST(stat(path_of(1), &is) == 0);
+        right += ns_of(is.st_mtim) >= before;
         MUST(watch > 0 && read(notices, &event, sizeof event) == -1);
         MUST(pwrite(fd, page, PAGE, 0) == PAGE);
         told += read(notices, &event, sizeof event) == sizeof event && event.mask == IN_MODIFY;
         MUST(inotify_rm_watch(notices, watch) == 0);
         MUST(read(notices, &event, sizeof event) == sizeof event && event.mask == IN_IGNORED);
     }
-    printf("writes that a watch told of: %d\n", told);
+    printf("writes that a watch told of: %d, and before it had their time: %d\n", told, right);
     close(fd), close(notices);
 }
 
@@ -352,6 +370,89 @@ static void set_id(void) {
         MUST(pwrite(fd, page, PAGE, 0) == PAGE && fstat(fd, &is) == 0);
         printf("mode after: %o\n", is.st_mode);
     });
+    MUST(fchmod(fd, 04755) == 0);
+    IN_CHILD("root that becomes another user", {
+        for (int i = 0; i < 8; i++) MUST(pwrite(fd, page, PAGE, 0) == PAGE);
+        MUST(fstat(fd, &is) == 0);
+        printf("mode before: %o\n", is.st_mode);
+        for (int i = 0; i < 8; i++) MUST(pwrite(fd, page, PAGE, 0) == PAGE);
+        MUST(setgid(1001) == 0 && setuid(1001) == 0);
+        MUST(pwrite(fd, page, PAGE, 0) == PAGE && fstat(fd, &is) == 0);
+        printf("mode after: %o\n", is.st_mode);
+    });
+    close(fd);
+}
+
+// Another process has what both share append from now on, wherever it is written to.
+static void appends(void) {
+    char page[PAGE] = {4};
+    struct stat is;
+    int fd = open(path_of(6), O_RDWR);
+    MUST(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, page, PAGE, 0) == PAGE);
+    for (int i = 0; i < 8; i++) MUST(pwrite(fd, page, PAGE, 0) == PAGE);
+    IN_CHILD("who sets flags", MUST(fcntl(fd, F_SETFL, O_APPEND) == 0));
+    SHOW(pwrite(fd, page, 10, 0));
+    MUST(fstat(fd, &is) == 0);
+    printf("bytes: %ld\n", (long)is.st_size);
+    IN_CHILD("who takes them back", MUST(fcntl(fd, F_SETFL, 0) == 0));
+    for (int i = 0; i < 8; i++) MUST(pwrite(fd, page, PAGE, 0) == PAGE);
+    MUST(fstat(fd, &is) == 0);
+    printf("bytes: %ld\n", (long)is.st_size);
+    close(fd);
+}
+
+// Several processes write to one file, each to pages of its own, while others look: once a write is done, or its bytes are seen, the time is that
+// of this write or later.
+static void together(int writers) {
+    struct seen {
+        int64_t begun, number;
+        char gap[48];
+    } *done = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    static uint64_t page[PAGE / 8];
+    pid_t children[THREADS];
+    struct stat is;
+    unsigned long before = wrongs;
+    int fd = open(path_of(5), O_RDWR);
+    MUST(fd >= 0 && ftruncate(fd, 0) == 0);
+    for (int i = 0; i < 2 * writers; i++) MUST(pwrite(fd, page, PAGE, i * PAGE) == PAGE);
+    volatile uint64_t *map = mmap(NULL, 2 * writers * PAGE, PROT_READ, MAP_SHARED, fd, 0);
+    MUST(map != MAP_FAILED);
+    for (int i = 0; i < writers; i++) {
+        MUST((children[i] = fork()) >= 0);
+        if (children[i]) continue;
+        int own = i % 2 ? fd : open(path_of(5), O_RDWR);
+        for (int64_t n = 1; n <= 2000; n++) {
+            int64_t begun = fine();
+            page[0] = begun;
+            MUST(pwrite(own, page, 64 + n % 3 * 1000, (2 * i + n % 2) * (long)PAGE) == 64 + n % 3 * 1000);
+            __atomic_store_n(&done[i].begun, begun, __ATOMIC_RELEASE);
+            __atomic_store_n(&done[i].number, n, __ATOMIC_RELEASE);
+            if (n % 100 == 0) usleep(1000);
+        }
+        _exit(0);
+    }
+    int64_t last = 0;
+    for (int over = 0; over < writers;) {
+        int64_t least = 0;
+        over = 0;
+        for (int i = 0; i < writers; i++) {
+            int64_t number = __atomic_load_n(&done[i].number, __ATOMIC_ACQUIRE);
+            int64_t begun = __atomic_load_n(&done[i].begun, __ATOMIC_ACQUIRE);
+            if (begun > least) least = begun;
+            if ((int64_t)map[2 * i * 512] > least) least = map[2 * i * 512];
+            over += number == 2000;
+        }
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        MUST((last % 2 ? stat(path_of(5), &is) : fstat(fd, &is)) == 0);
+        // A tick of Linux's clock, which is that of all of its files, takes at most 10 ms.
+        if (ns_of(is.st_mtim) < least - 10000000) wrong("time of who writes together", writers, ns_of(is.st_mtim), least);
+        if (!is_exact || ns_of(is.st_mtim) >= least) last++;
+        else wrong("exact time of who writes together", writers, ns_of(is.st_mtim), least);
+        usleep(500);
+    }
+    for (int i = 0; i < writers; i++) MUST(waitpid(children[i], NULL, 0) == children[i]);
+    printf("%d processes that write to one file: %lu wrong\n", writers, wrongs - before);
+    MUST(munmap((void *)map, 2 * writers * PAGE) == 0 && munmap(done, PAGE) == 0);
     close(fd);
 }
 
@@ -461,6 +562,10 @@ int main(int argc, char **argv) {
     watched();
     limited();
     set_id();
+    appends();
+    is_exact = access("/proc/tessera", F_OK) == 0;
+    together(1);
+    together(3);
     threads();
     for (int i = 0; i < FILES; i++) unlink(path_of(i));
     printf("%lu wrong\n", wrongs);

@@ -9,7 +9,7 @@ use crate::frames::Files;
 use crate::loans;
 use crate::morsels::Morsel;
 use crate::notify::{FileEvent, Instances};
-use crate::procs::Procs;
+use crate::procs::{Proc, Procs};
 use crate::registers;
 use crate::seals::Seals;
 use crate::server::SCRATCH;
@@ -19,7 +19,7 @@ use crate::voices::Speaker;
 use crate::wait::{count, done, Call, Outcome, Tried};
 use abi::layout::PAGE;
 use alloc::vec;
-use files::{Allocation, Backing, Piece, Refusal, Writer};
+use files::{Allocation, Backing, Piece, Refusal, Writer, GRANT_MAX};
 use libos::ipc::Caps;
 use libos::Rights;
 use memfs::Ino;
@@ -169,34 +169,58 @@ impl Contents<'_> {
 
     /// Room for what is to be written by the library itself.
     pub fn write_begin(&mut self, op: op::WriteBegin) -> Tried {
-        let before = file_of(self.descs, self.caller, op.desc)?.0;
-        // Another part of it is not shown yet.
-        let had = self.files.names().lent_to(before) == Some(self.caller.pid);
+        let (desc, is_positioned) = (op.desc, op.offset != AT_OFFSET);
         let (ino, part) = self.grant(op, false)?;
-        let tell = part.bytes > 0 && self.is_watched(op.desc);
-        self.lend((op.desc, had), ino, part.layout);
+        let tell = part.bytes > 0 && self.is_watched(desc);
+        // Only such writes are made without asking.
+        if is_positioned {
+            self.lend_again(desc, (ino, part.layout));
+        }
         done(Part { tell, ..part })
     }
 
-    /// Lends a file to who has written to it by two requests in a row that left its size as it was, or had it already, if nothing has to be
+    /// Lends a file to who has just written to it, if it did so before.
+    #[inline(never)]
+    fn lend_again(&mut self, desc: u32, (ino, layout): (Ino, u32)) {
+        let Ok(inode) = self.files.names().get(ino) else { return };
+        let size = inode.size();
+        if self.has_written_there(ino, size) && self.may_lend(desc, ino) {
+            self.lend(desc, (ino, layout, size));
+        }
+    }
+
+    /// Has the caller written to a file by the request before, when that was as large as it is? Then it is lent to it if nothing has to be
     /// known of each write but when it was.
     #[inline]
-    fn lend(&mut self, (desc, had): (u32, bool), ino: Ino, layout: u32) {
-        let Ok(proc) = self.procs.get(self.caller.pid) else { return };
-        let (Ok(session), Ok(inode)) = (proc.session(), self.files.names().get(ino)) else {
-            return;
-        };
-        let (number, size) = (ino.0.into(), inode.size());
-        if (session.files().loan(number).ask(number, size) || had) && self.may_lend(desc, ino) {
-            let place = session.files().loan(number);
-            if let Some((other, changed)) = place.take_any() {
-                self.procs.returned.borrow_mut().push((proc.pid, other, changed));
-            }
-            loans::settle(self.files, self.procs, self.clock);
-            if self.files.names_mut().lend(ino, proc.pid) {
-                place.lend((number, desc), layout, size, self.clock.wall_now() as u64);
-            }
+    fn has_written_there(&self, ino: Ino, size: u64) -> bool {
+        let session = self.procs.get(self.caller.pid).and_then(Proc::session);
+        session.is_ok_and(|session| session.files().loan(ino.0.into()).ask(ino.0.into(), size))
+    }
+
+    fn lend(&mut self, desc: u32, what: (Ino, u32, u64)) {
+        let all = (&mut *self.files, self.procs, self.clock);
+        loans::lend(all, (self.caller.pid, desc), what);
+    }
+
+    /// Something is to be written to a file that is lent. If it is inside of it, and the caller has the file as well, or has it from now on,
+    /// nothing else happens: who has it keeps it.
+    #[cold]
+    #[inline(never)]
+    fn join(&mut self, op: &op::WriteBegin, ino: Ino) -> Option<Part> {
+        let piece = self.files.present(ino, op.offset, true).ok()??;
+        let (layout, size) = (piece.layout, piece.size);
+        let is_inside = op.offset.checked_add(op.bytes).is_some_and(|end| end <= size);
+        let is_some = op.bytes > 0 && op.bytes <= GRANT_MAX;
+        let has = self.procs.get(self.caller.pid).is_ok_and(|proc| proc.lent.has(ino));
+        let may = is_inside && is_some && (has || self.has_written_there(ino, size));
+        if !may || !self.may_lend(op.desc, ino) {
+            return None;
         }
+        // By this description.
+        self.lend(op.desc, (ino, layout, size));
+        let now = self.clock.wall_now();
+        self.files.names_mut().changed(ino, now, now);
+        Some(Part { inode: ino.0.into(), layout, offset: op.offset, bytes: op.bytes, tell: false })
     }
 
     /// May a process change the bytes of a file by a description without telling of each time?
@@ -210,7 +234,8 @@ impl Contents<'_> {
         let is_plain = matches!(desc.object, Object::File(_)) && desc.flags & O_APPEND == 0;
         // Whoever reads it without asking would not know that it was changed. What is kept elsewhere has its times there, too; and
         // whose bits for other ids go when it is changed, has none.
-        let is_own = desc.shares_contents().is_ok() && desc.heirs == Heirs::Both;
+        let is_own =
+            desc.writable().and(desc.shares_contents()).is_ok() && desc.heirs == Heirs::Both;
         let is_quiet = !self.fx.observed() && inode.kept().is_none() && inode.mode & SET_IDS == 0;
         let is_alone = !self.descs.is_beside(pid) && !self.seals.may_concern(ino);
         let is_unlimited = proc.limits.file_size() == u64::MAX;
@@ -231,11 +256,17 @@ impl Contents<'_> {
         let (ino, desc) = file_of(self.descs, self.caller, op.desc)?;
         desc.writable()?;
         let is_disk = matches!(desc.object, Object::Disk { .. });
-        loans::end(self.files, self.procs, self.clock, ino);
+        let (flags, at) = (desc.flags, desc.offset);
+        if self.files.names().lent_to(ino).is_some() {
+            if let Some(part) = self.join(&op, ino) {
+                return Ok((ino, part));
+            }
+            loans::end(self.files, self.procs, self.clock, ino);
+        }
         let size = self.files.names().get(ino)?.size();
         let offset = match op.offset {
-            _ if desc.flags & O_APPEND != 0 && !just_there && !is_disk => size,
-            AT_OFFSET => desc.offset,
+            _ if flags & O_APPEND != 0 && !just_there && !is_disk => size,
+            AT_OFFSET => at,
             offset => offset,
         };
         let (mut writer, mut bytes) =

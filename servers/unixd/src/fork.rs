@@ -738,6 +738,7 @@ impl Proc {
             next_home: Default::default(),
             run: None,
             coming: None,
+            lent: Default::default(),
             scheduling: Default::default(),
         }
     }

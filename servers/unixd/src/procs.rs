@@ -10,6 +10,7 @@ use crate::domains::{Domain, Guest};
 use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::lines::Controls;
+use crate::loans::Lent;
 use crate::morefds;
 use crate::otherspaces::{Groups, Net, Times};
 use crate::parcels::Parcels;
@@ -29,7 +30,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use credentials::{CapSet, Capability, Credentials};
-use memfs::Cred;
+use memfs::{Cred, Ino};
 use piecewise::{ByNumber, Shares};
 use sigqueue::Queues;
 use unixproto::Errno;
@@ -214,6 +215,8 @@ pub struct Proc {
     pub run: Option<Run>,
     /// What that program is to go on with, while it is being made there.
     pub coming: Option<Box<Coming>>,
+    /// Files that it writes to without asking.
+    pub lent: Lent,
     /// How its first thread is scheduled.
     pub scheduling: Scheduling,
 }
@@ -344,8 +347,8 @@ pub struct Procs {
     pub ways: Cell<u64>,
     /// Descriptions that processes [have kept](unixproto::session::ShownStat::keep), and are to be closed.
     pub left: RefCell<Vec<(Pid, u32)>>,
-    /// What they had of files that [were lent](crate::loans) to them: the inode, and when it was changed last as they say.
-    pub returned: RefCell<Vec<(Pid, u64, u64)>>,
+    /// Files that they [had lent](crate::loans), and when they have changed them last, as they say.
+    pub returned: RefCell<Vec<(Ino, i64)>>,
     /// There may be some of either.
     pub has_left: Cell<bool>,
     /// How many there have been.

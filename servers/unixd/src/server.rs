@@ -404,9 +404,9 @@ impl Unixd {
         loop {
             while let Some(hidden) = self.tree.files_mut().names_mut().take_hidden() {
                 match hidden {
-                    Hidden::Inode(ino, Shown::Lent(pid)) => {
+                    Hidden::Inode(ino, shown @ (Shown::Lent(_) | Shown::LentToMany)) => {
                         let Unixd { tree, procs, clock, .. } = self;
-                        loans::end_with(tree.files_mut(), procs, clock, (ino, pid));
+                        loans::end_with(tree.files_mut(), procs, clock, (ino, shown));
                     }
                     hidden => self.procs.hide(hidden),
                 }

@@ -143,7 +143,7 @@ impl Procs {
         };
         match from {
             // A loan is ended where it can be noted what the process has done.
-            Shown::Nobody | Shown::Lent(_) => {}
+            Shown::Nobody | Shown::Lent(_) | Shown::LentToMany => {}
             Shown::To(pid) => _ = self.get(pid).map(hide),
             Shown::Many => self.iter().for_each(hide),
         }
@@ -157,18 +157,6 @@ impl Procs {
     pub fn hide_all(&self) {
         self.iter().for_each(|proc| self.return_loans(proc));
         self.hide_from(Shown::Many, ShownFiles::clear);
-    }
-    /// Nothing is lent to a process any more.
-    pub fn return_loans(&self, proc: &Proc) {
-        let Ok(session) = proc.session() else { return };
-        session.files().take_loans(&mut |inode, changed| {
-            self.returned.borrow_mut().push((proc.pid, inode, changed));
-            self.has_left.set(true);
-        });
-    }
-    /// A file that is not lent any more, to whom it was, and when that one changed it last.
-    pub fn take_returned(&self) -> Option<(Pid, u64, u64)> {
-        self.returned.borrow_mut().pop()
     }
     /// A description that a process has kept, and is to be closed.
     pub fn take_left(&self) -> Option<(Pid, u32)> {

@@ -317,7 +317,7 @@ impl ShownStat {
     }
 }
 
-/// A file whose bytes, inside of its size, the process may change without asking, by a description: it is lent to this process alone.
+/// A file whose bytes, inside of its size, the process may change without asking, by a description: they are lent to it.
 ///
 /// It says when it did so last by a word that it exchanges before it changes anything. `unixd` takes that word away before the times
 /// of the file are looked at, and before anything is done to the file: then the next write is a request. So what was written after
@@ -365,24 +365,17 @@ impl ShownLoan {
     }
     /// By `unixd`: it is lent from now on, where nothing is.
     pub fn lend(&self, (inode, desc): (u64, u32), layout: u32, size: u64, now: u64) {
+        self.asked.store(0, Ordering::Relaxed);
         self.inode.store(inode, Ordering::Relaxed);
         self.means.store(means(desc, layout), Ordering::Relaxed);
         self.size.store(size, Ordering::Relaxed);
         self.state.store(now | LENT, Ordering::Release);
     }
-    /// By `unixd`: it is lent no more. Answers when it was written to last, as its process says: that is to be believed as far as it may be.
-    pub fn take(&self, inode: u64) -> Option<u64> {
-        let is_it = self.inode.load(Ordering::Relaxed) == inode;
-        is_it.then(|| self.take_any()).flatten().map(|(_, time)| time)
-    }
-    /// By `unixd`: the same of any file, which is answered as well.
-    pub fn take_any(&self) -> Option<(u64, u64)> {
-        if self.state.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
+    /// By `unixd`, which knows what is lent here: it is no more. Answers when it was written to last, as its process says: that is to be
+    /// believed as far as it may be.
+    pub fn take(&self) -> u64 {
         self.asked.store(0, Ordering::Relaxed);
-        let time = self.state.swap(0, Ordering::SeqCst) & !LENT;
-        Some((self.inode.load(Ordering::Relaxed), time))
+        self.state.swap(0, Ordering::SeqCst) & !LENT
     }
     /// The file, if it is lent for what is done by a description.
     #[inline(always)]
@@ -441,12 +434,6 @@ impl ShownFiles {
     #[inline(always)]
     pub fn loan(&self, inode: u64) -> &ShownLoan {
         &self.loans[inode as usize % SHOWN_FILES]
-    }
-    /// By `unixd`: nothing is lent any more. `ended` is told what was, and when it was written to last.
-    pub fn take_loans(&self, ended: &mut dyn FnMut(u64, u64)) {
-        for (inode, time) in self.loans.iter().filter_map(ShownLoan::take_any) {
-            ended(inode, time);
-        }
     }
     /// By `unixd`: a file is opened. Answers whether its attributes are asked for next, as those of files before were.
     #[inline]

@@ -343,11 +343,8 @@ impl<M: Memory> Files<M> {
         self.names.charge(ino);
         let end = end?;
         self.names.written(ino, &writer.cred, writer.now)?;
-        let (size, file) = self.file(ino)?;
-        if end > offset {
-            *size = (*size).max(end);
-        }
-        let (inode, layout, bytes) = (ino.0 as u64, file.layout, end - offset);
+        // It has become as large as that.
+        let (inode, layout, bytes) = (ino.0 as u64, self.look(ino)?.1.layout, end - offset);
         Ok(Part { inode, layout, offset, bytes, tell: false })
     }
 

@@ -179,8 +179,10 @@ pub enum Shown {
     To(u32),
     /// Several may.
     Many,
-    /// It is [lent](Fs::lend) to the one with this number, and nobody else knows anything.
+    /// It is [lent](Fs::lend) to the one with this number, and nobody knows anything.
     Lent(u32),
+    /// The same, to several.
+    LentToMany,
 }
 
 impl Shown {
@@ -189,9 +191,13 @@ impl Shown {
         match self {
             Shown::Nobody => Shown::To(whom),
             Shown::To(other) if other == whom => Shown::To(whom),
-            Shown::Lent(other) => Shown::Lent(other),
+            lent if lent.is_lent() => lent,
             _ => Shown::Many,
         }
+    }
+    #[inline(always)]
+    fn is_lent(self) -> bool {
+        matches!(self, Shown::Lent(_) | Shown::LentToMany)
     }
 }
 
@@ -271,7 +277,7 @@ impl<C: Default> Fs<C> {
         if inode.shown != Shown::Nobody {
             // Whatever is done to it now may be seen.
             self.hidden.push(Hidden::Inode(ino, inode.shown));
-            if !matches!(inode.shown, Shown::Lent(_)) {
+            if !inode.shown.is_lent() {
                 inode.shown = Shown::Nobody;
             }
         }
@@ -348,36 +354,45 @@ impl<C: Default> Fs<C> {
     /// Whoever has number `whom` knows from now on what an inode says, until it is [hidden](Self::take_hidden).
     pub fn show(&mut self, ino: Ino, whom: u32) {
         if let Some(inode) = self.inodes.get_mut(place(ino)) {
-            if matches!(inode.shown, Shown::Lent(_)) {
+            if inode.shown.is_lent() {
                 // What it says is not all that has happened.
                 self.hidden.push(Hidden::Inode(ino, Shown::To(whom)));
             }
             inode.shown = inode.shown.and(whom);
         }
     }
-    /// Lends a file of which nothing is shown to the one with number `whom`: that one changes its bytes, and says afterwards
-    /// [when](Self::returned). `false`: something is shown.
+    /// Lends a file of which nothing is shown to the one with number `whom`, as well as to others: that one changes its bytes, and is asked
+    /// afterwards [when](Self::changed). `false`: something is shown.
     pub fn lend(&mut self, ino: Ino, whom: u32) -> bool {
-        let inode = self.inodes.get_mut(place(ino));
-        let inode = inode.filter(|inode| inode.shown == Shown::Nobody);
-        inode.map(|inode| inode.shown = Shown::Lent(whom)).is_some()
+        let Some(inode) = self.inodes.get_mut(place(ino)) else { return false };
+        inode.shown = match inode.shown {
+            Shown::To(_) | Shown::Many => return false,
+            Shown::Nobody => Shown::Lent(whom),
+            Shown::Lent(other) if other == whom => Shown::Lent(whom),
+            _ => Shown::LentToMany,
+        };
+        true
     }
     /// To whom a file is lent. Before it is changed or its times are looked at, that is to end.
     #[inline(always)]
-    pub fn lent_to(&self, ino: Ino) -> Option<u32> {
-        match self.inodes.get(place(ino))?.shown {
-            Shown::Lent(whom) => Some(whom),
-            _ => None,
-        }
+    pub fn lent_to(&self, ino: Ino) -> Option<Shown> {
+        let shown = self.inodes.get(place(ino))?.shown;
+        shown.is_lent().then_some(shown)
     }
-    /// A file is not lent to `whom` any more, who has changed it at a time if it says so: not before it was lent, and not later than now.
-    pub fn returned(&mut self, ino: Ino, whom: u32, changed: Option<i64>, now: i64) {
+    /// Somebody to whom a file is lent has changed it at a time, as he says: not before the last change that is known, and not later than now.
+    pub fn changed(&mut self, ino: Ino, time: i64, now: i64) {
         let inode = self.inodes.get_mut(place(ino));
-        let Some(inode) = inode.filter(|inode| inode.shown == Shown::Lent(whom)) else { return };
-        inode.shown = Shown::Nobody;
-        if let Some(time) = changed.map(|time| time.min(now)) {
+        if let Some(inode) = inode.filter(|inode| inode.shown.is_lent()) {
+            let time = time.min(now);
             inode.mtime = inode.mtime.max(time);
             inode.ctime = inode.ctime.max(time);
+        }
+    }
+    /// A file is lent to nobody any more.
+    pub fn returned(&mut self, ino: Ino) {
+        let inode = self.inodes.get_mut(place(ino));
+        if let Some(inode) = inode.filter(|inode| inode.shown.is_lent()) {
+            inode.shown = Shown::Nobody;
         }
     }
     /// Whoever has number `whom` knows from now on a path that leads over an inode, until that is hidden: its [turn](Inode::turn) is

@@ -25,15 +25,18 @@ fn who_changes_it_or_is_shown_it_ends_the_loan() {
     assert!(!fs.lend(ino, 7), "somebody knows what it says");
     fs.get_mut(ino).unwrap();
     assert_eq!(fs.take_hidden(), Some(Hidden::Inode(ino, Shown::To(3))));
-    assert!(fs.lend(ino, 7) && !fs.lend(ino, 8));
-    assert_eq!(fs.lent_to(ino), Some(7));
+    assert!(fs.lend(ino, 7) && fs.lend(ino, 7));
+    assert_eq!(fs.lent_to(ino), Some(Shown::Lent(7)));
     // It is lent until it is returned, and whoever is shown it meanwhile is told at once.
     fs.get_mut(ino).unwrap();
     assert_eq!(fs.take_hidden(), Some(Hidden::Inode(ino, Shown::Lent(7))));
     fs.show(ino, 3);
     assert_eq!(fs.take_hidden(), Some(Hidden::Inode(ino, Shown::To(3))));
-    assert_eq!(fs.lent_to(ino), Some(7));
-    fs.returned(ino, 7, None, NOW);
+    assert!(fs.lend(ino, 8) && fs.lend(ino, 7));
+    assert_eq!(fs.lent_to(ino), Some(Shown::LentToMany));
+    fs.get_mut(ino).unwrap();
+    assert_eq!(fs.take_hidden(), Some(Hidden::Inode(ino, Shown::LentToMany)));
+    fs.returned(ino);
     assert_eq!((fs.lent_to(ino), fs.take_hidden()), (None, None));
     // It goes.
     assert!(fs.lend(ino, 7));
@@ -42,31 +45,33 @@ fn who_changes_it_or_is_shown_it_ends_the_loan() {
     while let Some(hidden) = fs.take_hidden() {
         assert_eq!(hidden, Hidden::Inode(ino, Shown::Lent(7)));
     }
-    fs.returned(ino, 7, Some(NOW), NOW);
+    fs.changed(ino, NOW, NOW);
+    fs.returned(ino);
 }
 
 #[test]
 fn a_time_is_believed_between_the_loan_and_now() {
     let (mut fs, ino) = file();
     for (said, now, is) in [
-        (None, 5000, NOW),
+        (0, 5000, NOW),
         // Before it was lent; meanwhile; later than now, twice.
-        (Some(NOW - 1), 5000, NOW),
-        (Some(2000), 5000, 2000),
-        (Some(i64::MAX), 5000, 5000),
-        (Some(i64::MIN), 6000, 5000),
-        (Some(7000), 6000, 6000),
+        (NOW - 1, 5000, NOW),
+        (2000, 5000, 2000),
+        (i64::MAX, 5000, 5000),
+        (i64::MIN, 6000, 5000),
+        (7000, 6000, 6000),
     ] {
         assert!(fs.lend(ino, 7));
-        // Nobody else has it to return.
-        fs.returned(ino, 8, Some(3000), now);
-        assert_eq!(fs.lent_to(ino), Some(7));
-        fs.returned(ino, 7, said, now);
+        fs.changed(ino, said, now);
+        fs.returned(ino);
         assert_eq!((times(&fs, ino), fs.lent_to(ino)), ((is, is), None));
+        // Nobody has it to change.
+        fs.changed(ino, now, now);
+        assert_eq!(times(&fs, ino), (is, is));
     }
     // What was set to a later time stays so.
     fs.get_mut(ino).unwrap().ctime = 9000;
     assert!(fs.lend(ino, 7));
-    fs.returned(ino, 7, Some(8000), 8500);
+    fs.changed(ino, 8000, 8500);
     assert_eq!(times(&fs, ino), (8000, 9000));
 }

@@ -9,7 +9,7 @@
 //! * A descriptor is closed, or names another file: its record is emptied first. A read that has found it before comes
 //!   before that.
 //! * A write through a window is [known](writers) to who is about to have the window show something else, and to who is about to write to the
-//!   same bytes. It is made only to files that are [lent](ShownLoan).
+//!   same bytes. It is made only to files that are [lent](unixproto::session::ShownLoan).
 //! * An [offset](OFFSETS) is moved, with and without the lock, by exchanging it, so that no two reads get the same bytes.
 
 use super::ops::{FileOps, Server};

@@ -128,7 +128,7 @@ impl Windows {
     /// parent's memory but nothing behind it.
     pub fn abandon(&mut self) {
         // The threads that wrote are the parent's.
-        writers::forget_all();
+        writers::after_fork();
         glance::change_windows();
         self.looks = None;
         self.parts = None;

@@ -11,12 +11,11 @@ use crate::invoke::invoke;
 use crate::sys::time;
 use crate::thread::area;
 use captypes::op;
+use core::ptr;
 use core::sync::atomic::{fence, AtomicU64, AtomicUsize, Ordering};
 
-/// How many there are: of threads with higher numbers none writes without the lock.
-const PLACES: usize = 64;
-/// That of whoever has the lock.
-const LOCKED: usize = 0;
+/// Of threads with higher numbers none writes without the lock.
+const PLACES: usize = 63;
 /// How often a thread without the lock tries again where another one writes, and how long it waits for that each time: longer than a page is copied.
 const AGAIN: u32 = 4;
 const SPINS: u32 = 500;
@@ -34,13 +33,17 @@ struct Place {
     end: AtomicU64,
 }
 
-static ALL: [Place; PLACES] =
-    [const { Place { file: AtomicU64::new(0), start: AtomicU64::new(0), end: AtomicU64::new(0) } };
-        PLACES];
-/// So many places have been used.
-static USED: AtomicUsize = AtomicUsize::new(1);
+/// Those of threads without the lock.
+static ALL: [Place; PLACES] = [const { Place::free() }; PLACES];
+/// So many have been used. Where none was nobody looks there: a forked child needs no copy of that page.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// That of whoever has the lock.
+static LOCKED: Place = Place::free();
 
 impl Place {
+    const fn free() -> Place {
+        Place { file: AtomicU64::new(0), start: AtomicU64::new(0), end: AtomicU64::new(0) }
+    }
     #[inline(always)]
     fn is_used(&self) -> bool {
         self.file.load(Ordering::SeqCst) != 0
@@ -69,7 +72,7 @@ impl Writing {
     /// Without the lock. `None`: somebody else writes there.
     #[inline(always)]
     pub fn begin(inode: u64, part: (u64, u64)) -> Option<Writing> {
-        let number = area::own_index() as usize + 1;
+        let number = area::own_index() as usize;
         let place = ALL.get(number)?;
         if USED.load(Ordering::Relaxed) <= number {
             USED.fetch_max(number + 1, Ordering::SeqCst);
@@ -77,10 +80,9 @@ impl Writing {
         for _ in 0..AGAIN {
             place.say(inode, part);
             let writing = Writing(place);
-            let used = USED.load(Ordering::SeqCst).min(PLACES);
-            let is_in_the_way =
-                |other: &&Place| !core::ptr::eq(*other, place) && other.has(inode, part);
-            let Some(other) = ALL[..used].iter().find(is_in_the_way) else { return Some(writing) };
+            let mut all = used().iter().chain([&LOCKED]);
+            let other = all.find(|other| !ptr::eq(*other, place) && other.has(inode, part));
+            let Some(other) = other else { return Some(writing) };
             drop(writing);
             Self::wait_a_little(|| other.has(inode, part));
         }
@@ -101,10 +103,9 @@ impl Writing {
     /// With the lock, when nobody else writes there any more.
     #[inline]
     pub fn begin_locked(inode: u64, part: (u64, u64)) -> Writing {
-        let place = &ALL[LOCKED];
-        place.say(inode, part);
-        others().for_each(|other| wait_while(|| other.has(inode, part)));
-        Writing(place)
+        LOCKED.say(inode, part);
+        used().iter().for_each(|other| wait_while(|| other.has(inode, part)));
+        Writing(&LOCKED)
     }
 }
 
@@ -117,20 +118,22 @@ impl Drop for Writing {
 
 /// The places of who has no lock, as far as they were ever used.
 #[inline]
-fn others() -> impl Iterator<Item = &'static Place> {
-    ALL[..USED.load(Ordering::SeqCst).min(PLACES)].iter().skip(1)
+fn used() -> &'static [Place] {
+    &ALL[..USED.load(Ordering::SeqCst).min(PLACES)]
 }
 
 /// Returns when each write without the lock has ended that has begun before.
 #[inline]
 pub fn wait_for_all() {
-    others().for_each(|other| wait_while(|| other.is_used()));
+    used().iter().for_each(|other| wait_while(|| other.is_used()));
 }
 
-/// Nobody writes: the threads that did are not there any more, or not in this process.
-pub fn forget_all() {
-    ALL.iter().for_each(|place| place.file.store(0, Ordering::Relaxed));
-    USED.store(1, Ordering::SeqCst);
+/// Nobody writes: the threads that did are the parent's.
+pub fn after_fork() {
+    if !used().is_empty() {
+        used().iter().for_each(|place| place.file.store(0, Ordering::Relaxed));
+        USED.store(0, Ordering::SeqCst);
+    }
 }
 
 #[inline(always)]

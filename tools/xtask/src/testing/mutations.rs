@@ -2643,6 +2643,66 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/server/inet/src/address.rs", "            (0, ..) => Err(Errno::EINVAL),", "            (0, ..) => Ok(()),")],
         found_by: Test::Machine { test: "linux/inet_scopes.gcc" },
     },
+    Bug {
+        name: "nobody_is_asked_when_a_lent_file_was_changed",
+        changes: &[("servers/unixd/src/loans.rs", "                files.names_mut().changed(ino, time, clock.wall_now());\n            }\n        }\n", "                let _ = time;\n            }\n        }\n")],
+        found_by: Test::Machine { test: "linux/lent_writes" },
+    },
+    Bug {
+        name: "attributes_of_a_lent_file_are_looked_at",
+        changes: &[("servers/unixd/src/pathops.rs", "lent_to(ino).is_some() => {", "lent_to(ino).is_none() && false => {")],
+        found_by: Test::Machine { test: "linux/lent_writes" },
+    },
+    Bug {
+        name: "times_are_set_of_a_lent_file",
+        changes: &[("servers/unixd/src/pathops.rs", "        loans::end(self.tree.files_mut(), self.procs, self.clock, ino);\n        let inode", "        let inode")],
+        found_by: Test::Machine { test: "linux/lent_writes" },
+    },
+    Bug {
+        name: "who_appends_has_a_file_lent",
+        changes: &[("servers/unixd/src/server/requests.rs", "            loans::end(tree.files_mut(), procs, clock, ino);\n", "            let _ = (tree, procs, clock, ino);\n")],
+        found_by: Test::Machine { test: "linux/lent_writes" },
+    },
+    Bug {
+        name: "a_limit_is_not_for_lent_files",
+        changes: &[("servers/unixd/src/limits.rs", "            self.procs.return_loans(self.procs.get(pid)?);\n", "")],
+        found_by: Test::Machine { test: "linux/lent_writes" },
+    },
+    Bug {
+        name: "a_watched_file_stays_lent",
+        changes: &[("servers/unixd/src/threads.rs", "        self.iter().for_each(|proc| self.return_loans(proc));\n", "")],
+        found_by: Test::Machine { test: "linux/lent_writes" },
+    },
+    Bug {
+        name: "who_ends_does_not_say_when_it_wrote",
+        changes: &[("servers/unixd/src/exits.rs", "            self.procs.return_loans(proc);\n", "            let _ = proc;\n")],
+        found_by: Test::Machine { test: "linux/lent_writes" },
+    },
+    Bug {
+        name: "a_program_with_set_id_bits_is_lent",
+        changes: &[("servers/unixd/src/content.rs", " && inode.mode & SET_IDS == 0;", " && inode.mode & SET_IDS != 1;")],
+        found_by: Test::Machine { test: "linux/lent_writes" },
+    },
+    Bug {
+        name: "threads_write_over_each_other",
+        changes: &[("lib/libunix/src/fd/writers.rs", "ptr::eq(*other, place) && other.has(inode, part));", "ptr::eq(*other, place) && other.has(inode, part) && inode == 0);")],
+        found_by: Test::Machine { test: "linux/lent_writes" },
+    },
+    Bug {
+        name: "any_time_of_a_lent_file_is_believed",
+        changes: &[("crates/storage/memfs/src/fs.rs", "            let time = time.min(now);\n", "            let _ = now;\n")],
+        found_by: Test::Host { package: "memfs", test: "a_time_is_believed_between_the_loan_and_now" },
+    },
+    Bug {
+        name: "a_lent_file_is_shown",
+        changes: &[("crates/storage/memfs/src/fs.rs", "                self.hidden.push(Hidden::Inode(ino, Shown::To(whom)));\n", "")],
+        found_by: Test::Host { package: "memfs", test: "who_changes_it_or_is_shown_it_ends_the_loan" },
+    },
+    Bug {
+        name: "a_write_is_told_of_in_another_loan",
+        changes: &[("crates/protocol/unixproto/src/session.rs", "self.state.compare_exchange(loan.state, new, Ordering::SeqCst, Ordering::Relaxed);\n        done.is_ok()", "self.state.compare_exchange(self.state.load(Ordering::Relaxed), new, Ordering::SeqCst, Ordering::Relaxed);\n        done.is_ok()")],
+        found_by: Test::Host { package: "unixproto", test: "each_write_is_told_of" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
