@@ -67,6 +67,11 @@ impl Opening<'_> {
                 Ok(Object::Space(space))
             }
             Fd(..) | Space(..) => Err(Errno::ELOOP),
+            Bound(_) if writes => Err(Errno::EPERM),
+            Bound(number) => {
+                let space = self.handles.tree.bound(number).ok_or(Errno::ENOENT)?;
+                Ok(Object::Space(space.clone()))
+            }
             Made(number) if op.flags & (O_PATH | O_DIRECTORY) == 0 => {
                 let is_root = self.cred().uid == 0;
                 if writes && !(self.handles.tree.made().is_written(number) && is_root) {

@@ -57,6 +57,8 @@ pub enum ProcNode {
     Fds(Pid),
     /// `/proc/PID/fd/N`
     Fd(Pid, u32),
+    /// A name space that is mounted somewhere, by its number among those.
+    Bound(u32),
     /// What is told of descriptors, and of one.
     FdFacts(Pid),
     FdFact(Pid, u32),
@@ -173,6 +175,8 @@ const MOUNTS: &[u8] = b"self/mounts";
 
 /// In the inode numbers of what is about a thread.
 const THREAD: u64 = 1 << 40;
+/// The same of a name space that is mounted.
+const BOUND: u64 = 1 << 50;
 
 /// Whose memory a node is, for its library: the process above 16 bits, and what it is asked for, or 0.
 pub fn whose(node: Node) -> u64 {
@@ -219,6 +223,7 @@ pub fn inode(node: ProcNode) -> u64 {
         FdFacts(pid) => in_pid(pid, 4),
         Fd(pid, fd) => in_pid(pid, 1000 + fd as u64),
         FdFact(pid, fd) => in_pid(pid, 1000 + unixproto::limit::FILES_MOST + fd as u64),
+        Bound(number) => BOUND | u64::from(number),
         Tasks(pid) => in_pid(pid, 2),
         Spaces(pid) => in_pid(pid, 3),
         Space(pid, name) => {
@@ -262,7 +267,7 @@ pub fn path_of(node: ProcNode) -> Vec<u8> {
         ThreadLink => String::from("/proc/thread-self"),
         MountsLink => String::from("/proc/mounts"),
         // Only the tree knows their names.
-        Made(_) => String::from("/proc"),
+        Made(_) | Bound(_) => String::from("/proc"),
         Tasks(pid) => format!("/proc/{pid}/task"),
         Spaces(pid) => format!("/proc/{pid}/ns"),
         Space(pid, name) => format!("/proc/{pid}/ns/{name}"),
@@ -326,6 +331,7 @@ impl View<'_> {
                 self.is_there(pid)?;
                 Step::Other
             }
+            Bound(_) => Step::Other,
             SelfLink => Step::Link(format!("{}", self.number(self.caller.pid)).into_bytes()),
             ThreadLink => Step::Link(self.own_task()),
             MountsLink => Step::Link(MOUNTS.to_vec()),
