@@ -2,7 +2,7 @@
 // /proc/PID/fdinfo: position, flags, and what there is to say of its kind.
 // oracle: linux
 // build: gcc
-// mem: 512
+// mem: 512M
 #include "spaces.h"
 #include <dirent.h>
 #include <sys/epoll.h>

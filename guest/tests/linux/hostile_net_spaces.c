@@ -3,7 +3,7 @@
 // oracle: linux
 // build: gcc
 // cores: 2
-// mem: 512
+// mem: 512M
 #include "spaces.h"
 #include <arpa/inet.h>
 #include <linux/netlink.h>
