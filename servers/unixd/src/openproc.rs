@@ -102,6 +102,14 @@ impl Opening<'_> {
                 let text = self.fd_facts(pid, fd)?;
                 Ok(Object::Text(Node::Proc(node), text.into_bytes().into()))
             }
+            // It belongs to whom the process belongs to; of one that keeps to itself, to the administrator.
+            File(_, "timens_offsets")
+                if writes
+                    && self.view()?.proc_stat(node, 0)?.uid != self.cred().uid
+                    && !self.procs.get(self.caller.pid)?.has(Capability::DacOverride) =>
+            {
+                Err(Errno::EACCES)
+            }
             // Where in memory things are is for nobody else to know.
             TesseraFile("capabilities")
                 if !self.procs.get(self.caller.pid)?.has(Capability::SysAdmin) =>

@@ -15,6 +15,7 @@ use crate::volumes::Spot;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use credentials::Credentials;
 use memfs::Step;
 use unixproto::files::*;
 use unixproto::trace::command;
@@ -281,6 +282,7 @@ impl View<'_> {
     /// The process of a node, if it (still) is.
     pub fn proc_of(&self, node: ProcNode) -> Result<Option<&Proc>, Errno> {
         match node {
+            Spaces(INIT) | Space(INIT, _) if self.number(INIT) != 0 => Ok(None),
             Pid(pid)
             | File(pid, _)
             | Link(pid, _)
@@ -361,6 +363,12 @@ impl View<'_> {
 
     /// `EACCES` unless a process may look into another.
     pub fn check_trace(&self, other: Pid) -> Result<(), Errno> {
+        if other == INIT {
+            return match credentials::may_trace(self.who, &Credentials::ROOT, true) {
+                true => Ok(()),
+                false => Err(Errno::EACCES),
+            };
+        }
         let other = self.procs.get(other).map_err(|_| Errno::ENOENT)?;
         let may = other.pid == self.caller.pid
             || credentials::may_trace(self.who, &other.who, other.dumpable);
@@ -380,7 +388,11 @@ impl View<'_> {
 
     /// The name space of a process with a name.
     pub fn space(&self, pid: Pid, name: &str) -> Result<OpenedSpace, Errno> {
-        OpenedSpace::of(self.procs.get(pid)?, self.tree, name).ok_or(Errno::ENOENT)
+        let space = match pid {
+            INIT => OpenedSpace::first(self.procs, self.tree, name),
+            pid => OpenedSpace::of(self.procs.get(pid)?, self.tree, name),
+        };
+        space.ok_or(Errno::ENOENT)
     }
 
     /// What is opened at a name space in `/proc/PID/ns`.
@@ -398,6 +410,9 @@ impl View<'_> {
 
     /// `ENOENT` of a process that has ended: it stands nowhere.
     fn is_there(&self, pid: Pid) -> Result<(), Errno> {
+        if pid == INIT {
+            return Ok(());
+        }
         match self.procs.get(pid)?.is_over() {
             true => Err(Errno::ENOENT),
             false => Ok(()),
@@ -436,6 +451,7 @@ impl View<'_> {
         }
         if name == b".." {
             return Ok(Some(match dir {
+                Spaces(INIT) => Init,
                 Fds(pid) | FdFacts(pid) | Tasks(pid) | Spaces(pid) => Pid(pid),
                 Task(pid, _) => Tasks(pid),
                 Made(number) if number != TUNABLES => Made(self.tree.made().above(number)),
@@ -459,6 +475,7 @@ impl View<'_> {
             }
             Net => known(&NET, name).map(NetFile),
             SysvIpc => known(&SYSV, name).map(SysvFile),
+            Init if name == b"ns" => Some(Spaces(INIT)),
             Init => known(&INIT_FILES, name).map(InitFile),
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
             Pid(pid) if name == b"fdinfo" => Some(FdFacts(pid)),
@@ -549,7 +566,10 @@ impl View<'_> {
             Tessera => TESSERA.iter().for_each(|name| add(name, REGULAR, TesseraFile(name))),
             SysvIpc => SYSV.iter().for_each(|name| add(name, REGULAR, SysvFile(name))),
             Net => NET.iter().for_each(|name| add(name, REGULAR, NetFile(name))),
-            Init => INIT_FILES.iter().for_each(|name| add(name, REGULAR, InitFile(name))),
+            Init => {
+                add("ns", DIRECTORY, Spaces(INIT));
+                INIT_FILES.iter().for_each(|name| add(name, REGULAR, InitFile(name)));
+            }
             Pid(pid) => {
                 add("fd", DIRECTORY, Fds(pid));
                 add("fdinfo", DIRECTORY, FdFacts(pid));
