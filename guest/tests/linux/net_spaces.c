@@ -90,6 +90,7 @@ static int ask(int kind, int flags, const void *body, int bytes) {
     int error = 1;
     if (send(fd, &request, request.head.nlmsg_len, 0) > 0 && recv(fd, answer, sizeof answer, 0) >= 20)
         error = ((struct nlmsgerr *)NLMSG_DATA((struct nlmsghdr *)answer))->error;
+    if (((struct nlmsghdr *)answer)->nlmsg_type != NLMSG_ERROR) puts("it is not answered");
     close(fd);
     return error;
 }

@@ -352,11 +352,11 @@ impl View<'_> {
             }
             Fd(pid, fd) => {
                 self.check_trace(pid)?;
-                let desc = self.descs.get(self.shown_fd(pid, fd)?)?;
-                match self.spot_of(desc)? {
-                    Some(spot) => Step::Jump(spot),
-                    None => Step::Other,
-                }
+                let spot = match self.any_fd(pid, fd)? {
+                    ShownFd::Desc(desc) => self.spot_of(self.descs.get(desc)?)?,
+                    ShownFd::Own(_) => None,
+                };
+                spot.map_or(Step::Other, Step::Jump)
             }
         })
     }
@@ -480,6 +480,7 @@ impl View<'_> {
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
             Pid(pid) if name == b"fdinfo" => Some(FdFacts(pid)),
             Pid(pid) if name == b"task" => Some(Tasks(pid)),
+            Pid(pid) if name == b"net" => self.is_in_net_of(pid).then_some(Net),
             Pid(pid) if name == b"ns" => Some(Spaces(pid)),
             Spaces(pid) => {
                 let found = KINDS.iter().find(|kind| kind.0.as_bytes() == name);
@@ -505,6 +506,12 @@ impl View<'_> {
             _ => return Err(Errno::ENOTDIR),
         };
         Ok(node)
+    }
+
+    /// Is a process in the network of who looks? Of another one nothing is told.
+    fn is_in_net_of(&self, pid: Pid) -> bool {
+        let place = |pid| self.procs.get(pid).map(Proc::net_place).ok();
+        place(pid) == place(self.caller.pid)
     }
 
     /// A process or a thread by its number. Threads are there, but not listed.
@@ -575,6 +582,9 @@ impl View<'_> {
                 add("fdinfo", DIRECTORY, FdFacts(pid));
                 add("task", DIRECTORY, Tasks(pid));
                 add("ns", DIRECTORY, Spaces(pid));
+                if self.is_in_net_of(pid) {
+                    add("net", DIRECTORY, Net);
+                }
                 FILES.iter().for_each(|name| add(name, REGULAR, File(pid, name)));
                 LINKS.iter().for_each(|name| add(name, SYMLINK, Link(pid, name)));
             }
