@@ -126,7 +126,8 @@ impl View<'_> {
             (number_of(&name).map_or(index as u64, |n| NUMBERS + n), name, kind, ino)
         };
         let first = u32::try_from(from.saturating_sub(NUMBERS)).unwrap_or(u32::MAX);
-        let mut all: Vec<_> = self.proc_entries(node, first)?.into_iter().enumerate().map(place).collect();
+        let mut all: Vec<_> =
+            self.proc_entries(node, first)?.into_iter().enumerate().map(place).collect();
         all.sort_unstable_by_key(|(place, ..)| *place);
         for (place, name, kind, ino) in all.iter().filter(|(place, ..)| *place >= from) {
             if !dents.add(*ino, place + 1, *kind, name) {

@@ -291,11 +291,9 @@ impl Made {
         for empty in ["fs/cgroup", "class/block", "block", "bus", "module", "firmware"] {
             self.add(SYS, empty, Content::Dir);
         }
-        for (name, text) in [
-            ("address", "00:00:00:00:00:00\n"),
-            ("ifindex", "1\n"),
-            ("type", "772\n"),
-        ] {
+        for (name, text) in
+            [("address", "00:00:00:00:00:00\n"), ("ifindex", "1\n"), ("type", "772\n")]
+        {
             self.fixed(&format!("class/net/lo/{name}"), text);
         }
         for (name, fact) in

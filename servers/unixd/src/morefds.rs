@@ -148,7 +148,8 @@ impl Procs {
     /// Descriptors of a process from one on, in order: at most so many, of which all need not be there any more.
     pub fn shown_fds(&self, proc: &Proc, first: u32, most: usize) -> Result<Vec<u32>, Errno> {
         let header = proc.session()?.header();
-        let few = (first..SHOWN_FDS as u32).filter(|fd| header.fds[*fd as usize].load(Relaxed) != 0);
+        let few =
+            (first..SHOWN_FDS as u32).filter(|fd| header.fds[*fd as usize].load(Relaxed) != 0);
         let more = self.fds_of(proc)?.from(first, most);
         Ok(few.chain(more.into_iter().map(|(fd, _)| fd)).take(most).collect())
     }

@@ -83,9 +83,16 @@ impl Opening<'_> {
             _ if writes
                 && !matches!(
                     node,
-                    File(_, "clear_refs" | "comm" | "mem" | "uid_map" | "gid_map" | "setgroups"
-                        | "timens_offsets")
-                        | TaskFile(_, _, "clear_refs" | "comm" | "mem")
+                    File(
+                        _,
+                        "clear_refs"
+                            | "comm"
+                            | "mem"
+                            | "uid_map"
+                            | "gid_map"
+                            | "setgroups"
+                            | "timens_offsets"
+                    ) | TaskFile(_, _, "clear_refs" | "comm" | "mem")
                 )
                 && !matches!(node, File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name)) =>
             {

@@ -2,8 +2,8 @@
 
 use crate::counters;
 use crate::descs::Heirs;
-use crate::open::Opening;
 use crate::morefds::ShownFd;
+use crate::open::Opening;
 use crate::procs::{Pid, Proc, INIT};
 use crate::wait::{count, Call, Tried};
 use core::cmp::Ordering;

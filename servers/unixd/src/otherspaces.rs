@@ -96,7 +96,11 @@ pub fn more(times: &InTimes, clock: u32) -> i64 {
     const BOOTTIME: u32 = 7;
     const BOOTTIME_ALARM: u32 = 9;
     let [monotonic, boottime] = offsets(times);
-    if matches!(clock, BOOTTIME | BOOTTIME_ALARM) { boottime } else { monotonic }
+    if matches!(clock, BOOTTIME | BOOTTIME_ALARM) {
+        boottime
+    } else {
+        monotonic
+    }
 }
 
 /// What `CLOCK_BOOTTIME` says there when the machine's says `now`.
@@ -115,11 +119,7 @@ pub fn offsets_text(times: &InTimes) -> String {
 
 impl Times {
     /// A new one, which begins with what another one has.
-    pub fn new(
-        (number, kept): (u64, Rc<Lease>),
-        owner: u64,
-        from: &InTimes,
-    ) -> Rc<Times> {
+    pub fn new((number, kept): (u64, Rc<Lease>), owner: u64, from: &InTimes) -> Rc<Times> {
         let (offsets, has_begun) = (Cell::new(offsets(from)), Cell::new(false));
         Rc::new(Times { number, owner, offsets, has_begun, _kept: kept })
     }

@@ -62,7 +62,9 @@ impl Texts<'_> {
             "oom_adj" => format!("{}\n", oom::coarse(proc.oom_adjust)).into_bytes(),
             "oom_score" => format!("{}\n", self.oom_score(proc)).into_bytes(),
             "stat" => self.process_stat(proc, tid).into_bytes(),
-            "timens_offsets" => crate::otherspaces::offsets_text(&proc.times_of_children).into_bytes(),
+            "timens_offsets" => {
+                crate::otherspaces::offsets_text(&proc.times_of_children).into_bytes()
+            }
             "setgroups" => {
                 let denies = proc.who.space.as_ref().is_some_and(|space| space.denies_groups());
                 if denies { &b"deny\n"[..] } else { b"allow\n" }.to_vec()
