@@ -7,7 +7,7 @@ export LC_ALL=C
 echo "-- bwrap"
 box="bwrap --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp --unshare-all --die-with-parent --new-session"
 $box sh -c 'id -u; ls /tmp | wc -l; ls /proc | grep -c "^[0-9]"; ip -o link | sed "s/mtu.*state/state/; s/ mode.*//"; ping -c 1 -W 2 127.0.0.1 | grep -c "1 received"'
-$box --uid 1234 --gid 99 --hostname inside sh -c 'id -u; id -g; hostname; touch /usr/x 2>&1; touch /tmp/x && echo may'
+$box --uid 1234 --gid 99 --hostname inside sh -c 'id -u; id -g; uname -n; touch /usr/x 2>&1; touch /tmp/x && echo may'
 $box sh -c 'nc -l -p 7000 > got & sleep 1; echo over lo | nc -N 127.0.0.1 7000; wait; cat got; nc -w 1 10.0.2.2 80; echo $?'
 bwrap --ro-bind / / --unshare-net --proc /proc sh -c 'grep -c : /proc/net/dev; readlink /proc/self/ns/net | sed s/[0-9]//g; readlink /proc/1/ns/user | sed s/[0-9]//g'
 setpriv --reuid 1000 --regid 1000 --clear-groups $box sh -c 'id -u; cat /proc/self/uid_map | tr -s " "; ip -o link | wc -l'
