@@ -90,6 +90,7 @@ static int ask(int kind, int flags, const void *body, int bytes) {
     int error = 1;
     if (send(fd, &request, request.head.nlmsg_len, 0) > 0 && recv(fd, answer, sizeof answer, 0) >= 20)
         error = ((struct nlmsgerr *)NLMSG_DATA((struct nlmsghdr *)answer))->error;
+    if (((struct nlmsghdr *)answer)->nlmsg_type != NLMSG_ERROR) puts("it is not answered");
     close(fd);
     return error;
 }
@@ -388,6 +389,15 @@ static void shown(uint64_t flags) {
            in_same("time", parent), in_same("uts", parent));
 }
 
+// A socket of netlink is called as its process is where that is, and so are answers.
+static void numbered(uint64_t flags) {
+    struct sockaddr_nl own = {.nl_family = AF_NETLINK};
+    socklen_t bytes = sizeof own;
+    int fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+    CHECK(bind(fd, (void *)&own, sizeof own) == 0 && getsockname(fd, (void *)&own, &bytes) == 0);
+    CHECK((int)own.nl_pid == getpid() && (flags == 0 || own.nl_pid == 1));
+}
+
 int main(void) {
     parent = getpid();
     first_space = open("/proc/self/ns/net", O_RDONLY);
@@ -402,6 +412,7 @@ int main(void) {
     part("rights", rights_stay);
     SHOW(cloned_for(CLONE_NEWNET, shown));
     SHOW(cloned_for(CLONE_NEWCGROUP, shown));
+    SHOW(cloned_for(CLONE_NEWNET | CLONE_NEWPID, numbered));
     SHOW(cloned_for(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWTIME, shown));
     shown(0);
 }

@@ -8,6 +8,7 @@ use crate::effects::Effects;
 use crate::open::Opening;
 use crate::otherspaces::{EndedNets, Net};
 use crate::pipes::broken;
+use crate::procs::Pid;
 use crate::sockets::{directions, just_counted, BEHIND, USER_BYTES};
 use crate::spaces::Lease;
 use crate::threads::Tid;
@@ -245,6 +246,11 @@ impl Opening<'_> {
         }
     }
 
+    /// The caller's process id as it sees it itself, which a socket of netlink has.
+    fn own_number(&self) -> Pid {
+        self.procs.number_for(self.caller.pid, self.caller.pid)
+    }
+
     /// Those that a socket is among.
     fn inet(&mut self, number: Number) -> &mut Inet {
         self.handles.sockets.inet.of_mut(number)
@@ -356,7 +362,7 @@ impl Opening<'_> {
         let address = self.procs.a(self.caller, call)?;
         let (family, kind) = self.inet(number).kind(number)?;
         if kind == Kind::Route {
-            let pid = self.caller.pid;
+            let pid = self.own_number();
             self.inet(number).bind_route(number, &address, pid)?;
             return done(());
         }
@@ -394,7 +400,7 @@ impl Opening<'_> {
         let address = self.procs.a(self.caller, call)?;
         let (family, kind) = self.inet(number).kind(number)?;
         if kind == Kind::Route {
-            let pid = self.caller.pid;
+            let pid = self.own_number();
             self.inet(number).connect_route(number, &address, pid)?;
             return done(());
         }
@@ -579,7 +585,7 @@ impl Opening<'_> {
             return Err(Errno::EINVAL);
         }
         let to = (!address.is_empty()).then_some(address);
-        let (pid, may_change) = (self.caller.pid, self.has_over(number, Capability::NetAdmin));
+        let (pid, may_change) = (self.own_number(), self.has_over(number, Capability::NetAdmin));
         self.inet(number).send_route(number, (to, pid, may_change), bytes, changes)
     }
 

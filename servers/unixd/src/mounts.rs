@@ -4,6 +4,7 @@ use crate::nodes::Node;
 use crate::open::device;
 use crate::pathops::{PathOps, DEVICE};
 use crate::procfs::{self, ProcNode};
+use crate::spaces::Opened;
 use crate::tmpfs::Options;
 use crate::volumes::{device_of_volume, flag, Kind, Spot, Volume};
 use crate::wait::{done, Call, Tried};
@@ -287,7 +288,7 @@ impl PathOps<'_> {
             return Err(Errno::EINVAL);
         }
         let found = self.view()?.walk(CWD, &wish.source, true)?;
-        let (source, from_dir) = (found.spot()?, found.parent);
+        let (mut source, from_dir) = (found.spot()?, found.parent);
         self.is_own(source.mount)?;
         self.is_own(wish.target.mount)?;
         let all = wish.flags & MS_REC != 0;
@@ -296,7 +297,20 @@ impl PathOps<'_> {
             return Err(Errno::ENOTDIR);
         }
         let to = Some((wish.target, wish.dir));
-        self.copy_mounts((source, from_dir), all, &visible, to)?;
+        if let Node::Proc(ProcNode::Space(pid, name)) = source.node {
+            // It is there as long as it is mounted, whoever goes.
+            let space = self.view()?.space(pid, name)?;
+            if matches!(space, Opened::Mounts(..)) {
+                // A name space of mounts in one of them might be in itself.
+                return Err(Errno::EINVAL);
+            }
+            source.node = self.tree.bind(space)?;
+        }
+        let copied = self.copy_mounts((source, from_dir), all, &visible, to);
+        if let (Err(_), Node::Proc(ProcNode::Bound(number))) = (&copied, source.node) {
+            self.tree.unbind(number, 0);
+        }
+        copied?;
         done(())
     }
 

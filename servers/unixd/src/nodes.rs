@@ -7,7 +7,7 @@ use crate::made::{self, Made};
 use crate::paths::Paths;
 use crate::procfs::ProcNode;
 use crate::share::{self, OpenFile, Share};
-use crate::spaces::Ipc;
+use crate::spaces::{Ipc, Opened};
 use crate::volumes::{device_of_volume, flag, Kind, Mounted, Spot, Volume};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,6 +15,7 @@ use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use memfs::{Attr, Cred, Ino};
+use piecewise::Table;
 use unixproto::Errno;
 
 /// A node of the joined tree.
@@ -59,6 +60,8 @@ pub struct Tree {
     /// What files without a name are called in `/proc`.
     called: BTreeMap<Ino, Box<[u8]>>,
     paths: Paths,
+    /// Name spaces that are mounted, and how often each is held.
+    bound: Table<(Opened, u32)>,
 }
 
 impl Tree {
@@ -78,6 +81,24 @@ impl Tree {
             lower: None,
             called: BTreeMap::new(),
             paths: Paths::new(),
+            bound: Table::default(),
+        }
+    }
+    /// A name space is to be mounted: it is there as long as the node is held. `ENOMEM`
+    pub fn bind(&mut self, space: Opened) -> Result<Node, Errno> {
+        let number = self.bound.insert((space, 0)).map_err(|_| Errno::ENOMEM)?;
+        Ok(Node::Proc(ProcNode::Bound(number as u32)))
+    }
+    /// A name space that is mounted.
+    pub fn bound(&self, number: u32) -> Option<&Opened> {
+        self.bound.get(number as usize).map(|(space, _)| space)
+    }
+    /// It is held less often, or was never held.
+    pub fn unbind(&mut self, number: u32, less: u32) {
+        let Some((_, held)) = self.bound.get_mut(number as usize) else { return };
+        *held = held.saturating_sub(less);
+        if *held == 0 {
+            self.bound.remove(number as usize);
         }
     }
     /// Says what a file without a name is called in `/proc`.
@@ -281,6 +302,11 @@ impl Tree {
     pub fn hold(&mut self, node: Node) {
         match node {
             Node::Mem(ino) => self.files.names_mut().hold(ino),
+            Node::Proc(ProcNode::Bound(number)) => {
+                if let Some((_, held)) = self.bound.get_mut(number as usize) {
+                    *held += 1;
+                }
+            }
             Node::Proc(_) => {}
             Node::Share(node) => {
                 if let Ok(share) = self.share_of(node) {
@@ -298,6 +324,10 @@ impl Tree {
                     self.called.remove(&ino);
                 }
                 is_gone.then_some(ino)
+            }
+            Node::Proc(ProcNode::Bound(number)) => {
+                self.unbind(number, 1);
+                None
             }
             Node::Proc(_) => None,
             Node::Share(node) => {

@@ -220,7 +220,7 @@ impl Instances {
         Ok(wd)
     }
 
-    /// The watches of an instance: number, [key](key) of the file, and what it wants to be told.
+    /// The watches of an instance: number, [key] of the file, and what it wants to be told.
     pub fn watches(&self, number: u32) -> impl Iterator<Item = (i32, u64, u32)> + '_ {
         self.notices.watches(number)
     }

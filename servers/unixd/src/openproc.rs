@@ -67,6 +67,11 @@ impl Opening<'_> {
                 Ok(Object::Space(space))
             }
             Fd(..) | Space(..) => Err(Errno::ELOOP),
+            Bound(_) if writes => Err(Errno::EPERM),
+            Bound(number) => {
+                let space = self.handles.tree.bound(number).ok_or(Errno::ENOENT)?;
+                Ok(Object::Space(space.clone()))
+            }
             Made(number) if op.flags & (O_PATH | O_DIRECTORY) == 0 => {
                 let is_root = self.cred().uid == 0;
                 if writes && !(self.handles.tree.made().is_written(number) && is_root) {
@@ -103,6 +108,14 @@ impl Opening<'_> {
                 self.view()?.check_trace(pid)?;
                 let text = self.fd_facts(pid, fd)?;
                 Ok(Object::Text(Node::Proc(node), text.into_bytes().into()))
+            }
+            // It belongs to whom the process belongs to; of one that keeps to itself, to the administrator.
+            File(_, "timens_offsets")
+                if writes
+                    && self.view()?.proc_stat(node, 0)?.uid != self.cred().uid
+                    && !self.procs.get(self.caller.pid)?.has(Capability::DacOverride) =>
+            {
+                Err(Errno::EACCES)
             }
             // Where in memory things are is for nobody else to know.
             TesseraFile("capabilities")

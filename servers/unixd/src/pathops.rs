@@ -146,6 +146,9 @@ impl PathOps<'_> {
             Some(Node::Proc(ProcNode::Space(pid, name))) if follow => {
                 view.space_stat(&view.space(pid, name)?)
             }
+            Some(Node::Proc(ProcNode::Bound(number))) => {
+                view.space_stat(self.tree.bound(number).ok_or(Errno::ENOENT)?)
+            }
             Some(Node::Proc(node)) => view.proc_stat(node, self.clock.boot_wall())?,
             Some(Node::Share(node)) => self.shared_stat(empty, dir, node)?,
         };

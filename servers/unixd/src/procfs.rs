@@ -15,6 +15,7 @@ use crate::volumes::Spot;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use credentials::Credentials;
 use memfs::Step;
 use unixproto::files::*;
 use unixproto::trace::command;
@@ -57,6 +58,8 @@ pub enum ProcNode {
     Fds(Pid),
     /// `/proc/PID/fd/N`
     Fd(Pid, u32),
+    /// A name space that is mounted somewhere, by its number among those.
+    Bound(u32),
     /// What is told of descriptors, and of one.
     FdFacts(Pid),
     FdFact(Pid, u32),
@@ -173,6 +176,8 @@ const MOUNTS: &[u8] = b"self/mounts";
 
 /// In the inode numbers of what is about a thread.
 const THREAD: u64 = 1 << 40;
+/// The same of a name space that is mounted.
+const BOUND: u64 = 1 << 50;
 
 /// Whose memory a node is, for its library: the process above 16 bits, and what it is asked for, or 0.
 pub fn whose(node: Node) -> u64 {
@@ -219,6 +224,7 @@ pub fn inode(node: ProcNode) -> u64 {
         FdFacts(pid) => in_pid(pid, 4),
         Fd(pid, fd) => in_pid(pid, 1000 + fd as u64),
         FdFact(pid, fd) => in_pid(pid, 1000 + unixproto::limit::FILES_MOST + fd as u64),
+        Bound(number) => BOUND | u64::from(number),
         Tasks(pid) => in_pid(pid, 2),
         Spaces(pid) => in_pid(pid, 3),
         Space(pid, name) => {
@@ -262,7 +268,7 @@ pub fn path_of(node: ProcNode) -> Vec<u8> {
         ThreadLink => String::from("/proc/thread-self"),
         MountsLink => String::from("/proc/mounts"),
         // Only the tree knows their names.
-        Made(_) => String::from("/proc"),
+        Made(_) | Bound(_) => String::from("/proc"),
         Tasks(pid) => format!("/proc/{pid}/task"),
         Spaces(pid) => format!("/proc/{pid}/ns"),
         Space(pid, name) => format!("/proc/{pid}/ns/{name}"),
@@ -276,6 +282,7 @@ impl View<'_> {
     /// The process of a node, if it (still) is.
     pub fn proc_of(&self, node: ProcNode) -> Result<Option<&Proc>, Errno> {
         match node {
+            Spaces(INIT) | Space(INIT, _) if self.number(INIT) != 0 => Ok(None),
             Pid(pid)
             | File(pid, _)
             | Link(pid, _)
@@ -326,6 +333,7 @@ impl View<'_> {
                 self.is_there(pid)?;
                 Step::Other
             }
+            Bound(_) => Step::Other,
             SelfLink => Step::Link(format!("{}", self.number(self.caller.pid)).into_bytes()),
             ThreadLink => Step::Link(self.own_task()),
             MountsLink => Step::Link(MOUNTS.to_vec()),
@@ -344,17 +352,23 @@ impl View<'_> {
             }
             Fd(pid, fd) => {
                 self.check_trace(pid)?;
-                let desc = self.descs.get(self.shown_fd(pid, fd)?)?;
-                match self.spot_of(desc)? {
-                    Some(spot) => Step::Jump(spot),
-                    None => Step::Other,
-                }
+                let spot = match self.any_fd(pid, fd)? {
+                    ShownFd::Desc(desc) => self.spot_of(self.descs.get(desc)?)?,
+                    ShownFd::Own(_) => None,
+                };
+                spot.map_or(Step::Other, Step::Jump)
             }
         })
     }
 
     /// `EACCES` unless a process may look into another.
     pub fn check_trace(&self, other: Pid) -> Result<(), Errno> {
+        if other == INIT {
+            return match credentials::may_trace(self.who, &Credentials::ROOT, true) {
+                true => Ok(()),
+                false => Err(Errno::EACCES),
+            };
+        }
         let other = self.procs.get(other).map_err(|_| Errno::ENOENT)?;
         let may = other.pid == self.caller.pid
             || credentials::may_trace(self.who, &other.who, other.dumpable);
@@ -374,7 +388,11 @@ impl View<'_> {
 
     /// The name space of a process with a name.
     pub fn space(&self, pid: Pid, name: &str) -> Result<OpenedSpace, Errno> {
-        OpenedSpace::of(self.procs.get(pid)?, self.tree, name).ok_or(Errno::ENOENT)
+        let space = match pid {
+            INIT => OpenedSpace::first(self.procs, self.tree, name),
+            pid => OpenedSpace::of(self.procs.get(pid)?, self.tree, name),
+        };
+        space.ok_or(Errno::ENOENT)
     }
 
     /// What is opened at a name space in `/proc/PID/ns`.
@@ -392,6 +410,9 @@ impl View<'_> {
 
     /// `ENOENT` of a process that has ended: it stands nowhere.
     fn is_there(&self, pid: Pid) -> Result<(), Errno> {
+        if pid == INIT {
+            return Ok(());
+        }
         match self.procs.get(pid)?.is_over() {
             true => Err(Errno::ENOENT),
             false => Ok(()),
@@ -430,6 +451,7 @@ impl View<'_> {
         }
         if name == b".." {
             return Ok(Some(match dir {
+                Spaces(INIT) => Init,
                 Fds(pid) | FdFacts(pid) | Tasks(pid) | Spaces(pid) => Pid(pid),
                 Task(pid, _) => Tasks(pid),
                 Made(number) if number != TUNABLES => Made(self.tree.made().above(number)),
@@ -453,10 +475,12 @@ impl View<'_> {
             }
             Net => known(&NET, name).map(NetFile),
             SysvIpc => known(&SYSV, name).map(SysvFile),
+            Init if name == b"ns" => Some(Spaces(INIT)),
             Init => known(&INIT_FILES, name).map(InitFile),
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
             Pid(pid) if name == b"fdinfo" => Some(FdFacts(pid)),
             Pid(pid) if name == b"task" => Some(Tasks(pid)),
+            Pid(pid) if name == b"net" => self.is_in_net_of(pid).then_some(Net),
             Pid(pid) if name == b"ns" => Some(Spaces(pid)),
             Spaces(pid) => {
                 let found = KINDS.iter().find(|kind| kind.0.as_bytes() == name);
@@ -482,6 +506,12 @@ impl View<'_> {
             _ => return Err(Errno::ENOTDIR),
         };
         Ok(node)
+    }
+
+    /// Is a process in the network of who looks? Of another one nothing is told.
+    fn is_in_net_of(&self, pid: Pid) -> bool {
+        let place = |pid| self.procs.get(pid).map(Proc::net_place).ok();
+        place(pid) == place(self.caller.pid)
     }
 
     /// A process or a thread by its number. Threads are there, but not listed.
@@ -543,12 +573,18 @@ impl View<'_> {
             Tessera => TESSERA.iter().for_each(|name| add(name, REGULAR, TesseraFile(name))),
             SysvIpc => SYSV.iter().for_each(|name| add(name, REGULAR, SysvFile(name))),
             Net => NET.iter().for_each(|name| add(name, REGULAR, NetFile(name))),
-            Init => INIT_FILES.iter().for_each(|name| add(name, REGULAR, InitFile(name))),
+            Init => {
+                add("ns", DIRECTORY, Spaces(INIT));
+                INIT_FILES.iter().for_each(|name| add(name, REGULAR, InitFile(name)));
+            }
             Pid(pid) => {
                 add("fd", DIRECTORY, Fds(pid));
                 add("fdinfo", DIRECTORY, FdFacts(pid));
                 add("task", DIRECTORY, Tasks(pid));
                 add("ns", DIRECTORY, Spaces(pid));
+                if self.is_in_net_of(pid) {
+                    add("net", DIRECTORY, Net);
+                }
                 FILES.iter().for_each(|name| add(name, REGULAR, File(pid, name)));
                 LINKS.iter().for_each(|name| add(name, SYMLINK, Link(pid, name)));
             }

@@ -292,6 +292,31 @@ impl Opened {
             _ => return None,
         })
     }
+    /// The first one of a kind, as it is called; `None`: there is no such kind, or nobody is in it any more.
+    pub fn first(procs: &Procs, tree: &Tree, name: &str) -> Option<Opened> {
+        Some(match name {
+            "mnt" => {
+                let first = SpaceId(0);
+                let number = mounts_number(tree, first);
+                tree.mounts().space(first).filter(|_| number == FIRST_MOUNTS)?;
+                Opened::Mounts(first, number)
+            }
+            "ipc" => {
+                let mut all = procs.iter().map(|proc| &proc.ipc);
+                Opened::Ipc(all.find(|ipc| ipc.number == FIRST_IPC)?.clone())
+            }
+            "uts" => {
+                let mut all = procs.iter().map(|proc| &proc.hosts);
+                Opened::Hosts(all.find(|hosts| hosts.number == FIRST_HOSTS)?.clone())
+            }
+            "net" => Opened::Net(None),
+            "cgroup" => Opened::Groups(None),
+            "time" | "time_for_children" => Opened::Times(None),
+            "pid" | "pid_for_children" => Opened::Pids(None),
+            "user" => Opened::User(None),
+            _ => return None,
+        })
+    }
     /// Its number as programs see it.
     pub fn number(&self) -> u64 {
         match self {

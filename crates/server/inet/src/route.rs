@@ -141,8 +141,14 @@ impl Request<'_> {
         Some((Request { kind, flags, from, whole, body: &whole[HEAD..] }, rest))
     }
 
+    /// Kinds of requests come in fours: new, delete, get, set.
+    fn is_get(&self) -> bool {
+        (u32::from(self.kind).wrapping_sub(nl::RTM_BASE as u32)) & 3 == 2
+    }
+
+    /// All are asked for. Of other kinds of requests these flags say something else.
     fn is_dump(&self) -> bool {
-        self.flags & (nl::NLM_F_ROOT | nl::NLM_F_MATCH) != 0
+        self.is_get() && self.flags & (nl::NLM_F_ROOT | nl::NLM_F_MATCH) != 0
     }
 
     fn family(&self) -> u16 {
@@ -579,11 +585,9 @@ impl Inet {
 
     /// The messages that a request asks for.
     fn found(&mut self, request: &Request, may_change: bool) -> Result<Vec<Vec<u8>>, Errno> {
-        /// Kinds of requests come in fours: new, delete, get, set.
-        const GET: u16 = 2;
         let is = |kind: u32| u32::from(request.kind) == kind;
         let devices = self.devices();
-        if (request.kind - nl::RTM_BASE as u16) & 3 != GET {
+        if !request.is_get() {
             // It would change something.
             if !may_change {
                 return Err(Errno::EPERM);

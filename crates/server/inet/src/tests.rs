@@ -1084,3 +1084,37 @@ fn ways_of_both_versions_are_told() {
     assert_eq!(to(2, &[10, 0, 2, 15]), (main, own, Some(2)));
     assert_eq!(to(2, &[8, 8, 8, 8]), (main, unicast, Some(2)));
 }
+
+#[test]
+fn name_spaces_have_all_of_their_own_but_accounts() {
+    const USER: u32 = 7;
+    let mut first = Inet::default();
+    let mut other = first.beside(NUMBERS);
+    let (mut changes, at) = (Changes::new(), here(80));
+    let (own, _) = listener(&mut first, 4);
+    let number = other.make(Family::V4, Kind::Stream, USER).unwrap();
+    assert!(number >= NUMBERS && own < NUMBERS);
+    // A number of one is none of the other's.
+    assert_eq!(first.kind(number), Err(Errno::EBADF));
+    assert_eq!(other.kind(own), Err(Errno::EBADF));
+    // Nothing leads anywhere before `lo` is up, and then there is nobody.
+    let connected = other.connect(number, Some(at), false, &mut changes);
+    assert_eq!(connected, Err(Errno::ENETUNREACH));
+    other.inside.set_up(true);
+    let connected = other.connect(number, Some(at), false, &mut changes);
+    assert_eq!(connected, Err(Errno::ECONNREFUSED));
+    assert!(changes.iter().all(|(number, _)| *number >= NUMBERS));
+    // What a user has in one, and cannot have in another one.
+    let mut count = 1;
+    while other.make(Family::V4, Kind::Datagram, USER).is_ok() {
+        count += 1;
+    }
+    assert!(count < NUMBERS);
+    assert_eq!(first.make(Family::V4, Kind::Datagram, USER), Err(Errno::ENFILE));
+    assert_eq!(first.beside(2 * NUMBERS).make(Family::V4, Kind::Raw, USER), Err(Errno::ENFILE));
+    assert!(!other.is_empty());
+    for number in NUMBERS..NUMBERS + count {
+        other.remove(number, &mut changes);
+    }
+    assert!(other.is_empty() && first.make(Family::V4, Kind::Datagram, USER).is_ok());
+}

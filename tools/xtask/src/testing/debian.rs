@@ -152,8 +152,11 @@ ln -sf pts/ptmx /mnt/root/dev/ptmx
 ln -sf /proc/self/fd /mnt/root/dev/fd
 chmod 1777 /mnt/root/dev/shm
 mkdir /mnt/root/pmem
+# It is the root of the name space, and not only of the program: others can be made in it as on a machine of its own.
+cd /mnt/root
+mount --move . /
 for boot in $(seq "$3"); do
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux \
-        chroot /mnt/root sh -c 'cd /root && exec "$@"' sh /bin/sh "$2"
+        chroot . sh -c 'cd /root && exec "$@"' sh /bin/sh "$2"
 done
 "#;

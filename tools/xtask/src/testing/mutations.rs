@@ -2703,6 +2703,33 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/protocol/unixproto/src/session.rs", "self.state.compare_exchange(loan.state, new, Ordering::SeqCst, Ordering::Relaxed);\n        done.is_ok()", "self.state.compare_exchange(self.state.load(Ordering::Relaxed), new, Ordering::SeqCst, Ordering::Relaxed);\n        done.is_ok()")],
         found_by: Test::Host { package: "unixproto", test: "each_write_is_told_of" },
     },
+    Bug {
+        name: "sockets_are_counted_in_each_network_by_itself",
+        changes: &[(
+            "crates/server/inet/src/socket.rs",
+            "Inet { first, shares, users, away, inside, ..Inet::default() }",
+            "Inet { first, shares, users: { drop(users); Inet::default().users }, away, inside, ..Inet::default() }",
+        )],
+        found_by: Test::Host { package: "inet", test: "name_spaces_have_all_of_their_own" },
+    },
+    Bug {
+        name: "abstract_names_are_those_of_all_networks",
+        changes: &[(
+            "crates/server/sockets/src/socket.rs",
+            "        (self.space, self.kind)",
+            "        (0, self.kind)",
+        )],
+        found_by: Test::Machine { test: "linux/net_spaces" },
+    },
+    Bug {
+        name: "many_descriptors_are_not_inherited",
+        changes: &[(
+            "servers/unixd/src/morefds.rs",
+            "if !fds.is_empty() {",
+            "if fds.is_empty() {",
+        )],
+        found_by: Test::Machine { test: "linux/fd_facts" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
