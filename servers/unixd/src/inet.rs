@@ -374,7 +374,7 @@ impl Opening<'_> {
         let may_low = self.has_over(number, Capability::NetBindService);
         let address = match (inet::decode(&address, family)?, family) {
             (Some(own), _) => {
-                self.inet().check_wire(&address, own.ip(), true)?;
+                self.inet(number).check_wire(&address, own.ip(), true)?;
                 own
             }
             // As Linux has it, of no family is of any address, if it says so.
@@ -409,7 +409,7 @@ impl Opening<'_> {
         }
         let to = inet::decode(&address, family)?;
         if let Some(to) = to {
-            self.inet().check_wire(&address, to.ip(), false)?;
+            self.inet(number).check_wire(&address, to.ip(), false)?;
         }
         let mut changes = Changes::new();
         let connected = self.inet(number).connect(number, to, now, &mut changes);
@@ -453,8 +453,8 @@ impl Opening<'_> {
         self.inet_told(changes);
         let mut name = 0;
         // Whoever has gone again has none.
-        if let (true, Ok(peer)) = (op.named, self.inet().name(accepted, true)) {
-            let text = encode(peer, self.inet().kind(accepted)?);
+        if let (true, Ok(peer)) = (op.named, self.inet(accepted).name(accepted, true)) {
+            let text = encode(peer, self.inet(accepted).kind(accepted)?);
             self.procs.put(self.caller, &text)?;
             name = text.len() as u32;
         }
