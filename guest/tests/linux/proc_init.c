@@ -1,7 +1,7 @@
 // /proc/1: there is a first process, to which those belong whose parents have ended; nobody looks into it.
 //
 // build: gcc, musl
-// expect-stdout: listed: 1\nstat: 1 (init) S 0 1 1, 52 words\nstatus: 1 0 0 1\ncmdline: init\nentries: cmdline comm stat statm status\nthe parent of an orphan is there\nby root: nice 5 5, policy 3 0, io 0 16388, limit 22 1, compared 0 9 22, taken 9\n/proc/1 is written to: 21\n/proc/1/comm is written to: 13\n/proc/1/mem: 2\n/proc/1/task: 2\n/proc/1/stat/..: 20\n/proc/1/new is made: 2\ntraced: 1\npgid 1, sid 1\nall its capabilities: yes\nby a user: 1 1 1 1 1 3 1\n
+// expect-stdout: listed: 1\nstat: 1 (init) S 0 1 1, 52 words\nstatus: 1 0 0 1\ncmdline: init\nentries: cmdline comm ns stat statm status\nthe parent of an orphan is there\nby root: nice 5 5, policy 3 0, io 0 16388, limit 22 1, compared 0 9 22, taken 9\n/proc/1 is written to: 21\n/proc/1/comm is written to: 13\n/proc/1/mem: 2\n/proc/1/task: 2\n/proc/1/stat/..: 20\n/proc/1/new is made: 2\ntraced: 1\npgid 1, sid 1\nall its capabilities: yes\nby a user: 1 1 1 1 1 3 1\n
 #include "test.h"
 #include <dirent.h>
 #include <sched.h>
