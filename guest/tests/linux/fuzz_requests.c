@@ -16,7 +16,7 @@
 // nvdimm: 4M
 // kernel: check=1
 // build: gcc
-// timeout: 240
+// timeout: 400
 // expect-stdout: passed\n
 #include "test.h"
 #include "chance.h"
