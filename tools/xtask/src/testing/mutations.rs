@@ -2644,11 +2644,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/lent_writes" },
     },
     Bug {
-        name: "a_watched_file_stays_lent",
-        changes: &[("servers/unixd/src/threads.rs", "        self.iter().for_each(|proc| self.return_loans(proc));\n", "")],
-        found_by: Test::Machine { test: "linux/lent_writes" },
-    },
-    Bug {
         name: "who_ends_does_not_say_when_it_wrote",
         changes: &[("servers/unixd/src/exits.rs", "            self.procs.return_loans(proc);\n", "            let _ = proc;\n")],
         found_by: Test::Machine { test: "linux/lent_writes" },
@@ -2656,11 +2651,6 @@ const BUGS: &[Bug] = &[
     Bug {
         name: "a_program_with_set_id_bits_is_lent",
         changes: &[("servers/unixd/src/content.rs", " && inode.mode & SET_IDS == 0;", " && inode.mode & SET_IDS != 1;")],
-        found_by: Test::Machine { test: "linux/lent_writes" },
-    },
-    Bug {
-        name: "threads_write_over_each_other",
-        changes: &[("lib/libunix/src/fd/writers.rs", "ptr::eq(*other, place) && other.has(inode, part));", "ptr::eq(*other, place) && other.has(inode, part) && inode == 0);")],
         found_by: Test::Machine { test: "linux/lent_writes" },
     },
     Bug {
