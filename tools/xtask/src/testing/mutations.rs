@@ -2598,18 +2598,6 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
-        name: "what_ends_as_unmapped_is_shown_again",
-        changes: &[(
-            "crates/user/uvm/src/lent.rs",
-            "            let _condemned = self.remove_pages(b, lent.start, lent.end);",
-            "            let _condemned = self.remove_pages(b, lent.start, lent.start);",
-        ), ],
-        found_by: Test::Host {
-            package: "uvm",
-            test: "tests::random::all_operations_agree_with_the_naive_model",
-        },
-    },
-    Bug {
         name: "what_threads_keep_is_kept_at_a_fork",
         changes: &[(
             "lib/libunix/src/mm/leases.rs",
