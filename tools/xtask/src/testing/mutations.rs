@@ -2652,11 +2652,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "memfs", test: "who_changes_it_or_is_shown_it_ends_the_loan" },
     },
     Bug {
-        name: "a_write_is_told_of_in_another_loan",
-        changes: &[("crates/protocol/unixproto/src/session.rs", "self.state.compare_exchange(loan.state, new, Ordering::SeqCst, Ordering::Relaxed);\n        done.is_ok()", "self.state.compare_exchange(self.state.load(Ordering::Relaxed), new, Ordering::SeqCst, Ordering::Relaxed);\n        done.is_ok()")],
-        found_by: Test::Host { package: "unixproto", test: "each_write_is_told_of" },
-    },
-    Bug {
         name: "sockets_are_counted_in_each_network_by_itself",
         changes: &[(
             "crates/server/inet/src/socket.rs",
