@@ -69,6 +69,14 @@ impl ThisCore {
         }
     }
 
+    /// This core and all devices use no translation any more that they had when this began.
+    pub fn flush_everything(&self) {
+        arch::flush_tlb();
+        if arch::forget_devices() {
+            self.add(Counter::DeviceFlushes, 1);
+        }
+    }
+
     /// Returns when the cores of a set, without this one, have forgotten something. `wait`: does what others wait for, who may wait for this core.
     pub fn make_forget(&self, whom: u64, what: &Forget, mut wait: impl FnMut()) {
         if whom == 0 {

@@ -482,12 +482,7 @@ impl<W: Waiting> Machine<'_, W> {
 
 /// No core and no device uses any translation any more that it had when this began. `wait`: does what others wait for.
 pub fn forget_everything(core: ThisCore, wait: impl FnMut()) {
-    arch::flush_tlb();
-    if arch::forget_devices() {
-        core.add(Counter::DeviceFlushes, 1);
-    }
+    core.flush_everything();
     let whom = running(core.id.index(), core.cores.len(), |number| core.port(number));
-    let mut everything = Forget::nothing();
-    everything.everything();
-    core.make_forget(whom, &everything, wait);
+    core.make_forget(whom, Forget::ALL, wait);
 }

@@ -233,9 +233,11 @@ fn a_program_takes_rights_where_it_runs() {
     assert!((0..3).all(|id| !touch(id, VA, true)));
 }
 
-/// An object is hidden where the program runs: whoever has its pages cached forgets them before they are anybody else's, and home is not visited.
-#[test]
-fn a_program_hides_an_object_where_it_runs() {
+/// Where the object is of [`with_object`].
+const OBJECT: u64 = VA + (2 << 20);
+
+/// Four cores, and an object that the program may hide, in a pool in slot 80.
+fn with_object() -> Whole {
     let mut m = Whole::new(4);
     m.furnish_pages();
     m.retype(RAM, CapType::Pool, 0x10_0000, 8 << 20, 1, at(80)).unwrap();
@@ -243,26 +245,40 @@ fn a_program_hides_an_object_where_it_runs() {
     m.until_done(at(80), op::CreateMorsel { order: 1, dst: at(81).into() }).unwrap();
     m.map(at(21), 1, 1, at(81), RW, at(82)).unwrap();
     m.call(at(82), op::AllowHiding { allow: true }).unwrap();
-    let place = VA + (2 << 20);
-    let free = |m: &mut Whole| m.call(at(80), op::PoolInfo {}).unwrap().free;
-    let (visits, before) = (m.counter(Counter::Visits), free(&mut m));
+    m
+}
+
+/// Core 1 hides it, of which it is asked nothing meanwhile.
+fn hide_it(m: &mut Whole) {
+    let asked = m.0.core(1).local.counter(Counter::ShootdownAnswers);
+    m.0.invoke(1, Place::NULL, op::HideHere { at: OBJECT, first: 0, end: 512 });
+    assert_eq!(m.0.current(1).unwrap().ctx.rax.get(), 0);
+    assert_eq!(asked, m.0.core(1).local.counter(Counter::ShootdownAnswers));
+    check_all();
+}
+
+fn free_pages(m: &mut Whole) -> u64 {
+    m.call(at(80), op::PoolInfo {}).unwrap().free
+}
+
+/// An object is hidden where the program runs: whoever has its pages cached forgets them before they are anybody else's, and home is not visited.
+#[test]
+fn a_program_hides_an_object_where_it_runs() {
+    let mut m = with_object();
+    let (visits, before) = (m.counter(Counter::Visits), free_pages(&mut m));
     arch::set_relax(Some(super::visiting::all_but_core_1_go_on));
     for round in 0..4 {
         for page in 0..3 {
-            assert!(super::morsels::fault(&mut m, 6, place + page * PAGE));
+            assert!(super::morsels::fault(&mut m, 6, OBJECT + page * PAGE));
         }
         for id in 0..4 {
             // The third has another address space. In the last round nobody has used it.
-            assert_eq!(round < 3 && touch(id, place + PAGE, true), round < 3 && id != 3);
+            assert_eq!(round < 3 && touch(id, OBJECT + PAGE, true), round < 3 && id != 3);
         }
-        let asked = m.0.core(1).local.counter(Counter::ShootdownAnswers);
-        m.0.invoke(1, Place::NULL, op::HideHere { at: place, first: 0, end: 512 });
-        assert_eq!(m.0.current(1).unwrap().ctx.rax.get(), 0);
-        assert_eq!(asked, m.0.core(1).local.counter(Counter::ShootdownAnswers));
-        check_all();
-        assert!((0..4).all(|id| !touch(id, place + PAGE, false)));
-        m.0.invoke(1, Place::NULL, op::ShowHere { at: place });
-        assert_eq!((m.0.current(1).unwrap().ctx.rax.get(), free(&mut m)), (0, before));
+        hide_it(&mut m);
+        assert!((0..4).all(|id| !touch(id, OBJECT + PAGE, false)));
+        m.0.invoke(1, Place::NULL, op::ShowHere { at: OBJECT });
+        assert_eq!((m.0.current(1).unwrap().ctx.rax.get(), free_pages(&mut m)), (0, before));
     }
     assert_eq!(m.counter(Counter::Visits), visits);
     // No other core has anything of the pool for that, so it goes at once.
@@ -287,34 +303,21 @@ fn showing_meanwhile() {
 /// Whoever shows an object again while it is being hidden has what is in it: nothing is taken away that somebody may have cached.
 #[test]
 fn what_is_shown_meanwhile_stays() {
-    let mut m = Whole::new(4);
-    m.furnish_pages();
-    m.retype(RAM, CapType::Pool, 0x10_0000, 8 << 20, 1, at(80)).unwrap();
-    m.until_done(at(80), op::FormatPool { domain: 0 }).unwrap();
-    m.until_done(at(80), op::CreateMorsel { order: 1, dst: at(81).into() }).unwrap();
-    m.map(at(21), 1, 1, at(81), RW, at(82)).unwrap();
-    m.call(at(82), op::AllowHiding { allow: true }).unwrap();
-    let place = VA + (2 << 20);
-    assert!(super::morsels::fault(&mut m, 6, place + PAGE));
-    let free = m.call(at(80), op::PoolInfo {}).unwrap().free;
-    let here = |m: &mut Whole| {
-        m.0.invoke(1, Place::NULL, op::HideHere { at: place, first: 0, end: 512 });
-        let dcb = m.0.current(1).unwrap();
-        assert_eq!(dcb.ctx.rax.get(), 0);
-        check_all();
-    };
-    assert!(touch(1, place + PAGE, true) && touch(2, place + PAGE, true));
-    SHOWN.store(place, core::sync::atomic::Ordering::Relaxed);
+    let mut m = with_object();
+    assert!(super::morsels::fault(&mut m, 6, OBJECT + PAGE));
+    let free = free_pages(&mut m);
+    assert!(touch(1, OBJECT + PAGE, true) && touch(2, OBJECT + PAGE, true));
+    SHOWN.store(OBJECT, core::sync::atomic::Ordering::Relaxed);
     arch::set_relax(Some(showing_meanwhile));
-    here(&mut m);
+    hide_it(&mut m);
     assert_eq!(SHOWN.load(core::sync::atomic::Ordering::Relaxed), 0);
-    assert!(touch(2, place + PAGE, false));
-    assert_eq!(m.call(at(80), op::PoolInfo {}).unwrap().free, free);
+    assert!(touch(2, OBJECT + PAGE, false));
+    assert_eq!(free_pages(&mut m), free);
     // The next time all forget again.
     arch::set_relax(Some(super::visiting::all_but_core_1_go_on));
-    here(&mut m);
-    assert!(!touch(2, place + PAGE, false) && !touch(1, place + PAGE, false));
-    assert_eq!(m.call(at(80), op::PoolInfo {}).unwrap().free, free + 1);
+    hide_it(&mut m);
+    assert!(!touch(2, OBJECT + PAGE, false) && !touch(1, OBJECT + PAGE, false));
+    assert_eq!(free_pages(&mut m), free + 1);
 }
 
 #[test]

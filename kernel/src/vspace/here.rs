@@ -258,16 +258,11 @@ fn all_with(core: ThisCore, home: CoreId, is_such: impl Fn(u64) -> bool) -> u64 
 /// No core, nor a device, uses a translation any more that it had by tables of core `home` when this began: whatever roots they are below, they are
 /// that core's, too.
 pub fn forget_tables_of(core: ThisCore, home: CoreId, wait: impl FnMut()) {
-    arch::flush_tlb();
-    if arch::forget_devices() {
-        core.add(Counter::DeviceFlushes, 1);
-    }
+    core.flush_everything();
     let whom = all_with(core, home, |_| true);
     let asked = u64::from(whom.count_ones());
     core.add(Counter::Shootdowns, u64::from(whom != 0));
     core.add(Counter::ShootdownRequests, asked);
     core.add(Counter::RemoteFlushes, asked);
-    let mut everything = Forget::nothing();
-    everything.everything();
-    core.make_forget(whom, &everything, wait);
+    core.make_forget(whom, Forget::ALL, wait);
 }

@@ -70,6 +70,9 @@ pub struct Forget {
 }
 
 impl Forget {
+    /// Everything, which need not be made for each who asks for it.
+    pub const ALL: &'static Forget = &Forget { ranges: MOST_RANGES + 1, ..Forget::nothing() };
+
     /// Nothing.
     pub const fn nothing() -> Forget {
         const NONE: Pages = Pages { va: 0, level: 0, count: 0 };
