@@ -46,6 +46,8 @@ pub struct File {
     pub flags: u32,
     /// Descriptors and mappings that name it.
     users: u32,
+    /// No descriptor before this one names it.
+    first: i32,
     /// What is known about what is ready.
     known: watch::Known,
     /// What is kept while no other process has it.
@@ -56,7 +58,7 @@ impl File {
     /// A file that nobody names yet.
     pub fn new(kind: impl Into<AnyFile>, flags: u32) -> File {
         let (kind, known) = (kind.into(), watch::Known::default());
-        File { kind, flags, users: 0, known, alone: Default::default() }
+        File { kind, flags, users: 0, first: i32::MAX, known, alone: Default::default() }
     }
     /// A file for what `unixd` has opened.
     pub fn opened(opened: unixproto::ops::Opened, flags: u32) -> File {
@@ -370,13 +372,17 @@ impl Fds {
 
     /// Shows `/proc` and others that a file has a description now.
     fn show_all(&self, index: u32) {
-        let named = self.table.from(0).filter(|(_, entry)| entry.file == index);
-        named.for_each(|(fd, _)| self.show(fd));
+        let Ok(file) = self.at(index) else { return };
+        // Of many files each has mostly one descriptor: the others are not looked at.
+        let named = self.table.from(file.first).filter(|(_, entry)| entry.file == index);
+        named.take(file.users as usize).for_each(|(fd, _)| show_desc(fd, file.as_shown()));
     }
 
-    /// Shows `/proc` what `fd` names.
-    fn show(&self, fd: i32) {
-        show_desc(fd, self.get(fd).map_or(0, File::as_shown));
+    /// A descriptor names a file from now on, and `/proc` is shown that.
+    fn named(&mut self, fd: i32) {
+        let Ok(file) = self.get_mut(fd) else { return };
+        file.first = file.first.min(fd);
+        show_desc(fd, file.as_shown());
     }
 }
 
@@ -482,7 +488,7 @@ pub fn install_two(io: &mut Io, files: (File, File), cloexec: bool, fds: u64) ->
 fn place(fds: &mut Fds, entry: Entry, min: u32, limit: u32) -> Result<i32> {
     let placed = fds.table.insert(entry, min, limit).map_err(|_| Errno::ENOMEM)?;
     let fd = placed.ok_or(Errno::EMFILE)?;
-    fds.show(fd);
+    fds.named(fd);
     Ok(fd)
 }
 
@@ -509,7 +515,7 @@ fn put_at(io: &mut Io, file: u32, new: i32, cloexec: bool) -> Result<i32> {
     glance::forget(new);
     let before = io.fds.table.put(new, Entry { file, cloexec }).map_err(|_| Errno::ENOMEM)?;
     io.fds.hold(file);
-    io.fds.show(new);
+    io.fds.named(new);
     if let Some(entry) = before {
         io.fds.closed(entry.file);
     }
