@@ -140,7 +140,7 @@ pub struct MoreFds {
 }
 
 /// How many changes there is room for.
-pub const MORE_FDS: usize = 64;
+pub const MORE_FDS: usize = 16;
 
 impl MoreFds {
     /// By the library: a descriptor names something else now. `true`: there is no room for another change.
