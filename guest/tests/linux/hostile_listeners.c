@@ -8,23 +8,15 @@
 // expect-stdout: not heard: 38 of 38\nnothing to decide: 9 9 9\nmany: 64, 24\nthose that are gone do not count: yes\nnever decided: 0\nleft alone: 0\nmemory is back: yes\n
 #include "spaces.h"
 #include "raw.h"
+#include "bpf.h"
 #include <poll.h>
 #include <sys/prctl.h>
 
 enum { OP_HEAR_CALLS = 304, OP_CALL_NOTICE, OP_NOTICE_RECEIVE, OP_NOTICE_ANSWER, OP_NOTICE_VALID, MANY = 20, ROUNDS = 30 };
 
-struct instruction {
-    uint16_t code;
-    uint8_t jt, jf;
-    uint32_t k;
-};
-
 static int listens(void) {
     struct instruction code[] = {{0x20, 0, 0, 0}, {0x15, 0, 1, SYS_getppid}, {6, 0, 0, 0x7fc00000}, {6, 0, 0, 0x7fff0000}};
-    struct {
-        uint16_t len;
-        struct instruction *code;
-    } program = {4, code};
+    struct program program = {4, code};
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     return syscall(SYS_seccomp, 1, 8, &program);
 }

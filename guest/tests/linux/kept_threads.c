@@ -11,8 +11,6 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <sys/uio.h>
 
 enum { THREADS = 4, BURST = 12, RW = PROT_READ | PROT_WRITE };
@@ -28,6 +26,8 @@ static struct thread {
     size_t given_pages;
 } threads[THREADS] __attribute__((aligned(64)));
 
+#include "trying.h"
+
 static unsigned long rounds, seed = 1;
 static _Atomic int ended;
 // Who maps something has it to read; who finds out whether there is nothing, to write.
@@ -35,51 +35,6 @@ static pthread_rwlock_t places = PTHREAD_RWLOCK_INITIALIZER;
 // The same of who writes to others' memory.
 static pthread_rwlock_t stores = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_mutex_t forks = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local sigjmp_buf out;
-static _Thread_local volatile sig_atomic_t may_fault;
-
-__attribute__((noreturn)) static void wrong(struct thread *t, const char *what, const volatile void *at) {
-    dprintf(1, "WRONG: thread %d: %s at %p\n", t->number, what, at);
-    _exit(1);
-}
-
-static void on_fault(int signal, siginfo_t *info, void *context) {
-    (void)signal, (void)context;
-    if (!may_fault) {
-        dprintf(1, "WRONG: a fault at %p\n", info->si_addr);
-        _exit(1);
-    }
-    siglongjmp(out, 1);
-}
-
-static uint64_t below(struct thread *t, uint64_t limit) {
-    t->state ^= t->state << 13;
-    t->state ^= t->state >> 7;
-    t->state ^= t->state << 17;
-    return (t->state >> 11) % limit;
-}
-
-static int can_store(volatile char *at) {
-    if (sigsetjmp(out, 1) != 0) {
-        may_fault = 0;
-        return 0;
-    }
-    may_fault = 1;
-    *at = 1;
-    may_fault = 0;
-    return 1;
-}
-
-static int can_load(volatile char *at) {
-    if (sigsetjmp(out, 1) != 0) {
-        may_fault = 0;
-        return 0;
-    }
-    may_fault = 1;
-    (void)*at;
-    may_fault = 0;
-    return 1;
-}
 
 static char *map(struct thread *t, size_t pages) {
     pthread_rwlock_rdlock(&places);
@@ -130,7 +85,7 @@ static void poke(struct thread *t) {
     pthread_rwlock_rdlock(&stores);
     struct thread *other = &threads[below(t, THREADS)];
     volatile char *at = other->shown;
-    if (at != NULL && other != t) can_store(at + t->number);
+    if (at != NULL && other != t) try_store(at + t->number, 1);
     pthread_rwlock_unlock(&stores);
 }
 
@@ -139,7 +94,7 @@ static void unmap_and_look(struct thread *t, char *at, size_t pages) {
     pthread_rwlock_wrlock(&places);
     unmap(t, at, pages);
     size_t page = below(t, pages);
-    if (can_load(at + page * PAGE) || can_store(at + page * PAGE)) wrong(t, "it is there still", at + page * PAGE);
+    if (try_load(at + page * PAGE) || try_store(at + page * PAGE, 1)) wrong(t, "it is there still", at + page * PAGE);
     char byte;
     if (write(t->pipe[1], at + page * PAGE, 1) != -1) wrong(t, "it can be written from", at);
     struct iovec own = {&byte, 1}, theirs = {at + page * PAGE, 1};
@@ -193,7 +148,7 @@ static void use(struct thread *t, char *at, size_t pages, unsigned round) {
         break;
     case 2:
         if (mprotect(middle, bytes, PROT_READ) != 0) wrong(t, "mprotect", at);
-        if (can_store(middle)) wrong(t, "a store", middle);
+        if (try_store(middle, 1)) wrong(t, "a store", middle);
         if (mprotect(middle, bytes, RW) != 0) wrong(t, "mprotect", at);
         break;
     case 3:

@@ -4,17 +4,9 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 
+#include "bpf.h"
 #include "handing.h"
 
-struct instruction {
-    uint16_t code;
-    uint8_t jt, jf;
-    uint32_t k;
-};
-struct program {
-    uint16_t len;
-    struct instruction *code;
-};
 struct data {
     int32_t number;
     uint32_t architecture;

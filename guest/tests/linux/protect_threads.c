@@ -12,8 +12,6 @@
 #include "test.h"
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <signal.h>
 
 enum { THREADS = 4, MOST_PAGES = 6, LARGE_PAGES = 40, BURST = 40 };
 enum { R = PROT_READ, RW = PROT_READ | PROT_WRITE, RX = PROT_READ | PROT_EXEC };
@@ -30,44 +28,11 @@ static struct thread {
     _Atomic(volatile char *) shown;
 } threads[THREADS] __attribute__((aligned(64)));
 
+#include "trying.h"
+
 static unsigned long rounds, seed = 1;
 static _Atomic int ended, stores;
 static pthread_rwlock_t mapped = PTHREAD_RWLOCK_INITIALIZER;
-static _Thread_local sigjmp_buf out;
-static _Thread_local volatile sig_atomic_t may_fault;
-
-__attribute__((noreturn)) static void wrong(struct thread *t, const char *what, const volatile void *at) {
-    dprintf(1, "WRONG: thread %d: %s at %p\n", t->number, what, at);
-    _exit(1);
-}
-
-static void on_fault(int signal, siginfo_t *info, void *context) {
-    (void)signal, (void)context;
-    if (!may_fault) {
-        dprintf(1, "WRONG: a fault at %p\n", info->si_addr);
-        _exit(1);
-    }
-    siglongjmp(out, 1);
-}
-
-static uint64_t below(struct thread *t, uint64_t limit) {
-    t->state ^= t->state << 13;
-    t->state ^= t->state >> 7;
-    t->state ^= t->state << 17;
-    return (t->state >> 11) % limit;
-}
-
-// Stores a byte; answers whether it could.
-static int try_store(volatile char *at, char value) {
-    if (sigsetjmp(out, 1) != 0) {
-        may_fault = 0;
-        return 0;
-    }
-    may_fault = 1;
-    *at = value;
-    may_fault = 0;
-    return 1;
-}
 
 // The same by a system call.
 static int try_read_to(struct thread *t, char *at) {

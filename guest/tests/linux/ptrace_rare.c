@@ -1,21 +1,12 @@
 // Rare requests of ptrace: calls that are emulated, filters that are read, and where restartable sequences are.
 // oracle: linux
 #include "must.h"
+#include "bpf.h"
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 
 enum { SYSEMU = 31, SYSEMU_STEP = 32, GET_FILTER = 0x420c, GET_SEQUENCES = 0x420f };
-
-struct instruction {
-    uint16_t code;
-    uint8_t jt, jf;
-    uint32_t k;
-};
-struct program {
-    uint16_t len;
-    struct instruction *code;
-};
 
 static long request(int what, pid_t pid, long address, void *data) {
     long result = syscall(SYS_ptrace, (long)what, (long)pid, address, data);

@@ -2,14 +2,13 @@
 // answers the descriptor, one that is left meanwhile, and a process that has as many as it may.
 // oracle: linux
 // cores: 2
+#include "bpf.h"
 #include "handing.h"
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-struct instruction { uint16_t code; uint8_t jt, jf; uint32_t k; };
-struct program { uint16_t len; struct instruction *code; };
 struct notice { uint64_t id; uint32_t pid, flags; int32_t number; uint32_t architecture; uint64_t instruction, arguments[6]; };
 struct response { uint64_t id; int64_t value; int32_t error; uint32_t flags; };
 struct addfd { uint64_t id; uint32_t flags, file, fd, fd_flags; };
