@@ -241,7 +241,7 @@ impl Births<'_> {
             self.life.procs.get_mut(pid)?.acts_as = Some(child);
         }
         self.inherit(pid, child, how);
-        self.life.procs.inherit_fds(pid, child)?;
+        self.life.procs.inherit_fds(pid, child);
         if spaces != 0 {
             let nets = &mut *self.nets;
             let all = (&mut *self.life.procs, &mut *self.tree, nets, self.system.numbers());

@@ -155,12 +155,15 @@ impl Procs {
     }
 
     /// A child has the descriptors of its parent.
-    pub fn inherit_fds(&mut self, parent: Pid, child: Pid) -> Result<(), Errno> {
-        let fds = self.fds_of(self.get(parent)?)?;
-        if !fds.is_empty() {
-            let of_child = fds.inherited((self.get(child)?.cred().uid, &self.shown_fds));
-            self.get_mut(child)?.more_fds = of_child;
+    pub fn inherit_fds(&mut self, parent: Pid, child: Pid) {
+        // Without a session it has told nothing.
+        let Ok(fds) = self.get(parent).and_then(|parent| self.fds_of(parent)) else { return };
+        if fds.is_empty() {
+            return;
         }
-        Ok(())
+        let of_child = fds.inherited((self.cred(child).uid, &self.shown_fds));
+        if let Ok(child) = self.get_mut(child) {
+            child.more_fds = of_child;
+        }
     }
 }

@@ -8,7 +8,7 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use unixproto::Errno;
+use unixproto::{clocks::offset_of, Errno};
 
 /// The first numbers, which programs know from Linux.
 pub const FIRST_TIMES: u64 = 0xefff_fffa;
@@ -93,14 +93,7 @@ pub fn offsets(times: &InTimes) -> [i64; 2] {
 
 /// What one of them says more, by its number.
 pub fn more(times: &InTimes, clock: u32) -> i64 {
-    const BOOTTIME: u32 = 7;
-    const BOOTTIME_ALARM: u32 = 9;
-    let [monotonic, boottime] = offsets(times);
-    if matches!(clock, BOOTTIME | BOOTTIME_ALARM) {
-        boottime
-    } else {
-        monotonic
-    }
+    offset_of(clock).map_or(0, |index| offsets(times)[index])
 }
 
 /// What `CLOCK_BOOTTIME` says there when the machine's says `now`.

@@ -679,54 +679,41 @@ impl Spaces<'_> {
         let pid = self.caller.pid;
         let proc = self.procs.get(pid)?;
         let may = |owner| proc.who.has_in(owner, Capability::SysAdmin);
+        let may_both = |owner| match may(owner) && proc.who.has_own(Capability::SysAdmin) {
+            true => Ok(()),
+            false => Err(Errno::EPERM),
+        };
         let is_shared = !proc.threads.is_empty();
+        let alone = |error| if is_shared { Err(error) } else { Ok(()) };
         let with = proc.common[STANDS];
         let stands_too =
             |other: &Proc| other.pid != pid && other.common[STANDS] == with && !other.is_over();
         let stands_with_others = with != 0 && self.procs.iter().any(stands_too);
         match opened {
             Opened::Hosts(hosts) => {
-                if !may(hosts.owner) || !proc.who.has_own(Capability::SysAdmin) {
-                    return Err(Errno::EPERM);
-                }
+                may_both(hosts.owner)?;
                 self.procs.get_mut(pid)?.hosts = hosts.clone();
             }
             Opened::Ipc(ipc) => {
-                if !may(ipc.owner) || !proc.who.has_own(Capability::SysAdmin) {
-                    return Err(Errno::EPERM);
-                }
+                may_both(ipc.owner)?;
                 // What its threads wait for would be somewhere else.
-                if is_shared {
-                    return Err(Errno::EINVAL);
-                }
+                alone(Errno::EINVAL)?;
                 self.procs.get_mut(pid)?.ipc = ipc.clone();
                 self.leaves = true;
             }
             Opened::Net(net) => {
-                if !may(opened.owner()) || !proc.who.has_own(Capability::SysAdmin) {
-                    return Err(Errno::EPERM);
-                }
-                if is_shared {
-                    return Err(Errno::EINVAL);
-                }
+                may_both(opened.owner())?;
+                alone(Errno::EINVAL)?;
                 self.procs.get_mut(pid)?.net = net.clone();
             }
             Opened::Groups(groups) => {
-                if !may(opened.owner()) || !proc.who.has_own(Capability::SysAdmin) {
-                    return Err(Errno::EPERM);
-                }
-                if is_shared {
-                    return Err(Errno::EINVAL);
-                }
+                may_both(opened.owner())?;
+                alone(Errno::EINVAL)?;
                 self.procs.get_mut(pid)?.groups = groups.clone();
             }
             Opened::Times(times) => {
-                if is_shared {
-                    return Err(Errno::EUSERS);
-                }
-                if !may(opened.owner()) || !proc.who.has_own(Capability::SysAdmin) {
-                    return Err(Errno::EPERM);
-                }
+                alone(Errno::EUSERS)?;
+                may_both(opened.owner())?;
                 let proc = self.procs.get_mut(pid)?;
                 proc.times_of_children = times.clone();
                 proc.enter_times();
@@ -734,9 +721,7 @@ impl Spaces<'_> {
             }
             Opened::Pids(space) => {
                 let owner = space.as_ref().map_or(0, |space| space.owner_number());
-                if !may(owner) || !proc.who.has_own(Capability::SysAdmin) {
-                    return Err(Errno::EPERM);
-                }
+                may_both(owner)?;
                 // Nobody gets out of the one that he is in.
                 if is_shared || !pids::is_in(space, &proc.pids) {
                     return Err(Errno::EINVAL);

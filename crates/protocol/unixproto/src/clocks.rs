@@ -1,4 +1,14 @@
-//! Numbers of clocks of processor time, and of timers.
+//! Numbers of clocks, and of timers.
+
+/// Where among the offsets of a name space of times that of a clock is, by its number (`CLOCK_MONOTONIC` and its relatives,
+/// `CLOCK_BOOTTIME` and its own); `None`: the clock does not count from boot.
+pub const fn offset_of(clock: u32) -> Option<usize> {
+    match clock {
+        1 | 4 | 6 => Some(0),
+        7 | 9 => Some(1),
+        _ => None,
+    }
+}
 
 /// Of a process, as `CLOCK_PROCESS_CPUTIME_ID`.
 pub const PROCESS_CPU: u32 = 2;

@@ -98,12 +98,7 @@ pub fn look_at_space() {
 
 /// What a clock says more in the process's name space of times than [`monotonic`], if it is one that counts from boot.
 fn more(clock: u32) -> i64 {
-    let [monotonic, boottime] = &server::header().clocks;
-    match clock {
-        MONOTONIC | 4 | 6 => monotonic.load(Relaxed),
-        BOOTTIME | 9 => boottime.load(Relaxed),
-        _ => 0,
-    }
+    clocks::offset_of(clock).map_or(0, |index| server::header().clocks[index].load(Relaxed))
 }
 
 /// What [`monotonic`] says when a clock says `ns`, if it is one that counts from boot; of others it is left.
