@@ -22,6 +22,8 @@ use core::net::{IpAddr, SocketAddr};
 pub const INCOMING: u32 = 1 << 31;
 /// Bytes of a connection that `netd` may send without being told that some were read.
 pub const WINDOW: u32 = 64 * 1024;
+/// Bytes that it may send beyond that when the connection has ended: what had come until then. Who waits for room to send must hear of the end, and may read only afterwards.
+pub const LAST: u32 = 64 * 1024;
 /// Longest message.
 pub const LONGEST: usize = 66_000;
 /// Most bytes of a stream in a message.

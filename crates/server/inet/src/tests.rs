@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use netproto::{Command, Event, INCOMING, WINDOW};
+use netproto::{Command, Event, INCOMING, LAST, WINDOW};
 use proptest::prelude::*;
 use unixproto::Errno;
 
@@ -332,7 +332,7 @@ proptest! {
                 _ => Event::Datagram { protocol: netproto::Protocol::Udp, local, remote: afar(), hops: 64, class: 0, bytes: &bytes[..10] },
             };
             inet.happened(event, &mut changes);
-            prop_assert!(inet.unread(out).unwrap() <= WINDOW as usize);
+            prop_assert!(inet.unread(out).unwrap() <= (WINDOW + LAST) as usize);
         }
         prop_assert_eq!(send(&mut inet, inside[0], b"on", &mut changes), Ok(2));
         prop_assert_eq!(receive(&mut inet, inside[1], (9, false), &mut changes).unwrap(), b"on");

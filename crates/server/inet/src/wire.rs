@@ -10,7 +10,7 @@ use crate::ports::is_for_many;
 use crate::socket::{protocol, Changes, Inet, Interface, Kind, Link, Number, Origin, Six, State};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use netproto::{Command, Event, Protocol, INCOMING, WINDOW};
+use netproto::{Command, Event, Protocol, INCOMING, LAST, WINDOW};
 use unixproto::Errno;
 
 /// Commands that may wait before datagrams are lost.
@@ -209,7 +209,7 @@ impl Inet {
             }
             Event::Data { id, bytes } => self.of_wire(id, |inet, number| {
                 let socket = inet.get_mut(number)?;
-                let is_too_much = socket.bytes.len() + bytes.len() > WINDOW as usize;
+                let is_too_much = socket.bytes.len() + bytes.len() > (WINDOW + LAST) as usize;
                 if is_too_much || socket.state != State::Connected || socket.is_finished {
                     inet.end_wire(id, number, changes);
                     return Ok(());

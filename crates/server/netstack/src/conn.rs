@@ -5,7 +5,7 @@ use crate::sender::Sender;
 use crate::Events;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use netproto::{Event, PIECE, WINDOW};
+use netproto::{Event, LAST, PIECE, WINDOW};
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::Duration;
@@ -245,8 +245,10 @@ impl Conn {
             self.is_known = true;
             self.socket().set_timeout(Some(Duration::from_secs(ACKNOWLEDGE_S)));
         }
-        while self.unread < WINDOW {
-            let most = PIECE.min((WINDOW - self.unread) as usize);
+        // Of one that has ended nothing is kept back: else who waits for room, and does not read meanwhile, would wait for ever.
+        let window = if state == State::Closed { WINDOW + LAST } else { WINDOW };
+        while self.unread < window {
+            let most = PIECE.min((window - self.unread) as usize);
             let socket = self.set.get_mut::<Socket>(self.handle);
             let Some(bytes) = socket.peek(most).ok().filter(|bytes| !bytes.is_empty()) else {
                 break;

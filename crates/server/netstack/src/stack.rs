@@ -23,7 +23,7 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr};
 
 /// Bytes of a buffer of a connection, at most and at least: the less is left, the smaller.
-const LARGEST: usize = 64 * 1024;
+const LARGEST: usize = netproto::LAST as usize;
 const SMALLEST: usize = 4 * 1024;
 /// Of what is left, a new buffer has at most this part.
 const PART: usize = 512;
@@ -573,6 +573,10 @@ impl Stack {
     /// Says something to a connection's socket in its peer's name.
     fn say(&mut self, id: u32, word: Word, now: i64, wire: &mut impl Wire) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
+        if conn.state() == State::Closed {
+            // It would be answered, and the answer sent to the peer.
+            return;
+        }
         let mtu = self.home.mtu;
         for frame in conn.sender.words(word) {
             let (frame, sender) = (Some(&frame[..]), Some(&mut conn.sender));

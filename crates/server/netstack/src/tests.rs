@@ -572,6 +572,44 @@ fn a_peer_that_reads_nothing_holds_its_window_and_no_more() {
 }
 
 #[test]
+fn an_end_is_told_to_who_does_not_read() {
+    let mut world = World::new(3, FAIR);
+    listen(&mut world, 80);
+    let other = world.connected(1, 80);
+    let (window, more) = (netproto::WINDOW as usize, 3000);
+    let mut left = window + more;
+    while left > 0 {
+        let room = world.sides[0].heard.room.get_mut(&1).expect("room");
+        let count = (*room).min(netproto::PIECE).min(left);
+        (*room, left) = (*room - count, left - count);
+        if count > 0 {
+            world.command(0, Command::Send { id: 1, bytes: &vec![1; count] });
+        }
+        world.step();
+    }
+    world.steps(200);
+    assert_eq!(world.sides[1].heard.bytes[&other].len(), window);
+    // What is on its way when the peer ends it is never acknowledged, and nobody is asked for that, although it is known how long that takes.
+    world.command(1, Command::Send { id: other, bytes: &[2; 3000] });
+    world.steps(200);
+    world.command(1, Command::Send { id: other, bytes: &[2; 3000] });
+    world.sides[1].heard.is_full = true;
+    world.command(0, Command::Abort { id: 1 });
+    world.steps(20);
+    for _ in 0..3000 {
+        world.step();
+        assert!(
+            world.on_way.iter().all(|(_, to, _)| *to != 0),
+            "more is said to a peer that has gone"
+        );
+    }
+    world.sides[1].heard.is_full = false;
+    world.sides[1].stack.resume();
+    world.until(10, |world| world.sides[1].told(other).contains(&Told::Gone(104)));
+    assert_eq!(world.sides[1].heard.bytes[&other].len(), window + more);
+}
+
+#[test]
 fn events_wait_for_room() {
     let mut world = World::new(4, FAIR);
     listen(&mut world, 80);

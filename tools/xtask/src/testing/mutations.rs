@@ -2259,6 +2259,16 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "netstack", test: "who_asks_and_takes_it_back_leaves_nothing" },
     },
     Bug {
+        name: "what_waits_keeps_an_end_from_being_told",
+        changes: &[("crates/server/netstack/src/conn.rs", "if state == State::Closed { WINDOW + LAST } else { WINDOW }", "WINDOW")],
+        found_by: Test::Host { package: "netstack", test: "an_end_is_told" },
+    },
+    Bug {
+        name: "who_has_reset_a_connection_is_asked_for_more",
+        changes: &[("crates/server/netstack/src/stack.rs", "if conn.state() == State::Closed {\n            // It would be answered", "if false {\n            // It would be answered")],
+        found_by: Test::Host { package: "netstack", test: "an_end_is_told" },
+    },
+    Bug {
         name: "a_raw_socket_hears_other_protocols",
         changes: &[("crates/server/inet/src/raw.rs", "raw.protocol != protocol || !is_for", "!is_for")],
         found_by: Test::Machine { test: "linux/raw_sockets.gcc" },

@@ -11,7 +11,7 @@ extern crate alloc;
 mod sent;
 
 use libfuzzer_sys::fuzz_target;
-use netproto::{Command, Event, Protocol, PIECE, WINDOW};
+use netproto::{Command, Event, Protocol, LAST, PIECE, WINDOW};
 use netstack::{complete, Events, Home, Stack, Sum, Unsummed, Wire, FRAME};
 use sent::Sent;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ impl Events for Heard {
             Event::Data { id, bytes } => {
                 let unread = self.unread.get_mut(&id).expect("bytes are of a connection");
                 *unread += bytes.len() as u32;
-                assert!(*unread <= WINDOW, "more than was asked for");
+                assert!(*unread <= WINDOW + LAST, "more than was asked for");
             }
             Event::Sent { id, bytes } => *self.room.get_mut(&id).expect("it has sent") += bytes,
             Event::Gone { id, .. } => {
