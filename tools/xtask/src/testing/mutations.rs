@@ -401,7 +401,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "nobody_is_asked_to_forget_pages_of_an_object",
-        changes: &[("kernel/src/morsels/machine.rs", "    core.make_forget(whom, &everything, wait);", "    core.make_forget(whom & !u64::MAX, &everything, wait);")],
+        changes: &[("kernel/src/morsels/machine.rs", "    core.make_forget(whom, Forget::ALL, wait);", "    core.make_forget(whom & !u64::MAX, Forget::ALL, wait);")],
         found_by: Test::Machine { test: "morsel/race/morsel_race_with_taking" },
     },
     Bug {
@@ -1517,7 +1517,7 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "devices_keep_pages_that_are_taken_away",
-        changes: &[("kernel/src/morsels/machine.rs", "    if arch::forget_devices() {", "    if false {")],
+        changes: &[("kernel/src/cores/here.rs", "        if arch::forget_devices() {", "        if false {")],
         found_by: Test::Machine { test: "devices/iommu/discarded" },
     },
     Bug {
@@ -2683,8 +2683,8 @@ const BUGS: &[Bug] = &[
         name: "many_descriptors_are_not_inherited",
         changes: &[(
             "servers/unixd/src/morefds.rs",
-            "if !fds.is_empty() {",
             "if fds.is_empty() {",
+            "if !fds.is_empty() {",
         )],
         found_by: Test::Machine { test: "linux/fd_facts" },
     },
