@@ -1,8 +1,9 @@
-// What does it cost to ask about many descriptors when none, or one, of them is ready?
+// What does it cost to ask about many descriptors when none, or one, of them is ready, and to have many in a fork?
 #include "scale.h"
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 
 enum { MOST = 1000, REPEATS = 31 };
 
@@ -86,9 +87,28 @@ static void measure(const char *kind, void (*make)(int)) {
     close(set);
 }
 
+// The first fork makes what only one process had into what two have.
+static void first_fork(int number) {
+    for (int i = 0; i < number; i++) {
+        reading[i] = eventfd(0, 0);
+        expect("eventfd failed", reading[i] < 0, 0);
+    }
+    uint64_t from = ticks();
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    sample(ticks() - from);
+    int status = -1;
+    expect("waitpid", waitpid(child, &status, 0), child);
+    expect("status", status, 0);
+    report("first_fork,_each,_eventfds", number, "at=%d:descriptors", number);
+    for (int i = 0; i < number; i++) close(reading[i]);
+}
+
 int main(void) {
     calibrate();
     raise_file_limit();
     measure("pipes", new_pipe);
     measure("eventfds", new_event);
+    first_fork(100);
+    if (wanted(MOST, 100)) first_fork(MOST);
 }
