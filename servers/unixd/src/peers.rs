@@ -149,12 +149,23 @@ impl Ring {
         holders.any(|holder| !descs.holds(holder.pid, holder.desc))
     }
 
-    /// Opens it, which is empty and lent at both ends, if it was closed.
+    /// Is there anything to be done before the pipe is used?
+    #[inline(always)]
+    pub fn is_in_use(&self) -> bool {
+        self.is_open.get() || self.left.get().1 > 0
+    }
+
+    /// Is it lent at both ends, and closed and empty?
+    #[inline]
+    pub fn can_be_opened(&self) -> bool {
+        !self.is_in_use() && !self.is_bad.get() && !self.holders.contains(&None)
+    }
+
+    /// Opens it, if that can be.
     pub fn open(&self) {
-        if self.is_open.get() || self.is_bad.get() || self.holders.contains(&None) {
+        if !self.can_be_opened() {
             return;
         }
-        debug_assert_eq!(self.left.get().1, 0);
         let count = self.left.get().0;
         for which in [READ, WRITE] {
             self.word(which, 0).store(count, SeqCst);

@@ -521,12 +521,23 @@ impl Pipes {
         }
     }
 
-    /// A request has been served, and nobody watches a pipe: what is lent of it is used again if it can be.
-    pub fn rest(&mut self, pipe: u32) {
-        let Ok(it) = self.get_mut(pipe) else { return };
-        match it.peers.as_ref().is_some_and(|ring| ring.is_bad()) {
-            true => self.end_loan(pipe),
-            false => it.rest(),
+    /// Can what is lent of a pipe be used, if nobody watches it? What cannot be used any more goes.
+    #[inline]
+    pub fn is_at_rest(&mut self, pipe: u32) -> bool {
+        match self.ring(pipe) {
+            Ok(ring) if ring.is_bad() => {
+                self.end_loan(pipe);
+                false
+            }
+            Ok(_) => self.get(pipe).is_ok_and(Pipe::is_at_rest),
+            Err(_) => false,
+        }
+    }
+
+    /// What is lent of a pipe is used from now on.
+    pub fn open_ring(&self, pipe: u32) {
+        if let Ok(ring) = self.ring(pipe) {
+            ring.open();
         }
     }
 }

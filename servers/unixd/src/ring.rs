@@ -423,7 +423,7 @@ impl Pipe {
     /// Has all that is in it here: something else is done to it.
     #[inline(always)]
     pub fn settle(&mut self) {
-        if self.peers.is_some() {
+        if self.peers.as_ref().is_some_and(|ring| ring.is_in_use()) {
             self.absorb();
         }
     }
@@ -461,14 +461,13 @@ impl Pipe {
         Ok(())
     }
 
-    /// Opens what is lent, if nothing depends on what is in it.
-    pub fn rest(&mut self) {
-        let Some(ring) = &self.peers else { return };
+    /// Can what is lent be opened, if nobody watches: does nothing depend on what is in it?
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
         let is_open = self.readers > 0 && self.writers > 0;
         let is_idle = self.waiters.is_empty() && self.lent.iter().all(VecDeque::is_empty);
-        if self.length == 0 && self.is_small && is_open && is_idle {
-            ring.open();
-        }
+        let is_quiet = self.length == 0 && self.is_small && is_open && is_idle;
+        is_quiet && self.peers.as_ref().is_some_and(|ring| ring.can_be_opened())
     }
 }
 

@@ -134,9 +134,13 @@ impl Rings {
         self.lent.iter().position(|lent| lent.is_some_and(|lent| lent.desc == desc))
     }
 
-    /// A description is about to be closed, or its ring is of no use any more.
+    /// A description is about to be closed.
     #[inline]
     pub fn forget(&mut self, desc: u32) {
+        let used = &mut self.uses[desc as usize % COUNTED];
+        if used.desc == desc {
+            *used = NEVER;
+        }
         if let Some(ring) = self.find(desc) {
             self.drop_ring(ring);
         }

@@ -21,12 +21,13 @@ impl Unixd {
 
     #[inline(never)]
     fn let_lent_rest(&mut self, pipe: u32) {
-        let source = Source::Pipe(pipe);
-        let is_watched =
-            self.watches.has(source) || self.sets.has(source) || self.readiness.has(source);
-        if !is_watched {
-            self.pipes.rest(pipe);
+        if self.pipes.is_at_rest(pipe) && !self.is_watched(Source::Pipe(pipe)) {
+            self.pipes.open_ring(pipe);
         }
+    }
+
+    fn is_watched(&self, source: Source) -> bool {
+        self.watches.has(source) || self.sets.has(source) || self.readiness.has(source)
     }
 
     /// The pipe of a description, and which of its ends that is.
@@ -66,8 +67,8 @@ impl Unixd {
     /// Has whoever sleeps at the other end of a pipe look at it.
     pub(super) fn wake_peer(&mut self, desc: u32) -> Tried {
         let (pipe, _) = self.end_of(self.caller.pid, desc)?;
-        // It is closed for that.
-        self.let_rest(pipe);
+        // Closed, which wakes whoever sleeps.
+        self.pipes.length(pipe);
         done(())
     }
 }

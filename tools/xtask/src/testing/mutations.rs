@@ -2653,12 +2653,12 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_ring_is_lent_while_something_else_is_done_to_its_pipe",
-        changes: &[("servers/unixd/src/ring.rs", "        if self.peers.is_some() {\n            self.absorb();", "        if self.peers.is_some() && self.length > 0 {\n            self.absorb();")],
+        changes: &[("servers/unixd/src/ring.rs", "        if self.peers.as_ref().is_some_and(|ring| ring.is_in_use()) {", "        if self.peers.as_ref().is_some_and(|ring| ring.is_in_use()) && self.length > 0 {")],
         found_by: Test::Machine { test: "linux/lent_pipes" },
     },
     Bug {
         name: "a_pipe_that_is_watched_is_lent",
-        changes: &[("servers/unixd/src/server/lendpipes.rs", "        if !is_watched {", "        if !is_watched || pipe > 0 {")],
+        changes: &[("servers/unixd/src/server/lendpipes.rs", " && !self.is_watched(Source::Pipe(pipe)) {", " && (pipe > 0 || !self.is_watched(Source::Pipe(pipe))) {")],
         found_by: Test::Machine { test: "linux/lent_pipes" },
     },
     Bug {

@@ -117,7 +117,7 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
             break;
         }
     }
-    if total < LEND_FROM {
+    if total <= LEND_FROM {
         rings::note(io, desc);
     }
     Ok(total)
