@@ -103,14 +103,19 @@ pub fn frame(bytes: u64) -> Result<Slots, Errno> {
 /// So many Frames of fresh zeroed memory, which need not lie in a row. `ENOMEM`: there is none.
 pub fn frames(count: u32, bytes: u64) -> Result<Slots, Errno> {
     let frames = Slots::new(count)?;
-    let near = memd::near(libos::upcall::own_frame());
     for index in 0..count {
-        memd::alloc(MEMD, bytes, 0, near, RAM).map_err(errno)?;
-        let made = RAM.retype(CapType::Frame, 0, bytes, 1, frames.at(index));
-        empty(RAM);
-        made.map_err(errno)?;
+        object(CapType::Frame, bytes, frames.at(index))?;
     }
     Ok(frames)
+}
+
+/// Makes an object of fresh memory, at an empty slot. `ENOMEM`: there is none.
+pub fn object(ty: CapType, bytes: u64, to: CapAddr) -> Result<(), Errno> {
+    let near = memd::near(libos::upcall::own_frame());
+    memd::alloc(MEMD, bytes, 0, near, RAM).map_err(errno)?;
+    let made = RAM.retype(ty, 0, bytes, 1, to);
+    empty(RAM);
+    made.map_err(errno)
 }
 
 /// What the memory server says, with the memory of the others. What this server has taken and not used is free, too.

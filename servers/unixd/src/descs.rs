@@ -682,6 +682,9 @@ impl Handles<'_> {
             let word = self.mqueues.closed(ino, pid);
             self.sockets.inet.say(word, self.fx);
         }
+        if let Object::Pipe(pipe, _) = desc.object {
+            self.pipes.let_go(pipe, self.descs);
+        }
         self.locks.drop(pid, id, desc, desc.refs == 1, self.fx);
         if !self.notify.notes.is_empty() {
             self.notify.forget(pid, id, desc, self.fx);

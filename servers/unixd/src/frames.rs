@@ -51,7 +51,8 @@ impl Frames {
     }
 }
 
-fn revoke(cap: CapAddr) -> Result<(), Errno> {
+/// Takes back what others have of a capability, and what is made of it.
+pub fn revoke(cap: CapAddr) -> Result<(), Errno> {
     for _ in 0..REVOKES {
         match invoke(cap, op::Revoke {}) {
             Err(Status::Again) => {}

@@ -79,6 +79,7 @@ mod owners;
 mod parcels;
 mod pathops;
 mod paths;
+mod peers;
 mod pids;
 mod pipes;
 mod pmem;

@@ -5,10 +5,11 @@
 //! pipe is empty; else between a buffer and what the pipe holds. What does not fit in stays in the writer's buffer
 //! as long as that one waits.
 
-use crate::descs::{Desc, Object};
+use crate::descs::{Desc, Descs, Object};
 use crate::effects::Effects;
 use crate::lent::Lent;
-use crate::procs::{Proc, Procs};
+use crate::peers;
+use crate::procs::{Pid, Proc, Procs};
 use crate::ring::{Memory, Moved, Pipe, READ, RING, WRITE};
 use crate::signals::from_kernel;
 use crate::threads::Tid;
@@ -33,6 +34,8 @@ pub const USER_PAGES: usize = 16 * 1024;
 /// As much as pipes hold of a user who has many.
 const FEW: usize = 2 * PAGE;
 const PAGE: usize = 4096;
+/// What a pipe that is lent counts for beside that.
+const LENT: usize = peers::PAGES * PAGE;
 /// Nothing can be asked for beyond this.
 const LONGEST: u64 = 1 << 31;
 
@@ -167,8 +170,13 @@ impl Pipes {
     fn get(&self, pipe: u32) -> Result<&Pipe, Errno> {
         self.table.get(pipe as usize).and_then(Option::as_ref).ok_or(Errno::EBADF)
     }
+    /// To be changed: all that is in it is here.
+    #[inline(always)]
     fn get_mut(&mut self, pipe: u32) -> Result<&mut Pipe, Errno> {
-        self.table.get_mut(pipe as usize).and_then(Option::as_mut).ok_or(Errno::EBADF)
+        let it = self.table.get_mut(pipe as usize).and_then(Option::as_mut);
+        let it = it.ok_or(Errno::EBADF)?;
+        it.settle();
+        Ok(it)
     }
     fn memory(&mut self) -> Result<Memory, Errno> {
         match self.kept.pop() {
@@ -209,7 +217,8 @@ impl Pipes {
         if let Some(ino) = pipe.fifo() {
             self.fifos.remove(&ino);
         }
-        self.charge(pipe.user(), (pipe.capacity(), 0));
+        let lent = if pipe.peers.is_some() { LENT } else { 0 };
+        self.charge(pipe.user(), (pipe.capacity() + lent, 0));
         let memory = pipe.into_memory();
         if memory.is_page() && self.kept.len() < KEPT {
             self.kept.push(memory);
@@ -260,6 +269,7 @@ impl Pipes {
             return Err(Errno::EINVAL);
         }
         let now = bytes.max(PAGE as u64).next_power_of_two() as usize;
+        self.end_loan(pipe);
         if now > before {
             let of_user = self.pages_of(user) + (now - before) / PAGE;
             let too_large = now as u64 > PIPE_BYTES_MOST && !may_exceed;
@@ -335,6 +345,7 @@ impl Pipes {
         fx: &mut Effects,
     ) -> Tried {
         let it = self.get_mut(pipe)?;
+        it.is_small = true;
         let total = call.lengths.0;
         match it.write(session, (call.done, total)) {
             Moved::Over => return broken(caller, call.done, fx),
@@ -420,6 +431,7 @@ impl Pipes {
         let now = nonblocking || flags & splice::NONBLOCK != 0;
         let partly = now || flags & splice::SOME != 0;
         let it = self.get_mut(pipe)?;
+        it.is_small = false;
         if it.is_broken() {
             return broken(caller, call.done, fx);
         }
@@ -463,6 +475,73 @@ impl Pipes {
     }
 }
 
+/// What is lent to the ends of pipes.
+impl Pipes {
+    /// Is anything of a pipe lent?
+    #[inline]
+    pub fn is_lent(&self, pipe: u32) -> bool {
+        self.get(pipe).is_ok_and(|it| it.peers.is_some())
+    }
+
+    /// Lends an end to a process, for a description.
+    ///
+    /// # Errors
+    /// `EBUSY`: another one has it. `ENOSPC`: its user has enough. As [`Pipe::begin_lending`].
+    pub fn lend(&mut self, pipe: u32, which: usize, who: (Pid, u32)) -> Result<(), Errno> {
+        let user = self.get_mut(pipe)?.user();
+        if !self.is_lent(pipe) {
+            if self.pages_of(user) + peers::PAGES > USER_PAGES {
+                return Err(Errno::ENOSPC);
+            }
+            self.get_mut(pipe)?.begin_lending()?;
+            self.charge(user, (0, LENT));
+        }
+        self.get_mut(pipe)?.peers.as_mut().ok_or(Errno::EBADF)?.lend(which, who)
+    }
+
+    /// What is lent of a pipe.
+    pub fn ring(&self, pipe: u32) -> Result<&peers::Ring, Errno> {
+        self.get(pipe)?.peers.as_deref().ok_or(Errno::EBADF)
+    }
+
+    /// Nothing of a pipe is lent any more.
+    pub fn end_loan(&mut self, pipe: u32) {
+        let Ok(it) = self.get_mut(pipe) else { return };
+        let user = it.user();
+        if it.peers.take().is_some() {
+            self.charge(user, (LENT, 0));
+        }
+    }
+
+    /// The same, if somebody does not hold any more what he had it for.
+    #[inline]
+    pub fn let_go(&mut self, pipe: u32, descs: &Descs) {
+        if self.ring(pipe).is_ok_and(|ring| ring.is_returned(descs)) {
+            self.end_loan(pipe);
+        }
+    }
+
+    /// Can what is lent of a pipe be used, if nobody watches it? What cannot be used any more goes.
+    #[inline]
+    pub fn is_at_rest(&mut self, pipe: u32) -> bool {
+        match self.ring(pipe) {
+            Ok(ring) if ring.is_bad() => {
+                self.end_loan(pipe);
+                false
+            }
+            Ok(_) => self.get(pipe).is_ok_and(Pipe::is_at_rest),
+            Err(_) => false,
+        }
+    }
+
+    /// What is lent of a pipe is used from now on.
+    pub fn open_ring(&self, pipe: u32) {
+        if let Ok(ring) = self.ring(pipe) {
+            ring.open();
+        }
+    }
+}
+
 /// What the server moves itself.
 impl Pipes {
     /// Bytes that can be taken out of a pipe; else what the caller is answered.
@@ -498,6 +577,7 @@ impl Pipes {
 
     /// Takes a pipe out, to have something done with what it holds. It is to be [put back](Self::put_back).
     pub fn lift(&mut self, pipe: u32) -> Result<Pipe, Errno> {
+        self.get_mut(pipe)?;
         self.table.get_mut(pipe as usize).and_then(Option::take).ok_or(Errno::EBADF)
     }
 

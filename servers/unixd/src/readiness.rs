@@ -114,6 +114,11 @@ impl Readiness {
         self.sources.is_empty()
     }
 
+    /// Does anything depend on this?
+    pub fn has(&self, source: Source) -> bool {
+        self.sources.contains_key(&source)
+    }
+
     /// Changes what is said of a description.
     fn change(&mut self, desc: u32, source: Option<Source>, change: impl FnOnce(&mut Wish)) {
         let wish = self.wishes.entry(desc).or_default();

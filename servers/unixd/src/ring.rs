@@ -6,9 +6,11 @@
 
 use crate::caps::{frames, Slots};
 use crate::lent::Lent;
+use crate::peers;
 use crate::threads::Tid;
 use crate::wait::Waiters;
 use crate::window::{Session, Shared};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use memfs::Ino;
 use unixproto::files::*;
@@ -125,6 +127,10 @@ pub struct Pipe {
     waiters: Waiters,
     /// Who waits to read into a buffer of its own, and to write from one.
     pub lent: [VecDeque<Waiting>; 2],
+    /// What is lent to a process at each end. While it is open, there is nothing else in the pipe.
+    pub peers: Option<Box<peers::Ring>>,
+    /// The last write was one of a few bytes.
+    pub is_small: bool,
     fifo: Option<Ino>,
     /// User and group that made it: of a pipe without a name.
     owner: (u32, u32),
@@ -166,6 +172,8 @@ impl Pipe {
             opened: [0; 2],
             waiters: Waiters::default(),
             lent: Default::default(),
+            peers: None,
+            is_small: false,
             fifo,
             owner,
         }
@@ -194,7 +202,8 @@ impl Pipe {
     /// Bytes that can be read: what waits to be written is in the pipe, as far as there is room.
     pub fn length(&self) -> usize {
         let waiting = self.lent[WRITE].iter();
-        waiting.fold(self.length, |sum, one| sum.saturating_add(one.left)).min(self.capacity)
+        let here = self.length + self.peers.as_ref().map_or(0, |ring| ring.close());
+        waiting.fold(here, |sum, one| sum.saturating_add(one.left)).min(self.capacity)
     }
     /// Does it hold nothing?
     #[inline]
@@ -406,6 +415,59 @@ impl Pipe {
             }
         }
         found
+    }
+}
+
+/// What is lent to its ends.
+impl Pipe {
+    /// Has all that is in it here: something else is done to it.
+    #[inline(always)]
+    pub fn settle(&mut self) {
+        if self.peers.as_ref().is_some_and(|ring| ring.is_in_use()) {
+            self.absorb();
+        }
+    }
+
+    #[inline(never)]
+    fn absorb(&mut self) {
+        let tail = self.tail();
+        let (Some(ring), memory) = (&self.peers, &self.memory) else { return };
+        let bytes = ring.close();
+        if bytes == 0 {
+            return;
+        }
+        // There was nothing else, and room for as much since it was lent.
+        ring.take(|from, at, begin, count| {
+            memory.pieces(memory.further(tail, begin), count, |to, more, count| {
+                memory.map.copy_from(to, from, at + more, count);
+                count
+            });
+        });
+        self.length += bytes;
+    }
+
+    /// It can be lent from now on.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: it is a fifo, or does not hold as much as others. `ENOMEM`.
+    pub fn begin_lending(&mut self) -> Result<(), Errno> {
+        if self.fifo.is_some() || self.capacity != RING {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if self.memory.bytes < RING {
+            self.move_to(RING)?;
+        }
+        self.peers = Some(Box::new(peers::Ring::new()?));
+        Ok(())
+    }
+
+    /// Can what is lent be opened, if nobody watches: does nothing depend on what is in it?
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
+        let is_open = self.readers > 0 && self.writers > 0;
+        let is_idle = self.waiters.is_empty() && self.lent.iter().all(VecDeque::is_empty);
+        let is_quiet = self.length == 0 && self.is_small && is_open && is_idle;
+        is_quiet && self.peers.as_ref().is_some_and(|ring| ring.can_be_opened())
     }
 }
 

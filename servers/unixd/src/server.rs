@@ -3,6 +3,7 @@
 pub mod boot;
 mod decisions;
 mod home;
+mod lendpipes;
 mod perform;
 pub mod relief;
 mod requests;

@@ -87,6 +87,10 @@ impl Waiters {
             self.0.push(tid);
         }
     }
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = Tid> + '_ {
         self.0.iter().copied()

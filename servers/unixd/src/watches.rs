@@ -217,6 +217,11 @@ impl Watches {
         self.sources.is_empty()
     }
 
+    /// Does anything depend on this?
+    pub fn has(&self, source: Source) -> bool {
+        self.sources.contains_key(&source)
+    }
+
     /// Has a process not been told of something yet?
     pub fn has_notes(&self, pid: Pid) -> bool {
         self.procs.get(&pid).is_some_and(|watching| !watching.notes.is_empty())

@@ -17,6 +17,13 @@ replies! {
         /// How many.
         count: u64,
     }
+    /// An end of a pipe that is lent.
+    LentEnd {
+        /// Is it the one that is written to?
+        writes: bool,
+        /// Does who finds nothing to do there wait?
+        waits: bool,
+    }
     /// A process.
     Process {
         /// Its id.
@@ -1735,6 +1742,23 @@ requests! {
         /// Sets it to that, or a power of two above; 0: does not.
         bytes: u64
     ) -> Count;
+    /// Lends the caller its end of a pipe, so that bytes go to the other end, or come from there, without a request. Answered with four
+    /// capabilities: the bytes, the words of this end and those of the other, and an Endpoint at which this end is notified. `EBUSY`: another process
+    /// has this end. `EOPNOTSUPP`, `ENOSPC`, `ENOMEM`: it is not lent.
+    380 LendPipe(
+        /// Description.
+        desc: u32
+    ) -> LentEnd;
+    /// Answered with a capability: an Endpoint that notifies the other end of a pipe. `EAGAIN`: nobody has it lent.
+    381 PipeBell(
+        /// Description.
+        desc: u32
+    ) -> ();
+    /// Has whoever sleeps at the other end of a pipe look at it: the caller has lent its end, and nothing to notify the other one with.
+    382 WakePeer(
+        /// Description.
+        desc: u32
+    ) -> ();
     /// `semget`. Answers the id.
     164 GetSemaphores(
         /// The key.

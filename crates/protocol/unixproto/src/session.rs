@@ -31,7 +31,10 @@ pub const NOTE_SIGNAL: u64 = 1;
 pub const NOTE_TRACE: u64 = 2;
 /// Notification bit: `epoch` has changed.
 pub const NOTE_CLOCK: u64 = 4;
-/// Notification bits that the threads of a process have for each other.
+/// Notification bit: the other end of a ring has moved bytes, or it is closed. By other processes, too: it says nothing but
+/// that one may look.
+pub const NOTE_PEER: u64 = 0x400;
+/// Notification bits that the threads of a process have for each other, and that one.
 pub const NOTE_LIBRARY: u64 = 0xff00;
 
 /// The first page of a session frame.

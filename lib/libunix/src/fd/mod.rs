@@ -17,6 +17,7 @@ pub mod known;
 pub mod ops;
 mod parts;
 mod place;
+pub mod rings;
 pub mod stream;
 pub mod transfer;
 pub mod watch;
@@ -122,6 +123,8 @@ pub struct Fds {
     pub has_notes: bool,
     /// Windows on the contents of regular files.
     pub windows: windows::Windows,
+    /// What is lent of pipes.
+    pub rings: rings::Rings,
     /// What stays open without a descriptor.
     pub kept: kept::Kept,
 }
@@ -146,6 +149,7 @@ impl Fds {
             has_locks: false,
             has_notes: false,
             windows: windows::Windows::new(),
+            rings: rings::Rings::new(),
             kept: kept::Kept::new(),
         }
     }
@@ -172,6 +176,7 @@ impl Fds {
     /// Has the descriptors of `other` from now on. Windows on files that it names stay.
     pub fn restore(&mut self, other: Fds) {
         let Fds { table, files, keys, knowledge, sharings, has_own, .. } = other;
+        self.rings.forget_all();
         self.windows.keep(|key| keys.get(key).is_some());
         // What the process had of offsets was given back before it had other descriptors.
         glance::forget_all();
@@ -317,6 +322,9 @@ impl Fds {
             return None;
         }
         let file = self.files.remove(index)?;
+        if let AnyFile::Pipe(pipe) = &file.kind {
+            self.rings.forget(pipe.desc());
+        }
         Fds::end_offset(index);
         self.leave_sets(index, &file);
         for key in file.keys() {
@@ -614,6 +622,7 @@ pub fn attach(fds: &mut Fds, descriptions: [u32; 3]) -> Result<()> {
 /// What a forked child does first: it has its parent's descriptors but none of its windows.
 pub fn after_fork(fds: &mut Fds) {
     fds.windows.abandon();
+    fds.rings.abandon();
     (fds.has_locks, fds.has_notes) = (false, false);
     fds.forget_knowledge();
     fds.kept.forget_all();

@@ -6,7 +6,7 @@
 
 use super::glance;
 use crate::errno::{Errno, Result};
-use abi::layout::{LIBRARY_WINDOWS, PAGE};
+use abi::layout::{LIBRARY_THREADS, LIBRARY_WINDOWS, PAGE};
 use captypes::place::L2_BYTES;
 use captypes::{CapAddr, CapType, Place, Status};
 use libos::ephemeral::Area;
@@ -23,6 +23,13 @@ pub const WINDOW_BYTES: u64 = 1 << 20;
 const FIRST_TABLE: CapAddr = CapAddr::new(WINDOWS_L1, 64);
 /// First slot for Parts of Morsels, which have [windows of their own](super::parts).
 pub const FIRST_PART: CapAddr = CapAddr::new(WINDOWS_L1, 96);
+/// First slot for the capabilities of [rings](super::rings), and how many there are.
+pub const RINGS_FRAME: CapAddr = CapAddr::new(WINDOWS_L1, WINDOWS as u32 + 1);
+pub const RINGS_FRAMES: u32 = 64 - 1 - WINDOWS as u32;
+/// Where they are: behind the areas of threads.
+pub const RINGS: u64 = LIBRARY_THREADS + 0x400_0000;
+/// The last-level table of rings.
+pub const RINGS_TABLE: CapAddr = CapAddr::new(WINDOWS_L1, 80);
 /// First entry of the area in the library's second-level table.
 const FIRST_ENTRY: u32 = (LIBRARY_WINDOWS >> 21 & 511) as u32;
 
@@ -100,6 +107,15 @@ const fn frame_slot(frame: u8) -> CapAddr {
     CapAddr::new(WINDOWS_L1, frame as u32)
 }
 
+/// Makes a last-level table for an entry of the library's part.
+fn make_table(ram: &mut impl Ram, table: CapAddr, entry: u32) -> Result<()> {
+    ram.make(CapType::Pt, PAGE, 1, table.into()).map_err(errno)?;
+    own::PD.map(entry, 1, table, 0, RWX, table.plus(MAPPINGS)).map_err(|status| {
+        table.discard();
+        errno(status)
+    })
+}
+
 impl Places {
     /// No window shows anything.
     pub const fn new() -> Places {
@@ -120,26 +136,32 @@ impl Places {
         }
     }
 
-    /// Which slot is free for a Frame, and its address.
-    pub fn spare(&mut self, ram: &mut impl Ram) -> Result<(u8, CapAddr)> {
+    /// Makes the node for all capabilities, if there is none.
+    fn make_node(&mut self, ram: &mut impl Ram) -> Result<()> {
         if !self.has_node {
             ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(CapAddr::NULL, WINDOWS_L1))
                 .map_err(errno)?;
             self.has_node = true;
         }
+        Ok(())
+    }
+
+    /// Which slot is free for a Frame, and its address.
+    pub fn spare(&mut self, ram: &mut impl Ram) -> Result<(u8, CapAddr)> {
+        self.make_node(ram)?;
         Ok((self.spare, frame_slot(self.spare)))
+    }
+
+    /// Makes the table for rings.
+    pub fn make_table_of_rings(&mut self, ram: &mut impl Ram) -> Result<()> {
+        self.make_node(ram)?;
+        make_table(ram, RINGS_TABLE, (RINGS >> 21 & 511) as u32)
     }
 
     /// Makes the table for a window.
     pub fn make_table(&mut self, ram: &mut impl Ram, window: usize) -> Result<()> {
         let number = self.area.table(window);
-        let table = FIRST_TABLE.plus(number);
-        ram.make(CapType::Pt, PAGE, 1, table.into()).map_err(errno)?;
-        let mapping = table.plus(MAPPINGS);
-        if let Err(status) = own::PD.map(FIRST_ENTRY + number, 1, table, 0, RWX, mapping) {
-            table.discard();
-            return Err(errno(status));
-        }
+        make_table(ram, FIRST_TABLE.plus(number), FIRST_ENTRY + number)?;
         self.tables |= 1 << number;
         Ok(())
     }

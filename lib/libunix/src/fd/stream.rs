@@ -94,12 +94,18 @@ pub fn write_some(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<(u64
     if wanted == 0 {
         return Ok((0, 0));
     }
-    let done =
-        taken(
-            wanted,
-            |left| Ok(server::wait_filled(io, op::Write { desc }, left)?.count as usize),
-        )?;
-    Ok((done as u64, wanted as u64))
+    Ok((put(io, desc, wanted)?, wanted as u64))
+}
+
+/// Writes the first bytes of the data area. Answers how many.
+fn put(io: &mut Io, desc: u32, wanted: usize) -> Result<u64> {
+    let request = |left| Ok(server::wait_filled(io, op::Write { desc }, left)?.count as usize);
+    Ok(taken(wanted, request)? as u64)
+}
+
+/// The same, as a whole call.
+pub fn write_filled(io: &mut Io, desc: u32, wanted: usize) -> Result<u64> {
+    put(io, desc, wanted).map_err(restart)
 }
 
 /// Has the first `bytes` bytes of the data area taken, by as many requests as that needs, and by one if there are none. `request`

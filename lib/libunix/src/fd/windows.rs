@@ -175,6 +175,11 @@ impl Windows {
         self.looks.get_or_insert_with(|| options.looks(Places::new()))
     }
 
+    /// Makes the table for [rings](super::rings).
+    pub fn make_table_of_rings(&mut self, ram: &mut impl libos::ram::Ram) -> Result<()> {
+        self.all().places_mut().make_table_of_rings(ram)
+    }
+
     /// What was asked for so far, and what it took.
     pub fn counters(&self) -> Counters {
         self.looks.as_ref().map_or_else(Counters::default, |looks| looks.counters())

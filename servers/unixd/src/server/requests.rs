@@ -517,6 +517,9 @@ impl Unixd {
                 let limits = (may_exceed, pipes::is_exempt(proc));
                 self.pipes.size(pipe, op.bytes, limits)
             }
+            Any::LendPipe(op) => self.lend_pipe(op.desc),
+            Any::PipeBell(op) => self.pipe_bell(op.desc),
+            Any::WakePeer(op) => self.wake_peer(op.desc),
             Any::Notify(op) => self.opening().notify(op),
             Any::Fanotify(op) => self.opening().fanotify(op),
             Any::MarkFile(op) => {
@@ -640,6 +643,11 @@ impl Unixd {
         if call.kept != 0 && !matches!(result, Ok(Outcome::Block(_))) {
             self.pipes.give_up(call.kept - 1, self.caller.tid, &mut self.fx);
         }
+        if let Any::PipeRead(op::PipeRead { desc, .. }) = call.any {
+            if let Ok(pipe) = self.descs.of(self.caller.pid, desc).and_then(pipe_of) {
+                self.let_rest(pipe);
+            }
+        }
         result
     }
 
@@ -675,7 +683,10 @@ impl Unixd {
             Object::Pipe(pipe, _) => {
                 self.pipes.pull_waiting(pipe, &mut self.procs, &mut self.fx);
                 let session = self.procs.session_of(caller.tid)?;
-                self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx)
+                let done =
+                    self.pipes.read(pipe, nonblocking, (caller, session), bytes, &mut self.fx);
+                self.let_rest(pipe);
+                done
             }
             Object::Tty(line, _) => self.tty_ops().tty_read(line, call, bytes, nonblocking),
             Object::Master(number, _) => self.tty_ops().master_read(number, bytes, nonblocking),
@@ -709,7 +720,10 @@ impl Unixd {
             Object::Pipe(pipe, _) => {
                 self.pipes.pull_waiting(pipe, &mut self.procs, &mut self.fx);
                 let session = self.procs.session_of(caller.tid)?;
-                self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx)
+                let done =
+                    self.pipes.write(pipe, nonblocking, (caller, session), call, &mut self.fx);
+                self.let_rest(pipe);
+                done
             }
             Object::Tty(line, _) => self.tty_ops().tty_write(line, call, nonblocking),
             Object::Master(number, _) => self.tty_ops().master_write(number, call, nonblocking),
@@ -776,6 +790,10 @@ impl Unixd {
         if let Object::File(ino) = desc.object {
             let Unixd { tree, procs, clock, .. } = self;
             loans::end(tree.files_mut(), procs, clock, ino);
+        }
+        if let Object::Pipe(pipe, _) = desc.object {
+            // Its ends have been told whether they wait.
+            self.pipes.end_loan(pipe);
         }
         self.descs.set_flags(pid, op.desc, flags)
     }

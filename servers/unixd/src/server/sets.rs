@@ -118,6 +118,11 @@ impl Sets {
         }
     }
 
+    /// Does anything depend on this?
+    pub fn has(&self, source: Source) -> bool {
+        self.members.contains_key(&source)
+    }
+
     /// Nobody holds a description any more: no set has it.
     pub fn forget(&mut self, desc: u32, source: Source) {
         let of_signals = self.signals.range((desc, 0)..=(desc, Pid::MAX));

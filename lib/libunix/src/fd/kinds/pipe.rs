@@ -7,7 +7,7 @@ use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Flow, Handle, Server};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
-use crate::fd::{install_two, stream, File};
+use crate::fd::{install_two, rings, stream, File};
 use crate::mm::user;
 use crate::process::Io;
 use crate::server::{self, op, restart, Loan};
@@ -23,6 +23,13 @@ const TRIES: u32 = 1000;
 #[derive(Clone, Copy)]
 pub struct Pipe {
     desc: u32,
+}
+
+impl Pipe {
+    /// Its description.
+    pub fn desc(&self) -> u32 {
+        self.desc
+    }
 }
 
 impl FileOps for Pipe {
@@ -72,7 +79,14 @@ impl FileOps for Pipe {
 
 /// Reads from a pipe: what is there, or what comes first.
 pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
+    if to.left() == 0 {
+        return Ok(0);
+    }
+    if let Some(done) = rings::read(io, desc, to) {
+        return done;
+    }
     if to.left() < LEND_FROM {
+        rings::note(io, desc);
         return stream::read(io, desc, to);
     }
     let (mut total, mut tries) = (0, TRIES);
@@ -103,15 +117,32 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
             break;
         }
     }
+    if total <= LEND_FROM {
+        rings::note(io, desc);
+    }
     Ok(total)
 }
 
 /// Writes everything to a pipe.
 pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
     if from.left() <= LEND_FROM {
-        return stream::write(io, desc, from);
+        return write_few(io, desc, from);
     }
     write_lending(io, desc, from, LEND_FROM, [0; 2])
+}
+
+/// Writes a few bytes: to the ring that is lent, or by a request.
+fn write_few(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
+    let room = server::data(from.left() as usize);
+    let wanted = from.gather_to(io, room).some()?;
+    if wanted == 0 {
+        return Ok(0);
+    }
+    if let Some(done) = rings::write(io, desc, wanted) {
+        return done.map(|()| wanted as u64);
+    }
+    rings::note(io, desc);
+    stream::write_filled(io, desc, wanted)
 }
 
 /// Writes to a pipe until it is full. It waits for the first room only, or not at all.
