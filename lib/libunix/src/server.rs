@@ -22,7 +22,8 @@ use core::sync::atomic::Ordering;
 use libos::guarded::Memory;
 pub use unixproto::op;
 pub use unixproto::session::Header;
-use unixproto::session::{MoreFds, ShownFiles, DATA_BYTES, DATA_OFFSET, MORE_OFFSET, SHOWN_OFFSET};
+use unixproto::session::{own_umask, with_own_umask, MoreFds, ShownFiles};
+use unixproto::session::{DATA_BYTES, DATA_OFFSET, MORE_OFFSET, SHOWN_OFFSET};
 use unixproto::{lent, Reply, Request, Words};
 
 /// The header that both sides see, of the thread that runs here.
@@ -48,6 +49,25 @@ pub fn main_header() -> &'static Header {
     // SAFETY: the session frame is mapped for as long as the library runs, and all fields of the
     // header are atomics.
     unsafe { &*(main_session() as *const Header) }
+}
+
+/// The mode creation mask of the thread that asks.
+pub fn umask() -> u32 {
+    let own = own_umask(header().umask.load(Ordering::Relaxed));
+    own.unwrap_or_else(|| main_header().umask.load(Ordering::Relaxed) & 0o777)
+}
+
+/// Sets it. Returns what it was, and whether it is that of the thread alone, as it stands elsewhere than its process.
+pub fn set_umask(mask: u32) -> (u32, bool) {
+    let own = &header().umask;
+    let change = |word| own_umask(word).map(|_| with_own_umask(word, Some(mask)));
+    if let Ok(before) = own.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change) {
+        return (own_umask(before).unwrap_or_default(), true);
+    }
+    let change = |word| Some(word & !0o777 | mask);
+    let (Ok(before) | Err(before)) =
+        main_header().umask.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    (before & 0o777, false)
 }
 
 /// Changes of descriptors that a header of a process has no room for.

@@ -10,6 +10,7 @@ use crate::notify::FileEvent;
 use crate::procs::Pid;
 use crate::threads::Tid;
 use crate::voices::Speaker;
+use crate::volumes::Standing;
 use crate::wait::Call;
 use crate::watches::Source;
 use alloc::collections::VecDeque;
@@ -32,6 +33,8 @@ pub enum Effect {
     Observed,
     /// Signals tell owners of descriptions that something has happened to those.
     Messages,
+    /// Nobody stands any more somewhere.
+    Leave,
     /// A process is told of a description if nobody is yet.
     Own(u32, Pid),
     /// Nobody is told of a description any more.
@@ -107,6 +110,8 @@ pub struct Effects {
     events: VecDeque<FileEvent>,
     /// Descriptions to which something has happened, and what their owners call them.
     messages: Vec<(u32, u32)>,
+    /// Where nobody stands any more.
+    left: Vec<Standing>,
     /// What both sides of the last rename are known by.
     cookie: u32,
 }
@@ -282,6 +287,17 @@ impl Effects {
             Any::SemaphoreOps(op) => self.list.push(Effect::LeaveSemaphores(tid, op.id)),
             _ => {}
         }
+    }
+
+    /// Nobody stands there any more.
+    pub fn stands_nowhere(&mut self, standing: Standing) {
+        self.left.push(standing);
+        self.list.push(Effect::Leave);
+    }
+
+    /// One of those where nobody does.
+    pub fn next_left(&mut self) -> Option<Standing> {
+        self.left.pop()
     }
 
     /// A process lets everything go: its descriptions and its working directory. If it has not counted

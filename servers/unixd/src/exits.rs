@@ -64,6 +64,7 @@ impl Life<'_> {
             self.procs.acts_otherwise(scheduling, parent);
         }
         self.remove_threads(pid);
+        self.end_apart(pid, pid);
         if let Ok(proc) = self.procs.get(pid) {
             self.procs.return_loans(proc);
         }

@@ -23,7 +23,7 @@ use crate::procs::*;
 use crate::seals::Seals;
 use crate::server::SCRATCH;
 use crate::share::UNANSWERED;
-use crate::spaces::flag;
+use crate::spaces::{flag, InSpaces};
 use crate::stock::Stock;
 use crate::system::System;
 use crate::threads::Thread;
@@ -79,7 +79,7 @@ impl Births<'_> {
         let op::Fork { act, traced, spaces } = op;
         let parent = self.life.procs.get(pid)?;
         // Who acts as its child has its numbers' name space in common with it.
-        let is_elsewhere = !is_same(&parent.pids, &parent.pids_of_children);
+        let is_elsewhere = !is_same(&parent.pids, &parent.spaces.pids_of_children);
         if act && (is_elsewhere || parent.domain.is_none() || self.life.procs.acted(pid).is_some())
         {
             return Err(Errno::EAGAIN);
@@ -118,7 +118,10 @@ impl Births<'_> {
             return Err(error);
         }
         self.life.procs.get_mut(child)?.vfork = op.wait;
-        for n in (0..COMMON.len()).filter(|&n| op.shares & COMMON[n] != 0) {
+        // Who does not stand with its process has a place that no other process can have in common with it.
+        let stands_apart = self.life.procs.stands_apart(pid, self.life.caller.tid);
+        let shares = |n: usize| op.shares & COMMON[n] != 0 && !(n == STANDS && stands_apart);
+        for n in (0..COMMON.len()).filter(|&n| shares(n)) {
             let with = match self.life.procs.get(pid)?.common[n] {
                 0 => pid,
                 with => with,
@@ -178,7 +181,7 @@ impl Births<'_> {
         let chosen = procs.a(self.life.caller, call)?;
         let (words, []) = chosen.as_chunks() else { return Err(Errno::EINVAL) };
         let chosen: Vec<Pid> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        let space = procs.get(pid)?.pids_of_children.clone();
+        let space = procs.get(pid)?.spaces.pids_of_children.clone();
         procs.may_choose(pid, (&space, is_new), &chosen)?;
         let wanted = procs.chosen_id((&space, is_new), &chosen)?;
         if wanted.is_some_and(|wanted| self.controls.has_in_foreground(wanted)) {
@@ -200,11 +203,9 @@ impl Births<'_> {
         let voice = self.equip(Speaker { pid: child, tid: child })?;
         let parent = self.life.procs.get(pid)?;
         copy_header(parent.session()?.header(), voice.session.header());
-        voice
-            .session
-            .header()
-            .blocked
-            .store(self.life.procs.mask_of(self.life.caller.tid), Relaxed);
+        let (header, parent_tid) = (voice.session.header(), self.life.caller.tid);
+        header.umask.store(self.life.procs.umask_of(parent_tid), Relaxed);
+        header.blocked.store(self.life.procs.mask_of(parent_tid), Relaxed);
         let proc = Proc {
             state: if act { State::Live } else { State::Building },
             parent: pid,
@@ -219,14 +220,9 @@ impl Births<'_> {
             heard_by: parent.heard_by.clone(),
             limits: parent.limits.inherited(),
             scheduling,
-            hosts: parent.hosts.clone(),
-            ipc: parent.ipc.clone(),
-            net: parent.net.clone(),
-            groups: parent.groups.clone(),
+            spaces: parent.spaces.clone(),
             times: parent.times.clone(),
-            times_of_children: parent.times_of_children.clone(),
             pids: parent.pids.clone(),
-            pids_of_children: parent.pids_of_children.clone(),
             ..Proc::new(
                 child,
                 parent.pgid,
@@ -251,7 +247,7 @@ impl Births<'_> {
             }
         }
         let proc = self.life.procs.get_mut(child)?;
-        proc.pids = proc.pids_of_children.clone();
+        proc.pids = proc.spaces.pids_of_children.clone();
         // Who has memory in common with others has their clocks, until it executes a program.
         if how == How::Forks {
             proc.enter_times();
@@ -406,6 +402,7 @@ impl Births<'_> {
         self.life.trace_takes_over(self.life.caller.tid, pid);
         self.life.procs.suspend(self.life.other_threads(pid));
         self.life.strike_guests(pid);
+        self.life.take_over_apart();
         self.life.procs.hand_signals_over(self.life.caller.tid, pid);
         self.life.procs.keep_own_signals(self.life.caller.tid, pid);
         let scheduling = self.life.procs.scheduling(self.life.caller.tid)?;
@@ -434,7 +431,7 @@ impl Births<'_> {
         if arrival.count() != 1 || proc.domain.is_none() {
             return Err(Errno::EINVAL);
         }
-        if !is_same(&proc.pids, &proc.pids_of_children) {
+        if !is_same(&proc.pids, &proc.spaces.pids_of_children) {
             return Err(Errno::EINVAL);
         }
         let options = if proc.native { 0 } else { options::LINUX };
@@ -473,6 +470,7 @@ impl Births<'_> {
             Thread { leader: pid, voice, dispatcher, unit, blocked: None, name, scheduling };
         self.life.procs.add_thread(tid, Box::new(thread));
         self.life.procs.get_mut(pid)?.threads.push(tid);
+        self.life.procs.inherit_apart(self.life.caller, tid);
         self.life.look_at_cpu_later(pid);
         self.life.procs.publish(pid);
         if self.life.procs.get(pid)?.stopped {
@@ -648,7 +646,7 @@ fn publish_who(header: &Header, proc: &Proc) {
 
 /// What a child's header has in common with its parent's.
 pub fn copy_header(from: &Header, to: &Header) {
-    to.umask.store(from.umask.load(Relaxed), Relaxed);
+    to.umask.store(from.umask.load(Relaxed) & 0o777, Relaxed);
     to.child_flags.store(from.child_flags.load(Relaxed), Relaxed);
     to.ignored.store(from.ignored.load(Relaxed), Relaxed);
     to.caught.store(from.caught.load(Relaxed), Relaxed);
@@ -695,14 +693,9 @@ impl Proc {
             native: false,
             stands,
             more_fds: Default::default(),
-            hosts: crate::spaces::Hosts::first(),
-            ipc: crate::spaces::Ipc::first(),
-            net: None,
-            groups: None,
+            spaces: InSpaces::first(),
             times: None,
-            times_of_children: None,
             pids: None,
-            pids_of_children: None,
             name: Vec::new(),
             program: None,
             blocked: None,

@@ -92,7 +92,7 @@ impl InOut<'_> {
                 let text = self.procs.a(self.caller, call)?;
                 let (of, own) = (self.procs.get(owner)?, self.procs.get(self.caller.pid)?);
                 // Nobody sets those of the first one, as Linux says it.
-                let times = of.times_of_children.as_ref();
+                let times = of.spaces.times_of_children.as_ref();
                 let owner = times.map_or(0, |times| times.owner);
                 if !own.who.has_in(owner, Capability::SysTime) {
                     return Err(Errno::EPERM);
@@ -118,7 +118,7 @@ impl InOut<'_> {
                 let proc = self.procs.get(self.caller.pid)?;
                 let mut name = name.unwrap_or_default();
                 name = &name[..name.len().min(NAME_MAX)];
-                proc.hosts.set_name(of_domain, name, &proc.who)?;
+                proc.spaces.hosts.set_name(of_domain, name, &proc.who)?;
                 count(call.lengths.0)
             }
             // As on Linux, to those of the own process.

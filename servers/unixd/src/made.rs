@@ -421,7 +421,7 @@ impl Texts<'_> {
             Content::Live(live) => *live,
         };
         let host = |of_domain| {
-            let mut name = self.procs.get(reader).map(|proc| proc.hosts.name(of_domain));
+            let mut name = self.procs.get(reader).map(|proc| proc.spaces.hosts.name(of_domain));
             if let Ok(name) = &mut name {
                 name.push(b'\n');
             }

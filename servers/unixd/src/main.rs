@@ -17,6 +17,7 @@ extern crate alloc;
 mod text;
 
 mod alarms;
+mod apart;
 mod bequests;
 mod calls;
 mod caps;

@@ -82,7 +82,7 @@ impl Messages {
 impl Opening<'_> {
     /// The name space in which the caller names System V objects and message queues.
     pub(crate) fn ipc(&self) -> Result<u64, Errno> {
-        Ok(self.procs.get(self.caller.pid)?.ipc.number)
+        Ok(self.procs.get(self.caller.pid)?.spaces.ipc.number)
     }
 
     /// `msgget`.

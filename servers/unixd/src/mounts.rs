@@ -6,7 +6,7 @@ use crate::pathops::{PathOps, DEVICE};
 use crate::procfs::{self, ProcNode};
 use crate::spaces::Opened;
 use crate::tmpfs::Options;
-use crate::volumes::{device_of_volume, flag, Kind, Spot, Volume};
+use crate::volumes::{device_of_volume, flag, Kind, Spot, Standing, Volume};
 use crate::wait::{done, Call, Tried};
 use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
@@ -555,7 +555,7 @@ impl PathOps<'_> {
         at: Option<Spot>,
     ) -> Result<(Node, Rc<Volume>), Errno> {
         let proc = self.procs.get(self.caller.pid)?;
-        let space = proc.ipc.clone();
+        let space = proc.spaces.ipc.clone();
         if !proc.who.has_in(space.owner, Capability::SysAdmin) {
             return Err(Errno::EPERM);
         }
@@ -733,20 +733,18 @@ impl PathOps<'_> {
         self.tree.hold_for_mount(old.node);
         self.tree.release_from_mount(before);
         // Whoever was at the old root is at the new one.
-        let all = self.procs.select(|proc| proc.stands.space == stands.space && !proc.is_over());
-        for pid in all {
-            let proc = self.procs.get_mut(pid)?;
-            let moved = [&mut proc.stands.root, &mut proc.stands.cwd].map(|spot| {
-                let moves = *spot == root;
-                if moves {
-                    *spot = new;
-                }
-                moves
-            });
-            for _ in moved.into_iter().filter(|moves| *moves) {
-                self.tree.hold_spot(new);
-                self.left(root);
+        let mut moved = 0;
+        self.procs.each_standing(|standing| {
+            let here = standing.space == stands.space;
+            let Standing { root: from, cwd, .. } = standing;
+            for spot in [from, cwd].into_iter().filter(|spot| here && **spot == root) {
+                *spot = new;
+                moved += 1;
             }
+        });
+        for _ in 0..moved {
+            self.tree.hold_spot(new);
+            self.left(root);
         }
         done(())
     }

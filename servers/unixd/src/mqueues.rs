@@ -239,7 +239,7 @@ impl Opening<'_> {
 
     /// The directory of the queues that the caller sees.
     fn queue_dir(&mut self) -> Result<Ino, Errno> {
-        let space = self.procs.get(self.caller.pid)?.ipc.clone();
+        let space = self.procs.get(self.caller.pid)?.spaces.ipc.clone();
         let now = self.handles.clock.wall();
         Ok(space.queues(self.handles.tree.files_mut().names_mut(), now)?.1)
     }

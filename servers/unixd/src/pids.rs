@@ -169,10 +169,10 @@ impl Named {
 }
 
 impl Procs {
-    /// Is everybody in the first name space?
+    /// Is everybody in the first name space, and every thread where its process is?
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.named.is_empty()
+        self.named.is_empty() && self.apart.is_empty()
     }
 
     /// The number of a process, thread, group or session in a name space; 0: it is not there.

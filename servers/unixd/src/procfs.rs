@@ -9,9 +9,9 @@ use crate::names::View;
 use crate::nodes::Node;
 use crate::procnet::FILES as NET;
 use crate::procs::{Pid, Proc, INIT};
-use crate::spaces::{Opened as OpenedSpace, KINDS};
+use crate::spaces::{InSpaces, Opened as OpenedSpace, KINDS};
 use crate::threads::Tid;
-use crate::volumes::Spot;
+use crate::volumes::{Spot, Standing};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -52,8 +52,8 @@ pub enum ProcNode {
     Pid(Pid),
     /// A file in `/proc/PID`.
     File(Pid, &'static str),
-    /// A link in `/proc/PID`.
-    Link(Pid, &'static str),
+    /// A link in `/proc/PID` or `/proc/PID/task/TID`.
+    Link(Tid, &'static str),
     /// `/proc/PID/fd`
     Fds(Pid),
     /// `/proc/PID/fd/N`
@@ -63,10 +63,10 @@ pub enum ProcNode {
     /// What is told of descriptors, and of one.
     FdFacts(Pid),
     FdFact(Pid, u32),
-    /// `/proc/PID/ns`
-    Spaces(Pid),
-    /// A name space in `/proc/PID/ns`
-    Space(Pid, &'static str),
+    /// `/proc/PID/ns` or `/proc/PID/task/TID/ns`
+    Spaces(Tid),
+    /// A name space there.
+    Space(Tid, &'static str),
     /// Something in `/proc/sys` or `/sys`.
     Made(u16),
     /// `/proc/thread-self`
@@ -133,14 +133,16 @@ const INIT_FILES: [&str; 5] = ["cmdline", "comm", "stat", "statm", "status"];
 pub const PRIVATE: [&str; 8] =
     ["auxv", "clear_refs", "environ", "maps", "mem", "pagemap", "smaps", "smaps_rollup"];
 /// Those of them that are there for each thread too.
-const TASK_FILES: [&str; 17] = [
+const TASK_FILES: [&str; 19] = [
     "clear_refs",
     "cmdline",
     "comm",
     "environ",
     "limits",
     "mem",
+    "mountinfo",
     "mounts",
+    "mountstats",
     "stat",
     "statm",
     "status",
@@ -283,16 +285,20 @@ impl View<'_> {
     pub fn proc_of(&self, node: ProcNode) -> Result<Option<&Proc>, Errno> {
         match node {
             Spaces(INIT) | Space(INIT, _) if self.number(INIT) != 0 => Ok(None),
+            Link(tid, _) | Spaces(tid) | Space(tid, _) => match self.number(tid) {
+                0 => Err(Errno::ENOENT),
+                _ => {
+                    let proc = self.procs.get(self.procs.leader(tid));
+                    proc.map(Some).map_err(|_| Errno::ENOENT)
+                }
+            },
             Pid(pid)
             | File(pid, _)
-            | Link(pid, _)
             | Fds(pid)
             | Fd(pid, _)
             | FdFacts(pid)
             | FdFact(pid, _)
-            | Tasks(pid)
-            | Spaces(pid)
-            | Space(pid, _) => match self.number(pid) {
+            | Tasks(pid) => match self.number(pid) {
                 0 => Err(Errno::ENOENT),
                 _ => self.procs.get(pid).map(Some).map_err(|_| Errno::ENOENT),
             },
@@ -345,9 +351,9 @@ impl View<'_> {
                 self.check_trace(pid)?;
                 self.is_there(pid)?;
                 match name {
-                    "cwd" => Step::Jump(self.procs.get(pid)?.stands.cwd),
-                    "root" => Step::Jump(self.procs.get(pid)?.stands.root),
-                    _ => Step::Named(self.exe(pid)?),
+                    "cwd" => Step::Jump(self.stands_of(pid)?.cwd),
+                    "root" => Step::Jump(self.stands_of(pid)?.root),
+                    _ => Step::Named(self.exe(self.procs.leader(pid))?),
                 }
             }
             Fd(pid, fd) => {
@@ -361,15 +367,20 @@ impl View<'_> {
         })
     }
 
-    /// `EACCES` unless a process may look into another.
-    pub fn check_trace(&self, other: Pid) -> Result<(), Errno> {
+    /// Where a thread stands.
+    fn stands_of(&self, tid: Tid) -> Result<Standing, Errno> {
+        self.procs.stands_of(self.procs.leader(tid), tid)
+    }
+
+    /// `EACCES` unless a process may look into another, or into a thread of it.
+    pub fn check_trace(&self, other: Tid) -> Result<(), Errno> {
         if other == INIT {
             return match credentials::may_trace(self.who, &Credentials::ROOT, true) {
                 true => Ok(()),
                 false => Err(Errno::EACCES),
             };
         }
-        let other = self.procs.get(other).map_err(|_| Errno::ENOENT)?;
+        let other = self.procs.get(self.procs.leader(other)).map_err(|_| Errno::ENOENT)?;
         let may = other.pid == self.caller.pid
             || credentials::may_trace(self.who, &other.who, other.dumpable);
         match may {
@@ -386,11 +397,11 @@ impl View<'_> {
         }
     }
 
-    /// The name space of a process with a name.
-    pub fn space(&self, pid: Pid, name: &str) -> Result<OpenedSpace, Errno> {
-        let space = match pid {
+    /// The name space of a thread with a name.
+    pub fn space(&self, tid: Tid, name: &str) -> Result<OpenedSpace, Errno> {
+        let space = match tid {
             INIT => OpenedSpace::first(self.procs, self.tree, name),
-            pid => OpenedSpace::of(self.procs.get(pid)?, self.tree, name),
+            tid => OpenedSpace::of(self.procs, self.tree, tid, name),
         };
         space.ok_or(Errno::ENOENT)
     }
@@ -409,11 +420,11 @@ impl View<'_> {
     }
 
     /// `ENOENT` of a process that has ended: it stands nowhere.
-    fn is_there(&self, pid: Pid) -> Result<(), Errno> {
-        if pid == INIT {
+    fn is_there(&self, tid: Tid) -> Result<(), Errno> {
+        if tid == INIT {
             return Ok(());
         }
-        match self.procs.get(pid)?.is_over() {
+        match self.procs.get(self.procs.leader(tid))?.is_over() {
             true => Err(Errno::ENOENT),
             false => Ok(()),
         }
@@ -452,6 +463,7 @@ impl View<'_> {
         if name == b".." {
             return Ok(Some(match dir {
                 Spaces(INIT) => Init,
+                Spaces(tid) if self.procs.leader(tid) != tid => Task(self.procs.leader(tid), tid),
                 Fds(pid) | FdFacts(pid) | Tasks(pid) | Spaces(pid) => Pid(pid),
                 Task(pid, _) => Tasks(pid),
                 Made(number) if number != TUNABLES => Made(self.tree.made().above(number)),
@@ -480,7 +492,7 @@ impl View<'_> {
             Pid(pid) if name == b"fd" => Some(Fds(pid)),
             Pid(pid) if name == b"fdinfo" => Some(FdFacts(pid)),
             Pid(pid) if name == b"task" => Some(Tasks(pid)),
-            Pid(pid) if name == b"net" => self.is_in_net_of(pid).then_some(Net),
+            Pid(pid) if name == b"net" => self.is_in_net_of(pid, pid).then_some(Net),
             Pid(pid) if name == b"ns" => Some(Spaces(pid)),
             Spaces(pid) => {
                 let found = KINDS.iter().find(|kind| kind.0.as_bytes() == name);
@@ -491,7 +503,7 @@ impl View<'_> {
                 let tid = tid.filter(|tid| self.is_task(pid, *tid));
                 tid.map(|tid| Task(pid, tid))
             }
-            Task(pid, tid) => known(&TASK_FILES, name).map(|name| TaskFile(pid, tid, name)),
+            Task(pid, tid) => self.of_task((pid, tid), name),
             Pid(pid) => known(&FILES, name)
                 .map(|name| File(pid, name))
                 .or_else(|| known(&LINKS, name).map(|name| Link(pid, name))),
@@ -508,10 +520,23 @@ impl View<'_> {
         Ok(node)
     }
 
-    /// Is a process in the network of who looks? Of another one nothing is told.
-    fn is_in_net_of(&self, pid: Pid) -> bool {
-        let place = |pid| self.procs.get(pid).map(Proc::net_place).ok();
-        place(pid) == place(self.caller.pid)
+    /// What a thread has in its directory.
+    fn of_task(&self, (pid, tid): (Pid, Tid), name: &[u8]) -> Option<ProcNode> {
+        match name {
+            b"fd" => Some(Fds(pid)),
+            b"fdinfo" => Some(FdFacts(pid)),
+            b"net" => self.is_in_net_of(pid, tid).then_some(Net),
+            b"ns" => Some(Spaces(tid)),
+            _ => known(&TASK_FILES, name)
+                .map(|name| TaskFile(pid, tid, name))
+                .or_else(|| known(&LINKS, name).map(|name| Link(tid, name))),
+        }
+    }
+
+    /// Is a thread in the network of who looks? Of another one nothing is told.
+    fn is_in_net_of(&self, pid: Pid, tid: Tid) -> bool {
+        let place = |pid, tid| self.procs.spaces_of(pid, tid).map(InSpaces::net_number).ok();
+        place(pid, tid) == place(self.caller.pid, self.caller.tid)
     }
 
     /// A process or a thread by its number. Threads are there, but not listed.
@@ -582,7 +607,7 @@ impl View<'_> {
                 add("fdinfo", DIRECTORY, FdFacts(pid));
                 add("task", DIRECTORY, Tasks(pid));
                 add("ns", DIRECTORY, Spaces(pid));
-                if self.is_in_net_of(pid) {
+                if self.is_in_net_of(pid, pid) {
                     add("net", DIRECTORY, Net);
                 }
                 FILES.iter().for_each(|name| add(name, REGULAR, File(pid, name)));
@@ -600,6 +625,13 @@ impl View<'_> {
                 }
             }
             Task(pid, tid) => {
+                add("fd", DIRECTORY, Fds(pid));
+                add("fdinfo", DIRECTORY, FdFacts(pid));
+                add("ns", DIRECTORY, Spaces(tid));
+                if self.is_in_net_of(pid, tid) {
+                    add("net", DIRECTORY, Net);
+                }
+                LINKS.iter().for_each(|name| add(name, SYMLINK, Link(tid, name)));
                 TASK_FILES.iter().for_each(|name| add(name, REGULAR, TaskFile(pid, tid, name)));
             }
             Spaces(pid) => KINDS.iter().for_each(|kind| add(kind.0, SYMLINK, Space(pid, kind.0))),
@@ -679,9 +711,9 @@ impl View<'_> {
                 self.check_trace(pid)?;
                 self.is_there(pid)?;
                 match name {
-                    "cwd" => self.tree.path_of(self.procs.get(pid)?.stands.cwd, self.root()?),
-                    "root" => self.tree.path_of(self.procs.get(pid)?.stands.root, self.root()?),
-                    _ => self.exe(pid),
+                    "cwd" => self.tree.path_of(self.stands_of(pid)?.cwd, self.root()?),
+                    "root" => self.tree.path_of(self.stands_of(pid)?.root, self.root()?),
+                    _ => self.exe(self.procs.leader(pid)),
                 }
             }
             Space(pid, name) => {

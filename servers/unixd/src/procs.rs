@@ -1,6 +1,7 @@
 //! The table of processes.
 
 use crate::alarms::Alarms;
+use crate::apart::AllApart;
 use crate::bequests::Bequest;
 use crate::calls::Heard;
 use crate::clock::SECOND;
@@ -12,12 +13,12 @@ use crate::limits::Limits;
 use crate::lines::Controls;
 use crate::loans::Lent;
 use crate::morefds;
-use crate::otherspaces::{Groups, Net, Times};
+use crate::otherspaces::Times;
 use crate::parcels::Parcels;
 use crate::pids::{is_same, Named, Space};
 use crate::queues::{Waiting, QUEUED_MAX};
 use crate::scheduling::Scheduling;
-use crate::spaces::{Hosts, Ipc};
+use crate::spaces::InSpaces;
 use crate::threads::{Thread, Tid};
 use crate::tracees::Tracees;
 use crate::voices::Voice;
@@ -127,21 +128,12 @@ pub struct Proc {
     pub native: bool,
     /// Its descriptors that have no place in its header.
     pub more_fds: morefds::Fds,
-    /// Its host name.
-    pub hosts: Rc<Hosts>,
-    /// Where its System V objects and message queues are.
-    pub ipc: Rc<Ipc>,
-    /// Which interfaces, ports and names of sockets there are for it.
-    pub net: Option<Rc<Net>>,
-    /// Its name space of control groups.
-    pub groups: Option<Rc<Groups>>,
-    /// That of times, and that of its children.
+    /// The name spaces that it is in, but for those below, of users and of mounts.
+    pub spaces: InSpaces,
+    /// That of times.
     pub times: Option<Rc<Times>>,
-    pub times_of_children: Option<Rc<Times>>,
     /// The name space of its process id.
     pub pids: Space,
-    /// That of its children.
-    pub pids_of_children: Space,
     /// Where it stands.
     pub stands: Standing,
     /// Name, for `/proc`.
@@ -320,6 +312,8 @@ pub struct Procs {
     threads: ByNumber<Box<Thread>>,
     /// Threads that are traced.
     pub tracees: Tracees,
+    /// Threads that are not where their processes are.
+    pub apart: AllApart,
     /// Descriptors that are shown and have no place in headers, by user.
     pub shown_fds: morefds::Account,
     /// What is given and taken in parts.
@@ -361,6 +355,7 @@ impl Default for Procs {
             table: ByNumber::default(),
             threads: ByNumber::default(),
             tracees: Tracees::default(),
+            apart: Default::default(),
             shown_fds: Default::default(),
             parcels: Parcels::default(),
             bequests: Shares::new(piecewise::Limits::of(crate::bequests::ALL_MAX)),

@@ -43,6 +43,7 @@ impl Texts<'_> {
     /// The text of a process, or of one of its threads.
     pub fn process_text(&self, pid: Pid, tid: Option<Tid>, name: &str) -> Result<Vec<u8>, Errno> {
         let proc = self.procs.get(pid).map_err(|_| Errno::ENOENT)?;
+        let stands = || self.procs.stands_of(pid, tid.unwrap_or(pid));
         Ok(match name {
             "cmdline" => proc.cmdline().to_vec(),
             "comm" => {
@@ -55,15 +56,15 @@ impl Texts<'_> {
             "loginuid" | "sessionid" => format!("{}", u32::MAX).into_bytes(),
             // Where in the kernel it waits: Linux does not tell that those who may not look, nor of one that runs.
             "wchan" => b"0".to_vec(),
-            "mounts" => mounts(self.tree, &proc.stands).into_bytes(),
-            "mountinfo" => mount_info(self.tree, &proc.stands).into_bytes(),
-            "mountstats" => mount_stats(self.tree, &proc.stands).into_bytes(),
+            "mounts" => mounts(self.tree, &stands()?).into_bytes(),
+            "mountinfo" => mount_info(self.tree, &stands()?).into_bytes(),
+            "mountstats" => mount_stats(self.tree, &stands()?).into_bytes(),
             "oom_score_adj" => format!("{}\n", proc.oom_adjust).into_bytes(),
             "oom_adj" => format!("{}\n", oom::coarse(proc.oom_adjust)).into_bytes(),
             "oom_score" => format!("{}\n", self.oom_score(proc)).into_bytes(),
             "stat" => self.process_stat(proc, tid).into_bytes(),
             "timens_offsets" => {
-                crate::otherspaces::offsets_text(&proc.times_of_children).into_bytes()
+                crate::otherspaces::offsets_text(&proc.spaces.times_of_children).into_bytes()
             }
             "setgroups" => {
                 let denies = proc.who.space.as_ref().is_some_and(|space| space.denies_groups());
@@ -144,8 +145,8 @@ impl Texts<'_> {
         let threads = self.procs.threads_of(proc.pid).len().max(1);
         let mut text = String::new();
         put_line!(text, "Name:\t{}", in_one_line(&name));
-        if let Ok(session) = proc.session() {
-            put_line!(text, "Umask:\t{:04o}", session.header().umask.load(Relaxed) & 0o777);
+        if proc.voice.is_some() {
+            put_line!(text, "Umask:\t{:04o}", self.procs.umask_of(tid));
         }
         put_line!(
             text,

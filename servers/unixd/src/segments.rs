@@ -173,7 +173,7 @@ impl Opening<'_> {
     /// Of what the caller makes.
     pub(crate) fn perm(&self, key: i32, flags: u32) -> Result<Perm, Errno> {
         let proc = self.procs.get(self.caller.pid)?;
-        let (who, space) = (&proc.who, (proc.ipc.number, proc.ipc.owner));
+        let (who, space) = (&proc.who, (proc.spaces.ipc.number, proc.spaces.ipc.owner));
         let own = (who.users.effective, who.groups.effective);
         Ok(Perm { space, key, owner: own, creator: own, mode: flags & 0o777 })
     }

@@ -144,7 +144,7 @@ impl Opening<'_> {
 
     /// The network name space that its sockets are of, which have abstract names there.
     fn net(&self) -> Result<u64, Errno> {
-        Ok(self.procs.get(self.caller.pid)?.net_number())
+        Ok(self.procs.get(self.caller.pid)?.spaces.net_number())
     }
 
     fn told(&mut self, changes: Changes) {

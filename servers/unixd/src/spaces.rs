@@ -1,6 +1,7 @@
 //! Name spaces: of users, of mounts, of host names, of System V objects and message queues, of [process ids](crate::pids), and of
 //! [networks, control groups and times](crate::otherspaces).
 
+use crate::apart::Before;
 use crate::descs::{Handles, Object};
 use crate::inet::{Slot, Sockets};
 use crate::nodes::Tree;
@@ -8,6 +9,7 @@ use crate::otherspaces::{self, EndedNets, Groups, Net, Times};
 use crate::pids::{self, PidSpace, Space};
 use crate::procs::{Pid, Proc, Procs, STANDS};
 use crate::system::System;
+use crate::threads::Tid;
 use crate::voices::Speaker;
 use crate::volumes::Spot;
 use crate::wait::{count, done, Call, Tried};
@@ -247,6 +249,37 @@ impl Numbers {
     }
 }
 
+/// The name spaces that a thread is in, but for those of which a process is in one: of users, of times and of process ids. Those of
+/// mounts are known from where it [stands](Standing).
+#[derive(Clone)]
+pub struct InSpaces {
+    /// Its host name.
+    pub hosts: Rc<Hosts>,
+    /// Where its System V objects and message queues are.
+    pub ipc: Rc<Ipc>,
+    /// Which interfaces, ports and names of sockets there are for it.
+    pub net: Option<Rc<Net>>,
+    /// That of control groups.
+    pub groups: Option<Rc<Groups>>,
+    /// That of times of its children.
+    pub times_of_children: Option<Rc<Times>>,
+    /// That of process ids of its children.
+    pub pids_of_children: Space,
+}
+
+impl InSpaces {
+    /// The first ones.
+    pub fn first() -> InSpaces {
+        let (net, groups, times_of_children, pids_of_children) = Default::default();
+        let (hosts, ipc) = (Hosts::first(), Ipc::first());
+        InSpaces { hosts, ipc, net, groups, times_of_children, pids_of_children }
+    }
+    /// The number of that of networks.
+    pub fn net_number(&self) -> u64 {
+        self.net.as_ref().map_or(otherspaces::FIRST_NETS, |net| net.number)
+    }
+}
+
 /// A name space that somebody has open.
 #[derive(Clone)]
 pub enum Opened {
@@ -270,20 +303,25 @@ fn mounts_number(tree: &Tree, space: SpaceId) -> u64 {
 }
 
 impl Opened {
-    /// That of a process with a name; `None`: there is no such kind.
-    pub fn of(proc: &Proc, tree: &Tree, name: &str) -> Option<Opened> {
+    /// That of a thread with a name; `None`: there is no such kind, or no such thread.
+    pub fn of(procs: &Procs, tree: &Tree, tid: Tid, name: &str) -> Option<Opened> {
+        let pid = procs.leader(tid);
+        let (proc, spaces) = (procs.get(pid).ok()?, procs.spaces_of(pid, tid).ok()?);
         Some(match name {
-            "mnt" => Opened::Mounts(proc.stands.space, mounts_number(tree, proc.stands.space)),
-            "ipc" => Opened::Ipc(proc.ipc.clone()),
-            "uts" => Opened::Hosts(proc.hosts.clone()),
-            "net" => Opened::Net(proc.net.clone()),
-            "cgroup" => Opened::Groups(proc.groups.clone()),
+            "mnt" => {
+                let space = procs.stands_of(pid, tid).ok()?.space;
+                Opened::Mounts(space, mounts_number(tree, space))
+            }
+            "ipc" => Opened::Ipc(spaces.ipc.clone()),
+            "uts" => Opened::Hosts(spaces.hosts.clone()),
+            "net" => Opened::Net(spaces.net.clone()),
+            "cgroup" => Opened::Groups(spaces.groups.clone()),
             "time" => Opened::Times(proc.times.clone()),
-            "time_for_children" => Opened::Times(proc.times_of_children.clone()),
+            "time_for_children" => Opened::Times(spaces.times_of_children.clone()),
             "pid" => Opened::Pids(proc.pids.clone()),
             "pid_for_children" => {
                 // As on Linux, it is not there before it has a first process.
-                let space = proc.pids_of_children.clone();
+                let space = spaces.pids_of_children.clone();
                 Opened::Pids(
                     Some(space).filter(|one| one.as_ref().is_none_or(|one| one.has_begun()))?,
                 )
@@ -302,11 +340,11 @@ impl Opened {
                 Opened::Mounts(first, number)
             }
             "ipc" => {
-                let mut all = procs.iter().map(|proc| &proc.ipc);
+                let mut all = procs.iter().map(|proc| &proc.spaces.ipc);
                 Opened::Ipc(all.find(|ipc| ipc.number == FIRST_IPC)?.clone())
             }
             "uts" => {
-                let mut all = procs.iter().map(|proc| &proc.hosts);
+                let mut all = procs.iter().map(|proc| &proc.spaces.hosts);
                 Opened::Hosts(all.find(|hosts| hosts.number == FIRST_HOSTS)?.clone())
             }
             "net" => Opened::Net(None),
@@ -394,7 +432,7 @@ pub fn unshare(
         0 => None,
         _ => {
             let (number, lease) = numbers.take(uid)?;
-            let names = RefCell::new(proc.hosts.names.borrow().clone());
+            let names = RefCell::new(proc.spaces.hosts.names.borrow().clone());
             Some(Rc::new(Hosts { number, owner, names, _kept: Some(lease) }))
         }
     };
@@ -412,7 +450,7 @@ pub fn unshare(
         false => None,
     };
     let times = match is_new(flag::NEWTIME) {
-        true => Some(Times::new(numbers.take(uid)?, owner, &proc.times_of_children)),
+        true => Some(Times::new(numbers.take(uid)?, owner, &proc.spaces.times_of_children)),
         false => None,
     };
     let net = match is_new(flag::NEWNET) {
@@ -422,7 +460,9 @@ pub fn unshare(
     let pids_of_children = match flags & flag::NEWPID {
         0 => None,
         // Its children are in another one already, where it could not see them.
-        _ if !pids::is_same(&proc.pids, &proc.pids_of_children) => return Err(Errno::EINVAL),
+        _ if !pids::is_same(&proc.pids, &proc.spaces.pids_of_children) => {
+            return Err(Errno::EINVAL)
+        }
         _ => {
             let space = who.space.clone();
             Some(PidSpace::begin(&proc.pids, space, || numbers.take(uid))?)
@@ -457,22 +497,22 @@ pub fn unshare(
         proc.common[STANDS] = 0;
     }
     if let Some(hosts) = hosts {
-        proc.hosts = hosts;
+        proc.spaces.hosts = hosts;
     }
     if let Some(ipc) = ipc {
-        proc.ipc = ipc;
+        proc.spaces.ipc = ipc;
     }
     if pids_of_children.is_some() {
-        proc.pids_of_children = pids_of_children;
+        proc.spaces.pids_of_children = pids_of_children;
     }
     if net.is_some() {
-        proc.net = net;
+        proc.spaces.net = net;
     }
     if groups.is_some() {
-        proc.groups = groups;
+        proc.spaces.groups = groups;
     }
     if times.is_some() {
-        proc.times_of_children = times;
+        proc.spaces.times_of_children = times;
     }
     procs.hide_attributes(pid);
     procs.publish(pid);
@@ -482,18 +522,18 @@ pub fn unshare(
 impl Proc {
     /// It has ended, and has nothing to do any more with what is kept for those who are in a name space.
     pub fn leave_spaces(&mut self) {
-        if self.ipc.number != FIRST_IPC {
-            self.ipc = Ipc::first();
+        if self.spaces.ipc.number != FIRST_IPC {
+            self.spaces.ipc = Ipc::first();
         }
-        self.net = None;
+        self.spaces.net = None;
     }
 
     /// It is where its children would be, as to times.
     pub fn enter_times(&mut self) {
-        if let Some(times) = &self.times_of_children {
+        if let Some(times) = &self.spaces.times_of_children {
             times.begin();
         }
-        self.times.clone_from(&self.times_of_children);
+        self.times.clone_from(&self.spaces.times_of_children);
     }
 
     /// What the clock that counts from boot says for it when the machine's says `now`.
@@ -503,12 +543,7 @@ impl Proc {
 
     /// The slot of its sockets, and the user name space that they belong to.
     pub fn net_place(&self) -> (Slot, u64) {
-        self.net.as_ref().map_or((0, 0), |net| (net.slot, net.owner))
-    }
-
-    /// The number of its network name space.
-    pub fn net_number(&self) -> u64 {
-        Opened::Net(self.net.clone()).number()
+        self.spaces.net.as_ref().map_or((0, 0), |net| (net.slot, net.owner))
     }
 }
 
@@ -534,21 +569,50 @@ impl Spaces<'_> {
             return Err(Errno::EINVAL);
         }
         let is_shared = !self.proc()?.threads.is_empty();
-        // Threads of a process have all of this in common.
-        if is_shared && flags & !(SYSVSEM | NEWUTS) != 0 {
+        // Threads of a process have this in common. (Linux gives one of them a copy of its descriptors.)
+        if is_shared && flags & (OF_THREADS | NEWUSER | FILES) != 0 {
             return Err(Errno::EINVAL);
         }
+        let is_apart = is_shared && flags & (SPACES | FS) != 0;
+        let before = match is_apart {
+            true => Some(self.part(flags & (FS | NEWNS) != 0)?),
+            false => None,
+        };
         let nets = &mut self.handles.sockets.inet;
         let all = (&mut *self.procs, &mut *self.handles.tree, nets, self.system.numbers());
-        unshare(all, self.caller.pid, flags & SPACES)?;
+        if let Err(error) = unshare(all, self.caller.pid, flags & SPACES) {
+            before.into_iter().for_each(|before| self.rejoin(before));
+            return Err(error);
+        }
         let common = &mut self.procs.get_mut(self.caller.pid)?.common;
         for (with, flag) in common.iter_mut().zip([FS, FILES, 0]) {
             if flags & flag != 0 {
                 *with = 0;
             }
         }
-        self.leaves = flags & (SYSVSEM | NEWIPC) != 0;
+        // What several threads want undone stays theirs.
+        self.leaves = flags & (SYSVSEM | NEWIPC) != 0 && !is_shared;
         done(())
+    }
+
+    /// The caller is apart from its process's other threads.
+    fn part(&mut self, stands: bool) -> Result<Before, Errno> {
+        self.procs.part(self.handles.tree, self.caller, stands)
+    }
+
+    /// It is not after all.
+    fn rejoin(&mut self, before: Before) {
+        if let Some(standing) = self.procs.rejoin(self.caller, before) {
+            self.handles.leave(&standing);
+        }
+    }
+
+    /// The name spaces of the caller, of which some will be others. It is apart then, if it is one of several threads.
+    fn own(&mut self) -> Result<&mut InSpaces, Errno> {
+        if !self.proc()?.threads.is_empty() {
+            self.part(false)?;
+        }
+        Ok(&mut self.procs.get_mut(self.caller.pid)?.spaces)
     }
 
     /// `setns`.
@@ -577,7 +641,8 @@ impl Spaces<'_> {
                 let tree = &*self.handles.tree;
                 let all = ["user", "uts", "ipc", "net", "cgroup", "time", "pid", "mnt"];
                 let wanted = all.into_iter().filter_map(|name| {
-                    Opened::of(other, tree, name).filter(|space| op.kinds & space.flag() != 0)
+                    Opened::of(self.procs, tree, of, name)
+                        .filter(|space| op.kinds & space.flag() != 0)
                 });
                 for space in wanted.collect::<Vec<_>>() {
                     self.enter_one(&space)?;
@@ -684,7 +749,6 @@ impl Spaces<'_> {
             false => Err(Errno::EPERM),
         };
         let is_shared = !proc.threads.is_empty();
-        let alone = |error| if is_shared { Err(error) } else { Ok(()) };
         let with = proc.common[STANDS];
         let stands_too =
             |other: &Proc| other.pid != pid && other.common[STANDS] == with && !other.is_over();
@@ -692,30 +756,28 @@ impl Spaces<'_> {
         match opened {
             Opened::Hosts(hosts) => {
                 may_both(hosts.owner)?;
-                self.procs.get_mut(pid)?.hosts = hosts.clone();
+                self.own()?.hosts = hosts.clone();
             }
             Opened::Ipc(ipc) => {
                 may_both(ipc.owner)?;
-                // What its threads wait for would be somewhere else.
-                alone(Errno::EINVAL)?;
-                self.procs.get_mut(pid)?.ipc = ipc.clone();
-                self.leaves = true;
+                self.own()?.ipc = ipc.clone();
+                self.leaves = !is_shared;
             }
             Opened::Net(net) => {
                 may_both(opened.owner())?;
-                alone(Errno::EINVAL)?;
-                self.procs.get_mut(pid)?.net = net.clone();
+                self.own()?.net = net.clone();
             }
             Opened::Groups(groups) => {
                 may_both(opened.owner())?;
-                alone(Errno::EINVAL)?;
-                self.procs.get_mut(pid)?.groups = groups.clone();
+                self.own()?.groups = groups.clone();
             }
             Opened::Times(times) => {
-                alone(Errno::EUSERS)?;
+                if is_shared {
+                    return Err(Errno::EUSERS);
+                }
                 may_both(opened.owner())?;
                 let proc = self.procs.get_mut(pid)?;
-                proc.times_of_children = times.clone();
+                proc.spaces.times_of_children = times.clone();
                 proc.enter_times();
                 self.procs.publish(pid);
             }
@@ -723,10 +785,10 @@ impl Spaces<'_> {
                 let owner = space.as_ref().map_or(0, |space| space.owner_number());
                 may_both(owner)?;
                 // Nobody gets out of the one that he is in.
-                if is_shared || !pids::is_in(space, &proc.pids) {
+                if !pids::is_in(space, &proc.pids) {
                     return Err(Errno::EINVAL);
                 }
-                self.procs.get_mut(pid)?.pids_of_children = space.clone();
+                self.own()?.pids_of_children = space.clone();
             }
             Opened::User(space) => {
                 if *space == proc.who.space || is_shared || stands_with_others {
@@ -747,7 +809,8 @@ impl Spaces<'_> {
                 if !may(found.owner) || !own {
                     return Err(Errno::EPERM);
                 }
-                if is_shared || stands_with_others {
+                if stands_with_others || self.procs.threads_standing_with(pid, self.caller.tid) > 1
+                {
                     return Err(Errno::EINVAL);
                 }
                 let mount = found.root;
@@ -768,13 +831,13 @@ impl Spaces<'_> {
     pub fn set_host_name(&mut self, call: &Call, op: op::SetHostName) -> Tried {
         let name = self.procs.a(self.caller, call)?;
         let proc = self.proc()?;
-        proc.hosts.set_name(op.domain, &name, &proc.who)?;
+        proc.spaces.hosts.set_name(op.domain, &name, &proc.who)?;
         done(())
     }
 
     /// Host and domain name, each with a NUL behind.
     pub fn host_names(&mut self) -> Tried {
-        let hosts = &self.proc()?.hosts;
+        let hosts = &self.proc()?.spaces.hosts;
         let mut names = hosts.name(false);
         names.push(0);
         names.extend(hosts.name(true));

@@ -180,6 +180,10 @@ impl Procs {
     pub fn ways(&self, pid: Pid) -> u64 {
         let Ok(session) = self.get(pid).and_then(Proc::session) else { return 0 };
         let files = session.files();
+        // Its threads share what it is told.
+        if !self.apart.is_empty() && self.has_standing_apart(pid) {
+            return 0;
+        }
         if files.ways() == 0 {
             self.ways.set(self.ways.get() + 1);
             files.set_ways(self.ways.get());
@@ -255,6 +259,7 @@ impl Life<'_> {
         if tid == pid {
             self.procs.get_mut(pid)?.first_ended = true;
             self.procs.thread_has_no_signals(tid);
+            self.end_apart(pid, tid);
         } else {
             self.trace_gone(tid, status);
             self.remove_thread(tid);
@@ -296,8 +301,24 @@ impl Life<'_> {
             proc.threads.retain(|&other| other != tid);
             proc.cpu += used;
         }
+        self.end_apart(thread.leader, tid);
         let Thread { voice, dispatcher, unit, .. } = *thread;
         self.voices.end_thread(voice, dispatcher, unit);
+    }
+
+    /// A thread is over, and stands nowhere if it has not stood with its process.
+    pub fn end_apart(&mut self, pid: Pid, tid: Tid) {
+        if !self.procs.apart.is_empty() {
+            self.procs.end_apart(pid, tid).into_iter().for_each(|it| self.fx.stands_nowhere(it));
+        }
+    }
+
+    /// Of all threads of its process the caller goes on alone, with what it has.
+    pub fn take_over_apart(&mut self) {
+        if !self.procs.apart.is_empty() {
+            let left = self.procs.take_over_apart(self.caller);
+            left.into_iter().for_each(|standing| self.fx.stands_nowhere(standing));
+        }
     }
 
     /// Takes all threads of a process apart but the first.

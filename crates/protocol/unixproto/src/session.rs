@@ -37,6 +37,20 @@ pub const NOTE_PEER: u64 = 0x400;
 /// Notification bits that the threads of a process have for each other, and that one.
 pub const NOTE_LIBRARY: u64 = 0xff00;
 
+/// In [`Header::umask`]: the thread has one of its own, which is so many bits further up.
+const OWN_UMASK: u32 = 1 << 31;
+const OWN_SHIFT: u32 = 16;
+
+/// What [`Header::umask`] says of a thread's own mask.
+pub fn own_umask(word: u32) -> Option<u32> {
+    (word & OWN_UMASK != 0).then_some(word >> OWN_SHIFT & 0o777)
+}
+
+/// The word with another one, or none. The process's stays.
+pub fn with_own_umask(word: u32, own: Option<u32>) -> u32 {
+    word & 0o777 | own.map_or(0, |mask| OWN_UMASK | (mask & 0o777) << OWN_SHIFT)
+}
+
 /// The first page of a session frame.
 ///
 /// Every thread of a process has a session frame. What is about the process as a whole is in that
@@ -55,7 +69,8 @@ pub struct Header {
     pub sid: AtomicU32,
     /// Real, effective, saved user id, then the same of the group.
     pub ids: [AtomicU32; 6],
-    /// File mode creation mask. By the library, which applies it to the modes that it sends.
+    /// File mode creation mask. By the library, which applies it to the modes that it sends. And that of the [thread](own_umask), if it
+    /// stands elsewhere than its process: who gives it one is `unixd`.
     pub umask: AtomicU32,
     /// [`CHLD_NOWAIT`] and [`CHLD_NOSTOP`]: flags of the action for `SIGCHLD`. By the library.
     pub child_flags: AtomicU32,

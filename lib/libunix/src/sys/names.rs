@@ -33,7 +33,7 @@ const OPEN_FLAGS: u32 = abi::O_ACCMODE
 
 /// The mode of what the process makes.
 pub fn masked(mode: u32) -> u32 {
-    mode & 0o7777 & !main_header().umask.load(Ordering::Relaxed)
+    mode & 0o7777 & !server::umask()
 }
 
 pub fn openat(io: &mut Io, dirfd: i32, name: u64, flags: u32, mode: u32) -> Result<u64> {
@@ -293,9 +293,11 @@ pub fn getcwd(mm: &mut Mm, buf: u64, size: u64) -> Result<u64> {
 
 pub fn umask(_: (), mask: u32) -> u64 {
     let mask = mask & 0o777;
-    let before = main_header().umask.swap(mask, Ordering::Relaxed) as u64;
-    company::each_sharing(|of| of.stands, |header| header.umask.store(mask, Ordering::Relaxed));
-    before
+    let (before, is_own) = server::set_umask(mask);
+    if !is_own {
+        company::each_sharing(|of| of.stands, |header| header.umask.store(mask, Ordering::Relaxed));
+    }
+    before.into()
 }
 
 pub fn memfd_create(io: &mut Io, name: u64, flags: u32) -> Result<u64> {

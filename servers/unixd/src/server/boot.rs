@@ -292,7 +292,7 @@ impl Unixd {
         let voice = self.voices.equip(&mut self.stock, 0, Speaker { pid, tid: pid })?;
         let stands = self.tree.first();
         let mut proc = Proc::new(pid, pid, pid, stands, Credentials::ROOT, self.clock.now());
-        self.tree.show_queues(&proc.ipc, self.clock.wall())?;
+        self.tree.show_queues(&proc.spaces.ipc, self.clock.wall())?;
         self.tree.hold_standing(&stands);
         proc.voice = Some(voice);
         self.procs.add(proc);

@@ -98,6 +98,11 @@ impl Unixd {
                 }
                 self.end_spaces();
             }
+            Effect::Leave => {
+                if let Some(standing) = self.fx.next_left() {
+                    self.handles().leave(&standing);
+                }
+            }
             Effect::Ended(pid) => {
                 self.counters.ended(pid, &mut self.fx);
                 self.semaphores.ended(pid, &mut self.fx);

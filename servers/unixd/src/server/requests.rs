@@ -86,6 +86,14 @@ impl Unixd {
 
     #[inline(never)]
     fn take_caps(&mut self, pid: Pid, call: &Call, arrival: &mut Arrival) -> Tried {
+        self.procs.enter_apart(self.caller);
+        let outcome = self.take_caps_here(pid, call, arrival);
+        self.procs.leave_apart();
+        outcome
+    }
+
+    #[inline(always)]
+    fn take_caps_here(&mut self, pid: Pid, call: &Call, arrival: &mut Arrival) -> Tried {
         match call.any {
             Any::ForkCommit(op) => self.births().fork_commit(pid, (op.pid, op.wait), arrival),
             Any::Become(_) => self.births().become_domain(pid, arrival),
@@ -112,9 +120,13 @@ impl Unixd {
     /// Tries a request.
     #[inline(always)]
     pub(super) fn attempt(&mut self, pid: Pid, call: &mut Call) -> Tried {
+        if !self.procs.is_plain() {
+            self.procs.enter_apart(self.caller);
+        }
         let mut outcome = self.attempt_by_id(pid, call);
         // As `seen`; what goes through that is copied, which every request would pay.
         if !self.procs.is_plain() {
+            self.procs.leave_apart();
             outcome = self.procs.as_seen(pid, &call.any, outcome);
         }
         outcome

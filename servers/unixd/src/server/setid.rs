@@ -102,6 +102,7 @@ impl Unixd {
             // It waits for the answer, unless it is a forged one that does something else.
             domain.runner().suspend();
         }
+        life.take_over_apart();
         hand_on(life.procs, caller, pid, voice.session.header());
         life.procs.hand_signals_over(caller, pid);
         let scheduling = life.procs.scheduling(caller)?;

@@ -72,7 +72,7 @@ pub fn mq_open(io: &mut Io, name: u64, flags: u32, mode: u32, attributes: u64) -
     }
     let name = user::cstr(&mut io.mm, name, PATH_MAX as usize, Errno::ENAMETOOLONG)?;
     io.fds.check_room(0, io.limits.max_files())?;
-    let mode = mode & 0o7777 & !server::main_header().umask.load(Relaxed);
+    let mode = mode & 0o7777 & !server::umask();
     let flags = flags & (O_ACCMODE | O_CREAT | O_EXCL | O_NONBLOCK);
     let attributes = if has_attributes { &given[..] } else { &[] };
     let request = op::OpenMessages { flags, mode, limit: io.limits.max_messages() };
