@@ -21,8 +21,12 @@ impl Unixd {
 
     #[inline(never)]
     fn let_lent_rest(&mut self, pipe: u32) {
-        if self.pipes.is_at_rest(pipe) && !self.is_watched(Source::Pipe(pipe)) {
-            self.pipes.open_ring(pipe);
+        if self.pipes.is_at_rest(pipe) {
+            match self.is_watched(Source::Pipe(pipe)) {
+                // That lasts, mostly as long as the pipe does.
+                true => self.pipes.end_loan(pipe),
+                false => self.pipes.open_ring(pipe),
+            }
         }
     }
 
@@ -49,6 +53,9 @@ impl Unixd {
             return Err(Errno::EOPNOTSUPP);
         }
         let (pipe, which) = self.end_of(pid, desc)?;
+        if self.is_watched(Source::Pipe(pipe)) {
+            return Err(Errno::EBUSY);
+        }
         self.pipes.lend(pipe, which, (pid, desc))?;
         let waits = !self.descs.of(pid, desc)?.nonblocking();
         let answer = LentEnd { writes: which == WRITE, waits };

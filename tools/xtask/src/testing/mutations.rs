@@ -2662,21 +2662,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "memfs", test: "who_changes_it_or_is_shown_it_ends_the_loan" },
     },
     Bug {
-        name: "a_ring_is_lent_while_something_else_is_done_to_its_pipe",
-        changes: &[("servers/unixd/src/ring.rs", "        if self.peers.as_ref().is_some_and(|ring| ring.is_in_use()) {", "        if self.peers.as_ref().is_some_and(|ring| ring.is_in_use()) && self.length > 0 {")],
-        found_by: Test::Machine { test: "linux/lent_pipes" },
-    },
-    Bug {
-        name: "a_pipe_that_is_watched_is_lent",
-        changes: &[("servers/unixd/src/server/lendpipes.rs", " && !self.is_watched(Source::Pipe(pipe)) {", " && (pipe > 0 || !self.is_watched(Source::Pipe(pipe))) {")],
-        found_by: Test::Machine { test: "linux/lent_pipes" },
-    },
-    Bug {
-        name: "what_was_lent_of_a_pipe_is_not_taken_back",
-        changes: &[("servers/unixd/src/peers.rs", "            let _ = revoke(self.parts.at(part));\n", "            let _ = (revoke, part);\n")],
-        found_by: Test::Machine { test: "linux/hostile_peers" },
-    },
-    Bug {
         name: "a_ring_that_is_closed_is_used",
         changes: &[("crates/user/peers/src/lib.rs", "        if (own | other) & CLOSED != 0 {", "        if (own & other) & CLOSED != 0 && self.writes {")],
         found_by: Test::Host { package: "peers", test: "words_that_cannot_be_lead_nowhere" },
