@@ -2502,6 +2502,39 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "a_program_raises_a_limit_as_far_as_it_likes",
+        changes: &[(
+            "crates/storage/morsel/src/raise.rs",
+            "if !may || pages > more_in(word) {",
+            "if !may {",
+        )],
+        found_by: Test::Host {
+            package: "kernel",
+            test: "tests::raising::a_limit_is_raised_as_far_as_is_allowed_and_no_farther",
+        },
+    },
+    Bug {
+        name: "a_limit_is_raised_while_it_is_set",
+        changes: &[(
+            "crates/storage/morsel/src/take.rs",
+            "        self.forbid_raising(record);\n",
+            "",
+        )],
+        found_by: Test::Host {
+            package: "morsel",
+            test: "a_limit_is_set_while_somebody_raises_it",
+        },
+    },
+    Bug {
+        name: "what_was_promised_is_used",
+        changes: &[(
+            "lib/libunix/src/mm/object.rs",
+            "let raise = RaiseHere { at, from: self.size, to: bytes };",
+            "let raise = RaiseHere { at, from: self.size, to: self.most };",
+        )],
+        found_by: Test::Machine { test: "linux/own_threads.gcc" },
+    },
+    Bug {
         name: "what_a_program_hides_is_still_cached",
         changes: &[(
             "kernel/src/operations/hiding.rs",
