@@ -2509,8 +2509,8 @@ const BUGS: &[Bug] = &[
             "if !may {",
         )],
         found_by: Test::Host {
-            package: "kernel",
-            test: "tests::raising::a_limit_is_raised_as_far_as_is_allowed_and_no_farther",
+            package: "morsel",
+            test: "two_raise_a_limit",
         },
     },
     Bug {
@@ -2524,15 +2524,6 @@ const BUGS: &[Bug] = &[
             package: "morsel",
             test: "a_limit_is_set_while_somebody_raises_it",
         },
-    },
-    Bug {
-        name: "what_was_promised_is_used",
-        changes: &[(
-            "lib/libunix/src/mm/object.rs",
-            "let raise = RaiseHere { at, from: self.size, to: bytes };",
-            "let raise = RaiseHere { at, from: self.size, to: self.most };",
-        )],
-        found_by: Test::Machine { test: "linux/own_threads.gcc" },
     },
     Bug {
         name: "what_a_program_hides_is_still_cached",
