@@ -173,6 +173,44 @@ static void forked(int thread, int round) {
     must(munmap(at, PAGES * PAGE) == 0, "munmap", 0);
 }
 
+static void made_usable(char *at, int piece, int thread, int round) {
+    char *from = at + (size_t)piece * PIECE * PAGE;
+    must(refusal_of(from, 1) == SIGSEGV, "not yet", piece);
+    must(mprotect(from, PIECE * PAGE, PROT_READ | PROT_WRITE) == 0, "mprotect", piece);
+    fill(at, (size_t)piece * PIECE, (size_t)(piece + 1) * PIECE, thread, round);
+    must(refusal_of(from + PIECE * PAGE, 0) == SIGSEGV, "behind", piece);
+}
+
+// Of memory that goes on piece by piece each has pieces of its own after a fork, and what the one has made usable is not the other's.
+static void forked_arena(int thread, int round) {
+    char *at = map(RESERVED / PAGE, PROT_NONE);
+    for (int piece = 0; piece < 3; piece++) made_usable(at, piece, thread, round);
+    pthread_mutex_lock(&forks);
+    pid_t child = fork();
+    must(child >= 0, "fork", 0);
+    if (child == 0) {
+        for (int piece = 3; piece < 20; piece++) made_usable(at, piece, thread, round);
+        check(at, 0, 20 * PIECE, thread, round, "the child's arena");
+        _exit(7);
+    }
+    for (int piece = 3; piece < 8; piece++) made_usable(at, piece, thread, round);
+    int status = 0;
+    must(waitpid(child, &status, 0) == child && status == 7 << 8, "the child", status);
+    pthread_mutex_unlock(&forks);
+    must(refusal_of(at + 8 * PIECE * PAGE, 1) == SIGSEGV, "the child's", 8);
+    for (int piece = 8; piece < 20; piece++) made_usable(at, piece, thread, round);
+    // The end is given back, and usable again without contents.
+    char *end = at + (size_t)17 * PIECE * PAGE;
+    must(madvise(end, 3 * PIECE * PAGE, MADV_DONTNEED) == 0, "madvise", 17);
+    fill(at, 17 * PIECE, 20 * PIECE, thread, round);
+    must(munmap(end, 3 * PIECE * PAGE) == 0, "munmap", 17);
+    must(refusal_of(end, 0) == SIGSEGV, "unmapped", 17);
+    must(mmap(end, 3 * PIECE * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == end, "mmap", 17);
+    for (int piece = 17; piece < 22; piece++) made_usable(at, piece, thread, round);
+    check(at, 0, 22 * PIECE, thread, round, "the arena");
+    must(munmap(at, RESERVED) == 0, "munmap", 0);
+}
+
 static void *work(void *argument) {
     int thread = (int)(size_t)argument;
     for (int round = 0; round < rounds; round++) {
@@ -181,6 +219,7 @@ static void *work(void *argument) {
         arena(thread, round);
         grown(thread, round);
         if (round % 4 == thread) forked(thread, round);
+        if (round % 4 == (thread + 2) % 4) forked_arena(thread, round);
     }
     return NULL;
 }

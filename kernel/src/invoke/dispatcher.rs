@@ -9,7 +9,7 @@ use crate::driver::CpuDriver;
 use crate::object::dcb::flag;
 use crate::object::{Dcb, DcbRef, Schedule, SlotRef};
 use crate::operations::calls::{self, Lent};
-use crate::operations::{configure, hiding, Settings};
+use crate::operations::{configure, hiding, raising, Settings};
 use crate::vspace::protect_here;
 use captypes::invocations::{DispatcherOp, Value, LENDS_READ, LENDS_WRITE};
 use captypes::{op, CapType, Invocation, Place, Rights, Status};
@@ -101,6 +101,9 @@ pub(super) fn dispatch(local: &mut CpuDriver, dcb: DcbRef, op: DispatcherOp) -> 
         DispatcherOp::ShowHere => {
             run(local, dcb, |_, _, args: op::ShowHere| hiding::show(dcb, args.at))
         }
+        DispatcherOp::RaiseHere => run(local, dcb, |local, _, args: op::RaiseHere| {
+            raising::raise(local, dcb, args.at, (args.from, args.to))
+        }),
         DispatcherOp::Usage => {
             let outcome =
                 run(local, dcb, |local, t, _: op::Usage| Ok(local.sched.usage(dispatcher(t)?)));

@@ -86,7 +86,8 @@ pub fn invoke(local: &mut CpuDriver, dcb: DcbRef) {
 /// Is what `dcb` invokes done on whichever core it is? It needs no capability, and changes nothing that is home's alone.
 #[inline]
 pub fn is_done_here(dcb: DcbRef) -> bool {
-    const ALL: [Label; 3] = [Label::ProtectHere, Label::HideHere, Label::ShowHere];
+    const ALL: [Label; 4] =
+        [Label::ProtectHere, Label::HideHere, Label::ShowHere, Label::RaiseHere];
     ALL.iter().any(|label| dcb.ctx.rax.get() as u16 == *label as u16)
 }
 

@@ -5,7 +5,7 @@ use crate::cap::lookup::{free_slot, slot_to_change, used_slot};
 use crate::driver::CpuDriver;
 use crate::morsels::forming::Forming;
 use crate::object::DcbRef;
-use crate::operations::{chunks, morsels, store};
+use crate::operations::{chunks, morsels, raising, store};
 use captypes::invocations::{MorselOp, PoolOp, Value};
 use captypes::{op, Place, Status};
 use mdb::RawCap;
@@ -44,6 +44,7 @@ pub(super) fn dispatch_morsel(local: &mut CpuDriver, dcb: DcbRef, op: MorselOp) 
         MorselOp::GrowMorsel => grow(local, dcb),
         MorselOp::AdviseMorsel => advise(local, dcb),
         MorselOp::LimitMorsel => limit(local, dcb),
+        MorselOp::AllowRaising => allow_raising(local, dcb),
         MorselOp::SnapshotMorsel => snapshot(local, dcb),
         MorselOp::CommitMorsel => commit(local, dcb),
         MorselOp::ReleaseCommit => release_commit(local, dcb),
@@ -164,6 +165,10 @@ handlers! {
     };
     limit(LimitMorsel) = |local, d, target, a| {
         morsels::limit(local, &of::<op::LimitMorsel>(d, target)?, a.bytes)
+    };
+    allow_raising(AllowRaising) = |local, d, target, a| {
+        let cap = of::<op::AllowRaising>(d, target)?;
+        raising::allow(local, &cap, a.pages).map(|value| Value { value })
     };
     snapshot(SnapshotMorsel) = |local, d, target, a| {
         let (cap, dst) = (of::<op::SnapshotMorsel>(d, target)?, free_slot(&local.caps, d, a.dst)?);

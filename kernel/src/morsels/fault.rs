@@ -81,6 +81,11 @@ pub fn look(root: u64, error: u64, address: u64) -> Option<Below> {
 
 const _: () = assert!(WRITE == Flags::WRITE.bits());
 
+/// The same for an address at which a program would write.
+pub fn written(root: u64, address: u64) -> Option<Below> {
+    look(root, WRITE, address)
+}
+
 struct Walk {
     /// Where the entry is.
     at: u64,

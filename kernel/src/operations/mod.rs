@@ -32,6 +32,7 @@ pub mod loans;
 pub mod morsels;
 mod pages;
 pub mod protocol;
+pub mod raising;
 pub mod reclaim;
 pub mod resize;
 pub(crate) mod retire;

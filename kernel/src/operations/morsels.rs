@@ -648,6 +648,12 @@ fn set_limit(
     }
 }
 
+/// Allows that the limit is raised; see [`captypes::op::AllowRaising`].
+pub(super) fn allow_raising(cpu: &mut CpuDriver, cap: &RawCap, pages: u64) -> Result<u64> {
+    whole(cpu, cap)?;
+    with_object(cpu, cap, |objects, record| objects.allow_raising(record, pages))
+}
+
 /// What is behind the limit is gone, before something is done to all of an object.
 fn settle(
     objects: &Objects<'_, '_, Scheduler>,

@@ -25,7 +25,7 @@ fn at(slot: u32) -> CapAddr {
 }
 
 /// A machine with the head of a pool, for all memory from its own on.
-fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     let mut m = Machine::new();
     m.retype(RAM, CapType::Pool, HEAD_AT, MIB2, 1, HEAD).unwrap();
     m.until_done(HEAD, op::FormatVolatile { first: FREE + HEAD_AT, pages: 0 }).unwrap();
@@ -33,7 +33,7 @@ fn machine() -> Machine {
 }
 
 /// RAM of some times 2 MiB.
-fn ram(m: &mut Machine, first: u64, count: u64, slot: u32) {
+pub(super) fn ram(m: &mut Machine, first: u64, count: u64, slot: u32) {
     m.retype(RAM, CapType::Ram, CHUNKS + first * MIB2, count * MIB2, 1, at(slot)).unwrap();
 }
 
@@ -50,7 +50,7 @@ fn create(m: &mut Machine, order: u32, slot: u32) -> Result<u64, Status> {
     m.until_done(HEAD, op::CreateMorsel { order, dst }).map(|value| value.value)
 }
 
-fn populate(m: &mut Machine, slot: u32, first: u64, count: u64) -> Result<u64, Status> {
+pub(super) fn populate(m: &mut Machine, slot: u32, first: u64, count: u64) -> Result<u64, Status> {
     let end = first + count;
     let mut first = first;
     while first < end {

@@ -23,6 +23,7 @@ mod persistent;
 mod preemption;
 mod processor;
 mod protocol;
+mod raising;
 pub mod random;
 mod scheduling;
 mod shootdown;

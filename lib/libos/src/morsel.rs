@@ -228,6 +228,11 @@ pub trait MorselCap: Cap {
         until_done(|| invoke(self, op::AdviseMorsel { large }))
     }
 
+    /// [`op::AllowRaising`]
+    fn allow_raising(self, pages: u64) -> Result<u64, Status> {
+        until_done(|| invoke(self, op::AllowRaising { pages })).map(|most| most.value)
+    }
+
     /// [`op::LimitMorsel`]
     fn set_limit(self, bytes: u64) -> Result<(), Status> {
         until_done(|| invoke(self, op::LimitMorsel { bytes }))

@@ -136,6 +136,14 @@ impl Memory for Frames {
         }
     }
 
+    fn limit(&self, object: &Morsel) -> Result<u64, Errno> {
+        object.limit()
+    }
+
+    fn allow_object(&mut self, object: &mut Morsel, bytes: u64) -> Result<u64, Errno> {
+        object.allow_raising(bytes)
+    }
+
     fn populate_object(
         &mut self,
         object: &mut Morsel,

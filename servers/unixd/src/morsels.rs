@@ -56,6 +56,8 @@ enum Fate {
         limit: u64,
         /// All pages before this byte are there, and its own.
         full: u64,
+        /// Whoever has it may have raised the limit.
+        rises: bool,
     },
 }
 
@@ -110,7 +112,7 @@ impl Morsel {
         let made = pool.make_morsel(order, limit, pages, slot.first()).map_err(errno_of)?;
         // An object of one page has it from the beginning.
         let pages = if order == LEAST_ORDER { 1 } else { made.pages };
-        let fate = Fate::Goes { size: bytes, limit, full: pages * PAGE };
+        let fate = Fate::Goes { size: bytes, limit, full: pages * PAGE, rises: false };
         Ok(Morsel { slot, record: made.record, order, fate })
     }
 
@@ -133,10 +135,10 @@ impl Morsel {
         let number = self.cap().snapshot(slot.first()).map_err(errno_of)?;
         let fate = match &mut self.fate {
             Fate::Stays => Fate::Stays,
-            Fate::Goes { size, limit, full } => {
+            Fate::Goes { size, limit, full, rises } => {
                 // Who writes first copies.
                 *full = 0;
-                Fate::Goes { size: *size, limit: *limit, full: 0 }
+                Fate::Goes { size: *size, limit: *limit, full: 0, rises: *rises }
             }
         };
         Ok((number, Morsel { slot, record: number, order: self.order, fate }))
@@ -192,9 +194,9 @@ impl Morsel {
     /// Sets its size.
     pub fn resize(&mut self, bytes: u64) -> Result<(), Errno> {
         let mut new = bytes;
-        if let Fate::Goes { size, limit, .. } = &mut self.fate {
+        if let Fate::Goes { size, limit, rises, .. } = &mut self.fate {
             if bytes >= *size {
-                if bytes <= *limit {
+                if bytes <= *limit && !*rises {
                     *size = bytes;
                     return Ok(());
                 }
@@ -218,11 +220,24 @@ impl Morsel {
                 done => break done.map_err(errno_of)?,
             }
         }
-        if let Fate::Goes { size, limit, full } = &mut self.fate {
+        if let Fate::Goes { size, limit, full, rises } = &mut self.fate {
             freed(size.saturating_sub(bytes));
             (*size, *limit, *full) = (bytes, new, (*full).min(bytes.next_multiple_of(PAGE)));
+            *rises = false;
         }
         Ok(())
+    }
+
+    /// Bytes that it has, also if others have [raised](Self::allow_raising) that.
+    pub fn limit(&self) -> Result<u64, Errno> {
+        self.cap().morsel_info().map(|facts| facts.limit).map_err(errno_of)
+    }
+
+    /// Whoever may write to it may raise its size by so many bytes. Answers up to which byte.
+    pub fn allow_raising(&mut self, bytes: u64) -> Result<u64, Errno> {
+        let Fate::Goes { rises, .. } = &mut self.fate else { return Err(Errno::EINVAL) };
+        *rises = true;
+        self.cap().allow_raising(bytes / PAGE).map_err(errno_of)
     }
 
     /// Makes pages, as far as there is memory. Answers the byte up to which they are there.

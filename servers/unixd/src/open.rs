@@ -473,12 +473,9 @@ impl Opening<'_> {
         }
         let writer = Writer { cred: self.cred(), limit: u64::MAX, now: self.handles.clock.wall() };
         let files = self.handles.tree.files_mut();
-        if op.size <= files.names().get(ino)?.size() {
-            return done(());
-        }
-        let grown = files.resize(ino, op.size, writer);
-        grown.map_err(|refusal| refused(refusal, self.caller, self.handles.fx))?;
-        done(())
+        let most = files.enlarge(ino, (op.size, op.ahead), writer);
+        let most = most.map_err(|refusal| refused(refusal, self.caller, self.handles.fx))?;
+        done(unixproto::ops::Count { count: most })
     }
 
     /// A copy of private memory of the caller, for its next child.

@@ -373,6 +373,13 @@ invocations! {
             /// Bytes.
             bytes: u64
         ) -> (), needs REVOKE;
+        /// Allows that whoever has a table of it shown, and may write there, raises its size where he runs (`RaiseHere`): by up to so many pages from what it is now, or by
+        /// fewer than before. Answers up to which byte: not more than its order allows, nor than 16 MiB more. A snapshot may be raised by as much. Once the size is
+        /// set it may be raised no more. `Unsupported`: it is in a memory that survives, or its size is no whole number of pages; `Again` asks to be repeated.
+        195 AllowRaising(
+            /// Pages.
+            pages: u64
+        ) -> Value, needs REVOKE;
         /// Creates an object that has what this one has now, and answers the number of its record.
         135 SnapshotMorsel(
             /// An empty slot for the capability to all of it.
@@ -788,6 +795,17 @@ invocations! {
             /// Up to which page there may be something.
             end: u32
         ) -> Value;
+        /// Raises the size of an object of which an entry of the invoker's own address space shows a table, on whichever core the invoker is: home is
+        /// not asked, and the invoked place is not looked at. Only as far as has been allowed (`AllowRaising`). `Unsupported`: no such entry is there, or the program
+        /// cannot write through it. `OutOfRange`: its size is another one, or may not be raised so far. `Again`: something else changes it.
+        196 RaiseHere(
+            /// An address that the entry translates.
+            at: u64,
+            /// Its size, in bytes.
+            from: u64,
+            /// What it is to be.
+            to: u64
+        ) -> ();
         /// Shows again what `HideHere` has hidden, with the rights that home has given it, on whichever core the invoker is. `Unsupported`: home has not allowed it.
         187 ShowHere(
             /// As there.

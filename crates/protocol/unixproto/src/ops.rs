@@ -1078,13 +1078,16 @@ requests! {
         bytes: u64
     ) -> Opened;
 
-    /// Such memory becomes larger, by zeros at its end.
+    /// Such memory becomes larger, by zeros at its end. From then on the caller may make it larger itself (the kernel's `RaiseHere`), up to the byte that is
+    /// answered: `ahead` bytes more, or fewer.
     190 OwnMore(
         /// Its description.
         desc: u32,
-        /// Its new size. If it is not more, nothing happens.
-        size: u64
-    ) -> ();
+        /// Its new size. If it is not more, it stays as large as it is.
+        size: u64,
+        /// How much more it may become.
+        ahead: u64
+    ) -> Count;
 
     // Descriptions.
 

@@ -439,6 +439,24 @@ impl<M: Memory> Files<M> {
         self.names.written(ino, &writer.cred, writer.now)?;
         Ok(())
     }
+
+    /// Makes a file larger that is memory of one process, which may make it larger by up to `ahead` bytes itself from then on. Answers up to which byte: the file
+    /// counts as so large.
+    pub fn enlarge(
+        &mut self,
+        ino: Ino,
+        (new, ahead): (u64, u64),
+        writer: Writer,
+    ) -> Result<u64, Refusal> {
+        let shown = match self.look(ino)? {
+            (size, file) if file.object().is_none() => size,
+            _ => self.shown_size(ino)?,
+        };
+        if new > shown {
+            self.resize(ino, new, writer)?;
+        }
+        Ok(self.allow_more(ino, ahead.min(SIZE_MAX - new.min(SIZE_MAX)))?)
+    }
 }
 
 /// What an offset or a size is answered that no file has.

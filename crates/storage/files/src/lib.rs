@@ -79,6 +79,12 @@ pub trait Memory {
         user: u32,
     ) -> Result<bool, Errno>;
 
+    /// Bytes that an object has now, which whoever has it may have [raised](Self::allow_object).
+    fn limit(&self, object: &Self::Object) -> Result<u64, Errno>;
+
+    /// Allows whoever has an object, and may write to it, to make it larger by up to so many bytes, as if it were asked for here. Answers up to which byte.
+    fn allow_object(&mut self, object: &mut Self::Object, bytes: u64) -> Result<u64, Errno>;
+
     /// Makes the pages of an object that are missing between two bytes, on a user's account. Answers how far it came: no
     /// farther when there is no memory left for that user.
     fn populate_object(

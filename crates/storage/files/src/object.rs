@@ -240,6 +240,24 @@ impl<M: Memory> Files<M> {
         Ok(())
     }
 
+    /// Bytes of the object of a file, which has one.
+    pub(crate) fn shown_size(&mut self, ino: Ino) -> Result<u64, Errno> {
+        let (_, object, memory) = self.object(ino)?;
+        memory.limit(object)
+    }
+
+    /// Allows whoever has the object of a file to make it larger. Answers up to which byte.
+    pub(crate) fn allow_more(&mut self, ino: Ino, bytes: u64) -> Result<u64, Errno> {
+        let (size, file) = self.look(ino)?;
+        if file.object().is_none() {
+            return Ok(size);
+        }
+        let (_, object, memory) = self.object(ino)?;
+        let most = memory.allow_object(object, bytes)?;
+        *self.file(ino)?.0 = most;
+        Ok(most)
+    }
+
     /// Makes room between `offset` and `end`, and the file larger if need be. Answers how far it came, if it came anywhere.
     pub(crate) fn extend(
         &mut self,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0   anchor: state, flags, order, root      the one word whose store creates and ends an object
-//!      1   limit in bytes
+//!      1   limit in bytes; in the upper bits, by how many pages programs may raise it
 //!      2   generation: how often the record was used
 //!      3   of the data of a meta morsel: its id; of what was committed: the record that has it, and its generation;
 //!          of that one: the id of the object
@@ -24,6 +24,7 @@
 //! ```
 
 use crate::memory::{At, Cores, Frame, Look, Memory, Pages, LINES, WORDS};
+use crate::raise::limit_in;
 use crate::{durable::State, link, Access, Child, Kind, Morsels, Refused, Shown};
 
 /// Records in a page.
@@ -153,7 +154,7 @@ impl<M: Look, P, C> Morsels<'_, M, P, C> {
         Anchor(self.memory.word(record.at))
     }
     pub fn limit(&self, record: Record) -> u64 {
-        self.memory.word(record.word(LIMIT))
+        limit_in(self.memory.word(record.word(LIMIT)))
     }
     pub fn generation(&self, record: Record) -> u64 {
         self.memory.word(record.word(GENERATION))

@@ -133,7 +133,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         let result = match (result, root) {
             (Ok(()), Some(root)) => {
                 self.pages.set_descriptor(root, State::root(id, 0).0);
-                let (limit, owner) = (self.limit(record), self.owner_words(record));
+                // It may be raised as far as that of the original.
+                let (limit, owner) = (self.limit_word(record), self.owner_words(record));
                 self.publish(new, root, anchor.order(), flags, limit, other as u64, owner);
                 Ok(new)
             }

@@ -10,6 +10,7 @@
 use crate::durable::Limbo;
 use crate::link::{index, Child, Kind, Link};
 use crate::memory::{At, Cores, Frame, Memory, Pages};
+use crate::raise::MOST_BYTES;
 use crate::record::{Record, LIMIT};
 use crate::walk::{Found, Goal};
 use crate::{Anchor, Morsels, Refused};
@@ -171,7 +172,8 @@ impl<M: Memory, P: Pages, C: Cores> Morsels<'_, M, P, C> {
         }
         let trimming = anchor.with(Anchor::TRIMMING).0;
         self.memory.compare_exchange(record.at, anchor.0, trimming).map_err(|_| Refused::Again)?;
-        let old = self.limit(record);
+        self.forbid_raising(record);
+        let (old, bytes) = (self.limit(record), bytes.min(MOST_BYTES));
         if bytes >= old {
             // Who has the last page mapped may have written behind the limit.
             if let Err(refused) = self.zero_tail(record, old) {

@@ -907,12 +907,7 @@ fn a_limit_is_lowered_while_somebody_writes() {
         &[
             |core| {
                 core.until(|| core.morsels().limit_to(open(core, 1), 4096)).expect("room");
-                let mut from = 0;
-                while let Some(next) =
-                    core.until(|| core.morsels().trim(open(core, 1), from)).expect("room")
-                {
-                    from = next;
-                }
+                trim(core);
             },
             |core| {
                 let done = core.write(open(core, 1), 5, 0, 1);
@@ -925,6 +920,74 @@ fn a_limit_is_lowered_while_somebody_writes() {
             assert_eq!(core.read(open(core, 1), 5, 0), Ok(0));
         },
     );
+}
+
+/// An object of five pages in a pool that grows, which may have eight more.
+fn raisable(core: &Core) {
+    small(core);
+    let record = open(core, 1);
+    core.until(|| core.morsels().limit_to(record, 5 * 4096)).expect("room");
+    // While something may be left behind the limit it does not rise.
+    assert_eq!(core.morsels().allow_raising(record, 8), Ok(5 * 4096));
+    trim(core);
+    assert_eq!(core.morsels().allow_raising(record, 8), Ok(13 * 4096));
+}
+
+/// Takes away what is behind the limit.
+fn trim(core: &Core) {
+    let mut from = 0;
+    while let Some(next) = core.until(|| core.morsels().trim(open(core, 1), from)).expect("room") {
+        from = next;
+    }
+}
+
+fn raise(core: &Core, from: u64, to: u64) -> Result<(), Refused> {
+    core.morsels().raise_while(open(core, 1), (from * 4096, to * 4096), || true)
+}
+
+/// Behind what was set there is nothing, and when it rises again there are zeros.
+#[test]
+fn a_limit_is_set_while_somebody_raises_it() {
+    run_in(
+        "set and raised",
+        (Domain::Caches, true),
+        2,
+        raisable,
+        &[
+            |core| core.until(|| core.morsels().limit_to(open(core, 1), 6 * 4096)).expect("room"),
+            |core| {
+                if raise(core, 5, 8).is_ok() {
+                    let done = core.write(open(core, 1), 7, 0, 1);
+                    assert!(matches!(done, Ok(()) | Err(Refused::Beyond)), "{done:?}");
+                }
+            },
+        ],
+        |core| {
+            trim(core);
+            assert_eq!(core.read(open(core, 1), 7, 0), Err(Refused::Beyond));
+            assert!(raise(core, 6, 7).is_err());
+            core.until(|| core.morsels().limit_to(open(core, 1), 1 << 21)).expect("room");
+            assert_eq!(core.read(open(core, 1), 7, 0), Ok(0));
+        },
+    );
+}
+
+/// No more than was allowed, whoever is first.
+#[test]
+fn two_raise_a_limit() {
+    fn raises(core: &Core) {
+        let to = 9 + core.id as u64;
+        let raised = raise(core, 5, to);
+        assert!(matches!(raised, Ok(()) | Err(Refused::Beyond | Refused::Again)), "{raised:?}");
+        core.with(|state| state.noted.extend(raised.is_ok().then_some(to)));
+    }
+    run_in("two raise", (Domain::Caches, true), 3, raisable, &[raises, raises], |core| {
+        let noted = core.with(|state| state.noted.clone());
+        let [to] = noted[..] else { panic!("{noted:?}") };
+        assert_eq!(core.morsels().limit(open(core, 1)), to * 4096);
+        assert_eq!(raise(core, to, 14), Err(Refused::Beyond));
+        assert_eq!(raise(core, to, 13), Ok(()));
+    });
 }
 
 /// What one committed after its write is there after a power failure, whoever commits at the same time.

@@ -335,8 +335,8 @@ pub trait Backend {
     fn object_aside(&mut self, pages: u64) -> Option<ObjectId> {
         self.object_own(pages, false)
     }
-    /// Makes such an object larger, by zeros at its end. `false`: it is as it was.
-    fn object_grow(&mut self, _object: ObjectId, _pages: u64) -> bool {
+    /// Makes such an object larger, by zeros at its end. Its last page is mapped at page `last`, where an entry may show it. `false`: it is as it was.
+    fn object_grow(&mut self, _object: ObjectId, _pages: u64, _last: u64) -> bool {
         false
     }
     /// Does whoever has faulted try again by itself what it did, without waiting for anybody?

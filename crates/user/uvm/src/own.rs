@@ -62,7 +62,7 @@ impl Space {
             return Ok(false);
         }
         self.take_tables(b, entry.start, entry.end)?;
-        if !b.object_grow(object, page + entry.pages()) {
+        if !b.object_grow(object, page + entry.pages(), before.end - 1) {
             return Ok(false);
         }
         self.map.give_object(entry.start, object, page, Flags::OWN)?;

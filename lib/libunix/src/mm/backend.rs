@@ -625,8 +625,8 @@ impl Backend for Caps {
     fn object_aside(&mut self, pages: u64) -> Option<ObjectId> {
         self.objects.add_own(pages * PAGE, false, true)
     }
-    fn object_grow(&mut self, object: ObjectId, pages: u64) -> bool {
-        self.objects.grow_own(object, pages * PAGE)
+    fn object_grow(&mut self, object: ObjectId, pages: u64, last: u64) -> bool {
+        self.objects.grow_own(object, pages * PAGE, last * PAGE)
     }
     fn tries_again(&self) -> bool {
         self.tries_again

@@ -8,14 +8,17 @@ use super::arena::Arena;
 use super::nodes::{slot, Nodes, Spread};
 use crate::errno::Errno;
 use crate::server::{self, op, Caps};
+use crate::thread::area;
 use abi::layout::{LIBRARY_PEEK, PAGE};
 use alloc::string::String;
 use alloc::vec::Vec;
 use captypes::invocations::{StatusBits, Surveyed};
+use captypes::op::RaiseHere;
 use captypes::place::L2_SLOTS;
 use captypes::{CapAddr, CapType, Place, Rights, Status};
 use core::cell::Cell;
 use libos::ephemeral::{Area, Windows};
+use libos::invoke;
 use libos::morsel::MorselCap;
 use libos::ram::Ram;
 use libos::vspace::R;
@@ -55,6 +58,8 @@ pub struct Object {
     old: Vec<Place>,
     /// It is private memory of this process.
     is_own: bool,
+    /// Up to which byte its size may be raised without `unixd`.
+    most: u64,
     /// It was made of zeros for this process, and nothing but its pages has changed since: without them it is as good as a new one. Was it
     /// asked for in large pages?
     plain: Option<bool>,
@@ -96,6 +101,15 @@ const OBJECT_PAGES: u64 = 1 << 36;
 /// Where a page of an object is in the table.
 fn at(id: ObjectId, page: u64) -> u64 {
     id.index() as u64 * OBJECT_PAGES + page.min(OBJECT_PAGES - 1)
+}
+
+impl Object {
+    /// Raises the size of what is mapped at an address where this thread runs, without a visit at home and without `unixd`. `false`: it may not be so large, or is not shown there by an
+    /// entry as a whole.
+    fn raise(&self, bytes: u64, at: u64) -> bool {
+        let raise = RaiseHere { at, from: self.size, to: bytes };
+        bytes <= self.most && invoke(area::own_dispatcher(), raise).is_ok()
+    }
 }
 
 impl Item for Seen {
@@ -352,7 +366,7 @@ impl Objects {
         let (is_morsel, has_tables) = (false, false);
         let (path, size, old, next) = (None, 0, Vec::new(), first);
         let (survives, is_sealable) = (false, false);
-        let (is_own, plain, heir) = (false, None, None);
+        let (is_own, most, plain, heir) = (false, 0, None, None);
         let is_unmapped = false;
         let object = Object {
             desc,
@@ -368,6 +382,7 @@ impl Objects {
             until: u64::MAX,
             old,
             is_own,
+            most,
             plain,
             heir,
             is_unmapped,
@@ -502,14 +517,18 @@ impl Objects {
         self.may_own && self.own_count < OWN_MAX
     }
 
-    /// Makes one larger.
-    pub fn grow_own(&mut self, id: ObjectId, bytes: u64) -> bool {
+    /// Makes one larger, whose last page is mapped at an address.
+    pub fn grow_own(&mut self, id: ObjectId, bytes: u64, last: u64) -> bool {
         if !self.may_own {
             return false;
         }
         let Some(object) = self.get_mut(id).filter(|object| object.is_own) else { return false };
-        if server::call(op::OwnMore { desc: object.desc, size: bytes }).is_err() {
-            return false;
+        if !object.raise(bytes, last) {
+            // Its next pieces are not asked for.
+            let ahead = (2 * bytes).next_multiple_of(SPARE_BYTES) - bytes;
+            let request = op::OwnMore { desc: object.desc, size: bytes, ahead };
+            let Ok(more) = server::call(request) else { return false };
+            object.most = more.count;
         }
         object.size = bytes;
         true
@@ -1084,7 +1103,10 @@ impl Objects {
         };
         let (first, pages) = (found.start / PAGE, found.bytes / PAGE);
         if let Some(object) = self.get_mut(id) {
-            object.size = found.size;
+            // Of what is its own this process knows how much it uses of what it was promised.
+            if !object.is_own || object.size == 0 {
+                object.size = found.size;
+            }
             object.is_morsel = found.is_morsel;
             object.has_tables = found.is_morsel && found.bytes > PAGE;
             let is_noted = found.size.div_ceil(PAGE) <= until;

@@ -2512,6 +2512,30 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
+        name: "a_program_raises_a_limit_as_far_as_it_likes",
+        changes: &[(
+            "crates/storage/morsel/src/raise.rs",
+            "if !may || pages > more_in(word) {",
+            "if !may {",
+        )],
+        found_by: Test::Host {
+            package: "morsel",
+            test: "two_raise_a_limit",
+        },
+    },
+    Bug {
+        name: "a_limit_is_raised_while_it_is_set",
+        changes: &[(
+            "crates/storage/morsel/src/take.rs",
+            "        self.forbid_raising(record);\n",
+            "",
+        )],
+        found_by: Test::Host {
+            package: "morsel",
+            test: "a_limit_is_set_while_somebody_raises_it",
+        },
+    },
+    Bug {
         name: "what_a_program_hides_is_still_cached",
         changes: &[(
             "kernel/src/operations/hiding.rs",

@@ -115,6 +115,14 @@ impl Memory for Bytes {
         Ok(true)
     }
 
+    fn limit(&self, object: &Object) -> Result<u64, Errno> {
+        Ok(object.borrow().size())
+    }
+
+    fn allow_object(&mut self, object: &mut Object, bytes: u64) -> Result<u64, Errno> {
+        Ok(object.borrow().size() + bytes)
+    }
+
     fn populate_object(
         &mut self,
         object: &mut Object,

@@ -1274,7 +1274,7 @@ impl Backend for Process {
         let object = self.kernel.borrow_mut().add_object(vec![0; pages as usize]);
         Some(self.name_own(object))
     }
-    fn object_grow(&mut self, object: ObjectId, pages: u64) -> bool {
+    fn object_grow(&mut self, object: ObjectId, pages: u64, _last: u64) -> bool {
         let Some(own) = self.own.get(&(object.index() as u32)).copied() else { return false };
         if self.spend().is_err() {
             return false;
