@@ -378,7 +378,13 @@ impl ShownLoan {
         false
     }
     /// By `unixd`: it is lent from now on, where nothing is. It may be read as well if it is said when that was last.
-    pub fn lend(&self, (inode, desc): (u64, u32), (layout, size): (u32, u64), now: u64, read: Option<u64>) {
+    pub fn lend(
+        &self,
+        (inode, desc): (u64, u32),
+        (layout, size): (u32, u64),
+        now: u64,
+        read: Option<u64>,
+    ) {
         self.asked.store(0, Ordering::Relaxed);
         self.read.store(read.map_or(0, |read| read.max(1)), Ordering::Relaxed);
         self.inode.store(inode, Ordering::Relaxed);

@@ -31,12 +31,7 @@ impl Fds {
     /// Marks a file as one that this process has opened.
     pub(super) fn opened_alone(&mut self) -> Alone {
         self.has_own = true;
-        Alone {
-            since: self.sharings,
-            offset: Some(0),
-            told: Some(0),
-            ..Alone::default()
-        }
+        Alone { since: self.sharings, offset: Some(0), told: Some(0), ..Alone::default() }
     }
 
     /// Is a file as it was when this process opened it, for `unixd`: nobody else has it, and its offset is still there?
