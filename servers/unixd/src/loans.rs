@@ -3,14 +3,14 @@
 //! A process that has a file lent changes its bytes without asking, and says in its session frame when it has. That is asked for
 //! before anybody is told of the times of the file and before anything else is done to it, and is believed between the last change that
 //! is known and now. A process that says nothing or something else could as well have mapped the file and changed it there. Who has
-//! which file lent is known here, by the inode and by the process.
+//! which file lent is known here, by the inode and by the process. Who alone has a file lent says of reads as well.
 
 use crate::clock::Clock;
 use crate::frames::Files;
 use crate::procs::{Pid, Proc, Procs};
 use core::cell::Cell;
 use memfs::{Ino, Shown};
-use unixproto::session::SHOWN_FILES;
+use unixproto::session::{Uses, SHOWN_FILES};
 
 /// The files that a process has lent, each at the place of its number; 0: none.
 #[derive(Default)]
@@ -43,8 +43,8 @@ pub fn end_with(files: &mut Files, procs: &Procs, clock: &Clock, (ino, shown): (
     settle(files, procs, clock);
     let end = |proc: &Proc| {
         if proc.lent.has(ino) {
-            if let Some(time) = take(proc, ino) {
-                files.names_mut().changed(ino, time, clock.wall_now());
+            if let Some(uses) = take(proc, ino) {
+                note(files, (ino, uses), clock.wall_now());
             }
         }
     };
@@ -55,11 +55,29 @@ pub fn end_with(files: &mut Files, procs: &Procs, clock: &Clock, (ino, shown): (
     files.names_mut().returned(ino);
 }
 
-/// A process has it no more. Answers when it was changed last, as the process says.
-fn take(proc: &Proc, ino: Ino) -> Option<i64> {
+/// A process has it no more. Answers when it was used last, as the process says.
+fn take(proc: &Proc, ino: Ino) -> Option<Uses> {
     proc.lent.place(ino).set(0);
-    // The highest bit is none of the time's.
-    proc.session().ok().map(|session| session.files().loan(ino.0.into()).take() as i64)
+    proc.session().ok().map(|session| session.files().loan(ino.0.into()).take())
+}
+
+/// Notes when a file was used, as far as that is believed.
+fn note(files: &mut Files, (ino, uses): (Ino, Uses), now: i64) {
+    let time = |said: u64| i64::try_from(said).unwrap_or(i64::MAX);
+    files.names_mut().changed(ino, time(uses.written), now);
+    if uses.read != 0 {
+        files.names_mut().accessed(ino, time(uses.read), now);
+    }
+}
+
+/// Somebody else has a file lent as well: the one who had it alone asks from now on before it reads.
+#[cold]
+fn end_reads(files: &mut Files, procs: &Procs, (other, ino): (Pid, Ino), now: i64) {
+    let Ok(proc) = procs.get(other) else { return };
+    if let (true, Ok(session)) = (proc.lent.has(ino), proc.session()) {
+        let read = session.files().loan(ino.0.into()).end_reads();
+        note(files, (ino, Uses { written: 0, read }), now);
+    }
 }
 
 /// Lends a file to a process for a description.
@@ -73,14 +91,22 @@ pub fn lend(
     let before = Ino(proc.lent.place(ino).get());
     if before.0 != 0 {
         // It may be lent to others as well, who keep it.
-        if let Some(time) = take(proc, before) {
-            files.names_mut().changed(before, time, clock.wall_now());
+        if let Some(uses) = take(proc, before) {
+            note(files, (before, uses), clock.wall_now());
         }
     }
+    let had = files.names().lent_to(ino);
     if files.names_mut().lend(ino, pid) {
         proc.lent.place(ino).set(ino.0);
         let (number, now) = (ino.0.into(), clock.wall_now());
-        session.files().loan(number).lend((number, desc), layout, size, now as u64);
+        match had {
+            Some(Shown::Lent(other)) if other != pid => end_reads(files, procs, (other, ino), now),
+            _ => {}
+        }
+        let is_alone = files.names().lent_to(ino) == Some(Shown::Lent(pid));
+        let read = files.names().get(ino).ok().filter(|_| is_alone).map(|inode| inode.atime);
+        let read = read.map(|read| read.max(0) as u64);
+        session.files().loan(number).lend((number, desc), (layout, size), now as u64, read);
     }
 }
 
@@ -88,19 +114,19 @@ impl Procs {
     /// Nothing is lent to a process any more.
     pub fn return_loans(&self, proc: &Proc) {
         for ino in proc.lent.0.iter().map(|place| Ino(place.get())).filter(|ino| ino.0 != 0) {
-            if let Some(time) = take(proc, ino) {
-                self.returned.borrow_mut().push((ino, time));
+            if let Some(uses) = take(proc, ino) {
+                self.returned.borrow_mut().push((ino, uses));
                 self.has_left.set(true);
             }
         }
     }
 }
 
-/// Notes when files were changed that processes have no more.
+/// Notes when files were used that processes have no more.
 pub fn settle(files: &mut Files, procs: &Procs, clock: &Clock) {
     loop {
         let next = procs.returned.borrow_mut().pop();
-        let Some((ino, time)) = next else { break };
-        files.names_mut().changed(ino, time, clock.wall_now());
+        let Some(returned) = next else { break };
+        note(files, returned, clock.wall_now());
     }
 }

@@ -341,8 +341,8 @@ pub struct Procs {
     pub ways: Cell<u64>,
     /// Descriptions that processes [have kept](unixproto::session::ShownStat::keep), and are to be closed.
     pub left: RefCell<Vec<(Pid, u32)>>,
-    /// Files that they [had lent](crate::loans), and when they have changed them last, as they say.
-    pub returned: RefCell<Vec<(Ino, i64)>>,
+    /// Files that they [had lent](crate::loans), and when they have used them last, as they say.
+    pub returned: RefCell<Vec<(Ino, unixproto::session::Uses)>>,
     /// There may be some of either.
     pub has_left: Cell<bool>,
     /// How many there have been.

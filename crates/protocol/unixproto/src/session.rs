@@ -340,6 +340,9 @@ impl ShownStat {
 /// It says when it did so last by a word that it exchanges before it changes anything. `unixd` takes that word away before the times
 /// of the file are looked at, and before anything is done to the file: then the next write is a request. So what was written after
 /// the exchange was granted before, as if that had been the request.
+///
+/// As long as nobody else has the file lent, it may read it, too, and says so after it has by another word: if the first one
+/// is still there then, `unixd` has not looked yet. Otherwise the read counts as not made, and is a request.
 #[repr(C)]
 pub struct ShownLoan {
     /// [`LENT`], and nanoseconds since 1970 of the last change; 0: nothing is lent. No two loans of a process begin at the same time.
@@ -351,6 +354,17 @@ pub struct ShownLoan {
     size: AtomicU64,
     /// The file that was written to last by a request. By `unixd`, for itself.
     asked: AtomicU64,
+    /// Nanoseconds since 1970 of the last access that is to be known; 0: it is to be asked for reads.
+    read: AtomicU64,
+}
+
+/// What a process says of a file that it had lent, in nanoseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Uses {
+    /// The last write.
+    pub written: u64,
+    /// The last access; 0: there was none.
+    pub read: u64,
 }
 
 /// A file is lent.
@@ -381,19 +395,57 @@ impl ShownLoan {
         }
         false
     }
-    /// By `unixd`: it is lent from now on, where nothing is.
-    pub fn lend(&self, (inode, desc): (u64, u32), layout: u32, size: u64, now: u64) {
+    /// By `unixd`: it is lent from now on, where nothing is. It may be read as well if it is said when that was last.
+    pub fn lend(
+        &self,
+        (inode, desc): (u64, u32),
+        (layout, size): (u32, u64),
+        now: u64,
+        read: Option<u64>,
+    ) {
         self.asked.store(0, Ordering::Relaxed);
+        self.read.store(read.map_or(0, |read| read.max(1)), Ordering::Relaxed);
         self.inode.store(inode, Ordering::Relaxed);
         self.means.store(means(desc, layout), Ordering::Relaxed);
         self.size.store(size, Ordering::Relaxed);
         self.state.store(now | LENT, Ordering::Release);
     }
-    /// By `unixd`, which knows what is lent here: it is no more. Answers when it was written to last, as its process says: that is to be
+    /// By `unixd`, which knows what is lent here: it is no more. Answers when it was used last, as its process says: that is to be
     /// believed as far as it may be.
-    pub fn take(&self) -> u64 {
+    pub fn take(&self) -> Uses {
         self.asked.store(0, Ordering::Relaxed);
-        self.state.swap(0, Ordering::SeqCst) & !LENT
+        let written = self.state.swap(0, Ordering::SeqCst) & !LENT;
+        // Who reads looks afterwards whether it was still lent.
+        Uses { written, read: self.end_reads() }
+    }
+    /// By `unixd`: somebody else will write to what is lent here, so that it is to be asked for reads. Answers when the last one was.
+    pub fn end_reads(&self) -> u64 {
+        self.read.swap(0, Ordering::SeqCst)
+    }
+    /// Layout and size of the file, if it is lent and may be read.
+    #[inline]
+    pub fn readable(&self, inode: u64) -> Option<(u32, u64)> {
+        let is_lent = self.state.load(Ordering::Acquire) & LENT != 0;
+        let is_it = is_lent && self.inode.load(Ordering::Relaxed) == inode;
+        let what = (self.means.load(Ordering::Relaxed) as u32, self.size.load(Ordering::Relaxed));
+        (is_it && self.read.load(Ordering::Relaxed) != 0).then_some(what)
+    }
+    /// The file was read, and may have been. `false`: not any more, so that it has to be asked. As `relatime` has it, it is said of a
+    /// read only when it is the first one after a write.
+    #[inline]
+    pub fn was_read(&self, inode: u64, now: impl Fn() -> u64) -> bool {
+        let mut read = self.read.load(Ordering::SeqCst);
+        let state = self.state.load(Ordering::SeqCst);
+        while read != 0 && read <= state & !LENT {
+            let to = now().max(state & !LENT).max(1);
+            match self.read.compare_exchange(read, to, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => break,
+                // Another thread has read it, or it has to be asked.
+                Err(is) => read = is,
+            }
+        }
+        let is_lent = self.state.load(Ordering::SeqCst) & LENT != 0;
+        read != 0 && is_lent && self.inode.load(Ordering::Relaxed) == inode
     }
     /// The file, if it is lent for what is done by a description.
     #[inline(always)]
@@ -504,6 +556,7 @@ impl ShownFiles {
             // What was lent to it has been taken back.
             loan.state.store(0, Ordering::Relaxed);
             loan.asked.store(0, Ordering::Relaxed);
+            loan.read.store(0, Ordering::Relaxed);
         }
     }
 }

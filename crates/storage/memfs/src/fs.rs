@@ -388,6 +388,13 @@ impl<C: Default> Fs<C> {
             inode.ctime = inode.ctime.max(time);
         }
     }
+    /// Somebody to whom a file is lent has read it at a time, as he says: believed in the same way.
+    pub fn accessed(&mut self, ino: Ino, time: i64, now: i64) {
+        let inode = self.inodes.get_mut(place(ino));
+        if let Some(inode) = inode.filter(|inode| inode.shown.is_lent()) {
+            inode.atime = inode.atime.max(time.min(now));
+        }
+    }
     /// A file is lent to nobody any more.
     pub fn returned(&mut self, ino: Ino) {
         let inode = self.inodes.get_mut(place(ino));

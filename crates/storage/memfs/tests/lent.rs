@@ -75,3 +75,24 @@ fn a_time_is_believed_between_the_loan_and_now() {
     fs.changed(ino, 8000, 8500);
     assert_eq!(times(&fs, ino), (8000, 9000));
 }
+
+#[test]
+fn a_read_is_believed_between_the_last_one_and_now() {
+    let (mut fs, ino) = file();
+    fs.get_mut(ino).unwrap().atime = NOW + 500;
+    for (said, now, is) in [
+        (0, 5000, NOW + 500),
+        (2000, 5000, 2000),
+        (1900, 5000, 2000),
+        (i64::MAX, 6000, 6000),
+        (i64::MIN, 7000, 6000),
+    ] {
+        assert!(fs.lend(ino, 7));
+        fs.accessed(ino, said, now);
+        assert_eq!((fs.get(ino).unwrap().atime, times(&fs, ino)), (is, (NOW, NOW)));
+        fs.returned(ino);
+        // Nobody has it to read.
+        fs.accessed(ino, now + 1, now + 1);
+        assert_eq!(fs.get(ino).unwrap().atime, is);
+    }
+}

@@ -10,7 +10,7 @@ use super::{Fds, File};
 use crate::errno::{Errno, Result};
 use crate::process::Io;
 use crate::server::{self, op};
-use unixproto::files::{SEEK_CUR, SEEK_SET};
+use unixproto::files::{O_APPEND, SEEK_CUR, SEEK_SET};
 
 /// What is kept of one file.
 #[derive(Clone, Copy, Default)]
@@ -23,13 +23,15 @@ pub struct Alone {
     offset: Option<u64>,
     /// That of `unixd`, if it is known.
     told: Option<u64>,
+    /// `F_SETFL` has it append.
+    appends: bool,
 }
 
 impl Fds {
     /// Marks a file as one that this process has opened.
     pub(super) fn opened_alone(&mut self) -> Alone {
         self.has_own = true;
-        Alone { since: self.sharings, flags: None, offset: Some(0), told: Some(0) }
+        Alone { since: self.sharings, offset: Some(0), told: Some(0), ..Alone::default() }
     }
 
     /// Is a file as it was when this process opened it, for `unixd`: nobody else has it, and its offset is still there?
@@ -55,11 +57,28 @@ impl Fds {
         }
     }
 
+    /// The status flags are set to these: who reads them next asks.
+    pub fn flags_are_set(&mut self, index: u32, flags: u32) {
+        if let Some(alone) = self.alone(index) {
+            (alone.flags, alone.appends) = (None, flags & O_APPEND != 0);
+        }
+    }
+
     /// The offset, if the library keeps it.
     pub fn kept_offset(&mut self, index: u32) -> Option<Start> {
         let alone = self.alone(index)?;
         let seen = glance::kept(index).and_then(|place| place.get());
         seen.map(Start::Seen).or(alone.offset.map(Start::At))
+    }
+
+    /// The same, of a file that does not append: no thread moves it without the lock until it is [kept](Self::keep_offset) again.
+    pub fn hold_offset(&mut self, index: u32) -> Option<u64> {
+        let alone = self.alone(index).filter(|alone| !alone.appends)?;
+        let seen = glance::kept(index).and_then(|place| place.set(None));
+        if let Some(seen) = seen {
+            alone.offset = Some(seen.offset());
+        }
+        alone.offset
     }
 
     /// The offset is here now.

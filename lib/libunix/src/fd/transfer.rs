@@ -131,9 +131,7 @@ pub fn write(io: &mut Io, fd: i32, at: Option<u64>, from: &mut impl Source) -> R
         if !file.writable() {
             return Err(Errno::EBADF);
         }
-        if at.is_some() {
-            glance::note(kind, fd, index, file);
-        }
+        glance::note(kind, fd, index, file);
         let kind = kind.handle();
         kind.write(io, handle, at, from)
     })

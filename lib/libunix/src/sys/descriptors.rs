@@ -228,7 +228,7 @@ fn set_flags(fds: &mut Fds, fd: i32, flags: u32) -> Result<u64> {
     const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC;
     let (index, file) = fds.find(fd)?;
     let descriptions = file.server().descriptions();
-    fds.keep_flags(index, None);
+    fds.flags_are_set(index, flags);
     for desc in descriptions.into_iter().filter(|desc| *desc != 0) {
         server::call(op::SetFlags { desc, flags: flags & SETTABLE, fd: fd as u32 })?;
     }

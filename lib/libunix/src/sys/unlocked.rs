@@ -34,6 +34,7 @@ const NUMBERS: usize = 310;
 static CALLS: [Option<Call>; NUMBERS] = {
     let mut calls: [Option<Call>; NUMBERS] = [None; NUMBERS];
     calls[0] = Some(glance::own_read);
+    calls[1] = Some(glance::own_write);
     calls[4] = Some(known::own_stat);
     calls[5] = Some(known::own_fstat);
     calls[6] = Some(known::own_lstat);

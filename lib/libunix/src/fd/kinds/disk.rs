@@ -75,7 +75,7 @@ impl FileOps for Disk {
             alone::give_back(&mut io.fds, file.index, self.desc);
         }
         let write_only = file.flags & O_ACCMODE == O_WRONLY;
-        let to = Target { desc: self.desc, inode: self.inode, write_only };
+        let to = Target { desc: self.desc, inode: self.inode, write_only, is_kept: false };
         match regular::write(io, to, at.unwrap_or(AT_OFFSET), from) {
             Err(Errno::EFAULT) if self.is_at_end(io, file, at)? => Err(Errno::ENOSPC),
             done => done,

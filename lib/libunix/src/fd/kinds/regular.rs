@@ -13,10 +13,11 @@ use crate::mm::user::{self, Moved, Short};
 use crate::mm::{self, Mm};
 use crate::process::Io;
 use crate::server::{self, op};
+use crate::sys::time;
 use abi::layout::PAGE;
 use libos::guarded::{Memory, Progress};
 use unixproto::files::{FICLONE, MORSEL_ATOMIC};
-use unixproto::files::{Kind, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_WRONLY, SEEK_CUR, SEEK_SET};
+use unixproto::files::{Kind, AT_EMPTY_PATH, AT_OFFSET, O_ACCMODE, O_APPEND, O_WRONLY, SEEK_CUR, SEEK_SET};
 use unixproto::ops::{Opened, Part};
 use unixproto::session::DATA_BYTES;
 use unixproto::tty::FIONREAD;
@@ -71,12 +72,25 @@ impl FileOps for Regular {
         at: Option<u64>,
         from: &mut impl Source,
     ) -> Result<u64> {
-        if at.is_none() {
-            alone::give_back(&mut io.fds, file.index, self.desc);
-        }
         let write_only = file.flags & O_ACCMODE == O_WRONLY;
-        let to = Target { desc: self.desc, inode: self.inode, write_only };
-        write_apart(io, to, at, from)
+        let to = Target { desc: self.desc, inode: self.inode, write_only, is_kept: false };
+        if at.is_some() {
+            return write_apart(io, to, at, from);
+        }
+        // What is only written `unixd` copies, and who appends is told by it where.
+        let may_keep = !write_only && file.flags & O_APPEND == 0;
+        match may_keep.then(|| io.fds.hold_offset(file.index)).flatten() {
+            Some(offset) => {
+                let to = Target { is_kept: true, ..to };
+                let written = write_apart(io, to, Some(offset), from);
+                io.fds.keep_offset(file.index, offset + *written.as_ref().unwrap_or(&0));
+                written
+            }
+            None => {
+                alone::give_back(&mut io.fds, file.index, self.desc);
+                write_apart(io, to, at, from)
+            }
+        }
     }
     fn seek(&self, fds: &mut Fds, file: Handle, offset: i64, whence: u32) -> Result<u64> {
         alone::seek(fds, file.index, self.desc, offset, whence)
@@ -313,13 +327,19 @@ pub fn read(io: &mut Io, desc: u32, inode: u64, offset: u64, to: &mut Cursor) ->
     if to.left() <= DATA_BYTES as u64 && io.fds.windows.is_first(inode) {
         return read_small(io, desc, offset, to);
     }
-    let part = match shown(inode, offset, to.left()) {
+    let known = shown(inode, offset, to.left());
+    let lent = if known.is_none() { readable(inode, offset, to.left()) } else { None };
+    let part = match known.or(lent) {
         Some(part) => part,
         None => server::call(op::ReadBegin { desc, offset, bytes: to.left() })?,
     };
     let mut pieces = FilePieces::new(desc, inode, part);
     let result = copy_out(io, &mut pieces, to);
     let done = part.bytes - pieces.left();
+    if lent.is_some() && !server::shown_files().loan(inode).was_read(inode, time::realtime) {
+        // What others have done meanwhile came after this; only when it was read is still to be known.
+        let _ = server::call(op::ReadBegin { desc, offset, bytes: done });
+    }
     if done < part.bytes && offset == AT_OFFSET {
         move_back(desc, part.offset + done);
     }
@@ -338,6 +358,14 @@ fn shown(inode: u64, offset: u64, bytes: u64) -> Option<Part> {
     }
     let (layout, size) = server::shown_files().file(inode).get(inode)?;
     Some(Part { inode, layout, offset, bytes: bytes.min(size.saturating_sub(offset)), tell: false })
+}
+
+/// The same of a file that the process has lent and may read: it says afterwards that it has.
+#[inline]
+fn readable(inode: u64, offset: u64, bytes: u64) -> Option<Part> {
+    let (layout, size) = server::shown_files().loan(inode).readable(inode)?;
+    let bytes = bytes.min(size.saturating_sub(offset));
+    (offset <= i64::MAX as u64).then_some(Part { inode, layout, offset, bytes, tell: false })
 }
 
 /// The same for a few bytes, which `unixd` copies.
@@ -370,6 +398,8 @@ pub struct Target {
     pub inode: u64,
     /// `unixd` gives no windows on the file, so it copies everything itself.
     pub write_only: bool,
+    /// It is written where its offset is, which the library keeps. Otherwise a request that names a place may be of one that appends.
+    pub is_kept: bool,
 }
 
 /// How far one request of a write has come.
@@ -387,10 +417,10 @@ pub fn write(io: &mut Io, to: Target, offset: u64, from: &mut impl Source) -> Re
         let at = if offset == AT_OFFSET { AT_OFFSET } else { offset + total };
         let small = from.left() <= DATA_BYTES as u64;
         let by_server = small
-            && at == AT_OFFSET
+            && (at == AT_OFFSET || to.is_kept)
             && (to.write_only || io.fds.windows.is_first(to.inode));
         let written = match by_server {
-            true => write_small(io, to.desc, from),
+            true => write_small(io, to.desc, at, from),
             false => write_piece(io, to, at, from),
         };
         match written {
@@ -417,10 +447,10 @@ fn write_apart(io: &mut Io, to: Target, at: Option<u64>, from: &mut impl Source)
 }
 
 /// All that is left, by one request.
-fn write_small(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<Written> {
+fn write_small(io: &mut Io, desc: u32, offset: u64, from: &mut impl Source) -> Result<Written> {
     let wanted = from.left();
     let had = from.gather_to(io, server::data(wanted as usize)).some()?;
-    let done = server::call_filled(op::WriteAt { desc, offset: AT_OFFSET }, had)?.count;
+    let done = server::call_filled(op::WriteAt { desc, offset }, had)?.count;
     Ok(Written { done, is_last: done < wanted })
 }
 

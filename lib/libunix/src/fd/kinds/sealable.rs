@@ -56,7 +56,7 @@ impl FileOps for Sealable {
         if at.is_none() {
             alone::give_back(&mut io.fds, file.index, self.desc);
         }
-        let to = Target { desc: self.desc, inode: self.inode, write_only: true };
+        let to = Target { desc: self.desc, inode: self.inode, write_only: true, is_kept: false };
         let written = regular::write(io, to, at.unwrap_or(AT_OFFSET), from);
         // Nobody looks at the memory for what is not written anyway.
         match written {
