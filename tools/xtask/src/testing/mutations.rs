@@ -2687,17 +2687,17 @@ const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a_ring_that_is_closed_is_used",
-        changes: &[("crates/user/peers/src/lib.rs", "        if (own | other) & CLOSED != 0 {", "        if (own & other) & CLOSED != 0 && self.writes {")],
+        changes: &[("crates/protocol/peers/src/lib.rs", "        if (own | other) & CLOSED != 0 {", "        if (own & other) & CLOSED != 0 && self.writes {")],
         found_by: Test::Host { package: "peers", test: "words_that_cannot_be_lead_nowhere" },
     },
     Bug {
         name: "more_bytes_are_believed_than_a_ring_has",
-        changes: &[("crates/user/peers/src/lib.rs", "    match bytes <= RING {", "    match bytes <= 2 * RING {")],
+        changes: &[("crates/protocol/peers/src/lib.rs", "    match bytes <= RING {", "    match bytes <= 2 * RING {")],
         found_by: Test::Host { package: "peers", test: "words_that_cannot_be_lead_nowhere" },
     },
     Bug {
         name: "who_sleeps_again_is_not_woken_again",
-        changes: &[("crates/user/peers/src/lib.rs", "if word & 1 == 1 { 2 } else { 0 }", "0")],
+        changes: &[("crates/protocol/peers/src/lib.rs", "if word & 1 == 1 { 2 } else { 0 }", "0")],
         found_by: Test::Host { package: "peers", test: "each_sleep_is_ended_once" },
     },
     Bug {
