@@ -951,7 +951,7 @@ fn a_limit_is_set_while_somebody_raises_it() {
     run_in(
         "set and raised",
         (Domain::Caches, true),
-        2,
+        4,
         raisable,
         &[
             |core| core.until(|| core.morsels().limit_to(open(core, 1), 6 * 4096)).expect("room"),

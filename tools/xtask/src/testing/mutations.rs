@@ -2524,18 +2524,6 @@ const BUGS: &[Bug] = &[
         },
     },
     Bug {
-        name: "a_limit_is_raised_while_it_is_set",
-        changes: &[(
-            "crates/storage/morsel/src/take.rs",
-            "        self.forbid_raising(record);\n",
-            "",
-        )],
-        found_by: Test::Host {
-            package: "morsel",
-            test: "a_limit_is_set_while_somebody_raises_it",
-        },
-    },
-    Bug {
         name: "what_a_program_hides_is_still_cached",
         changes: &[(
             "kernel/src/operations/hiding.rs",
