@@ -2689,11 +2689,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "peers", test: "each_sleep_is_ended_once" },
     },
     Bug {
-        name: "a_read_counts_though_the_loan_is_gone",
-        changes: &[("crates/protocol/unixproto/src/session.rs", "let is_lent = self.state.load(Ordering::SeqCst) & LENT != 0;", "let is_lent = state & LENT != 0;")],
-        found_by: Test::Host { package: "unixproto", test: "each_read_is_told_of" },
-    },
-    Bug {
         name: "a_read_is_before_the_write",
         changes: &[("crates/protocol/unixproto/src/session.rs", "now().max(state & !LENT).max(1)", "now().max(1)")],
         found_by: Test::Host { package: "unixproto", test: "reads_of_who_has_it_alone_are_told_of" },
@@ -2702,21 +2697,6 @@ const BUGS: &[Bug] = &[
         name: "any_time_of_a_read_is_believed",
         changes: &[("crates/storage/memfs/src/fs.rs", "inode.atime.max(time.min(now))", "inode.atime.max(time).max(now.min(0))")],
         found_by: Test::Host { package: "memfs", test: "a_read_is_believed_between_the_last_one_and_now" },
-    },
-    Bug {
-        name: "who_has_it_with_others_reads_without_asking",
-        changes: &[("servers/unixd/src/loans.rs", "Some(Shown::Lent(other)) if other != pid =>", "Some(Shown::Lent(other)) if other == 0 =>")],
-        found_by: Test::Machine { test: "linux/lent_offsets" },
-    },
-    Bug {
-        name: "what_appends_is_written_at_the_offset",
-        changes: &[("lib/libunix/src/fd/alone.rs", "self.alone(index).filter(|alone| !alone.appends)?", "self.alone(index)?")],
-        found_by: Test::Machine { test: "linux/lent_offsets" },
-    },
-    Bug {
-        name: "threads_write_at_one_offset_without_the_lock",
-        changes: &[("lib/libunix/src/fd/glance.rs", "    if lock::is_shared() {\n        return None;\n    }\n    let named = Named::of(regs.rdi).filter(|named| named.is_writable())?;\n    let (place", "    let _ = lock::is_shared();\n    let named = Named::of(regs.rdi).filter(|named| named.is_writable())?;\n    let (place")],
-        found_by: Test::Machine { test: "linux/lent_offsets" },
     },
     Bug {
         name: "sockets_are_counted_in_each_network_by_itself",
