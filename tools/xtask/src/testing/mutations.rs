@@ -2717,35 +2717,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/net_spaces" },
     },
     Bug {
-        name: "a_thread_that_is_apart_is_served_as_its_process",
-        changes: &[(
-            "servers/unixd/src/server/requests.rs",
-            "            self.procs.enter_apart(self.caller);\n        }",
-            "        }",
-        )],
-        found_by: Test::Machine { test: "linux/thread_spaces" },
-    },
-    Bug {
-        name: "what_is_known_of_paths_is_known_to_threads_elsewhere",
-        changes: &[
-            (
-                "servers/unixd/src/threads.rs",
-                "if !self.apart.is_empty() && self.has_standing_apart(pid) {",
-                "if false {",
-            ),
-        ],
-        found_by: Test::Machine { test: "linux/thread_spaces" },
-    },
-    Bug {
-        name: "a_thread_stands_where_it_stood_after_its_end",
-        changes: &[(
-            "servers/unixd/src/threads.rs",
-            "self.procs.end_apart(pid, tid).into_iter().for_each(|it| self.fx.stands_nowhere(it));",
-            "self.procs.end_apart(pid, tid);",
-        )],
-        found_by: Test::Machine { test: "linux/thread_spaces" },
-    },
-    Bug {
         name: "many_descriptors_are_not_inherited",
         changes: &[(
             "servers/unixd/src/morefds.rs",
