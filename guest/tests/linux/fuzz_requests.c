@@ -24,10 +24,13 @@
 #include <dirent.h>
 #include <ftw.h>
 #include <poll.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/sysinfo.h>
+#include <sys/un.h>
 #include <sys/utsname.h>
 #include <time.h>
 
@@ -207,6 +210,19 @@ static void use_capability(unsigned long slot) {
     if (voices < VOICES_MAX && !INVOKE(COPY, slot, own(RAW_NODE, VOICES + voices))) voices++;
 }
 
+// An address of this machine, or a name in the folder of the user. Answers how long it is.
+static unsigned long address_in(char *to) {
+    if (below(2)) {
+        struct sockaddr_in it = {AF_INET, htons(1024 + below(4)), {htonl(INADDR_LOOPBACK)}, {0}};
+        memcpy(to, &it, sizeof it);
+        return sizeof it;
+    }
+    struct sockaddr_un it = {AF_UNIX, {0}};
+    snprintf(it.sun_path, sizeof it.sun_path, "/tmp/mine/s%u", (unsigned)below(3));
+    memcpy(to, &it, sizeof it);
+    return 2 + strlen(it.sun_path);
+}
+
 // Opening is what most else begins with.
 static int choose(void) {
     int which = below(request_count + 5);
@@ -244,6 +260,9 @@ static void send_request(void) {
             ((unsigned *)RAW_DATA)[i] = below(2) ? descs[below(POOL)] : (unsigned)random_word();
         break;
     case 2: length = PICK(0, 1, 4096, 12288, 12289, 65535); break;
+    case 3: // The address of a socket.
+        if (below(3) == 0) length = address_in((void *)RAW_DATA);
+        break;
     }
     words[0] = (below(200) ? (unsigned)it->number : (unsigned)below(65536)) | (length & 0xffff) << 16 |
                (second & 0xffff) << 32 | (below(100) ? 0 : random_word() << 48);
@@ -277,6 +296,22 @@ static void send_request(void) {
         if (INVOKE(IDENTIFY, own(RAW_NODE, GOT + i), 0) == DONE) use_capability(own(RAW_NODE, GOT + i));
 }
 
+// The number of a request; 0: there is none of that name.
+static unsigned number_of(const char *name) {
+    for (int i = 0; i < request_count; i++)
+        if (!strcmp(requests[i].name, name)) return requests[i].number;
+    return 0;
+}
+
+// Sockets of each kind, and a queue of messages.
+static void open_sockets(void) {
+    static const struct { unsigned domain, kind; } sockets[] = {{AF_UNIX, SOCK_STREAM}, {AF_INET, SOCK_STREAM}, {AF_INET, SOCK_DGRAM}};
+    for (size_t i = 0; i < sizeof sockets / sizeof *sockets; i++)
+        if (REQUEST(number_of("Socket"), NULL, sockets[i].domain, 0, sockets[i].kind, O_NONBLOCK) == 0) descs[18 + i] = raw_results[1];
+    if (REQUEST(number_of("SocketPair"), NULL, SOCK_STREAM, O_NONBLOCK) == 0) descs[21] = raw_results[1], descs[22] = raw_results[2];
+    if (REQUEST(number_of("OpenMessages"), "mine", O_RDWR | O_CREAT | O_NONBLOCK, 0600, 819200) == 0) descs[23] = raw_results[1];
+}
+
 static void open_things(void) {
     static const struct { const char *name; unsigned flags; } things[] = {
         {"/tmp/public", O_RDONLY}, {"/tmp/writable", O_WRONLY}, {"/tmp/writable", O_RDWR}, {"/tmp/other-public", O_RDONLY},
@@ -290,6 +325,7 @@ static void open_things(void) {
         if (REQUEST(OP_PIPE, NULL, i ? O_NONBLOCK : 0) == 0)
             descs[13 + 2 * i] = raw_results[1], descs[14 + 2 * i] = raw_results[2];
     if (REQUEST(OP_MEM_FILE, "m", 8192) == 0) descs[17] = raw_results[1];
+    open_sockets();
 }
 
 static int make_table(void) {
