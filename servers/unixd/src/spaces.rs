@@ -250,7 +250,7 @@ impl Numbers {
 }
 
 /// The name spaces that a thread is in, but for those of which a process is in one: of users, of times and of process ids. Those of
-/// mounts are known from where it [stands](Standing).
+/// mounts are known from where it stands.
 #[derive(Clone)]
 pub struct InSpaces {
     /// Its host name.

@@ -7,7 +7,7 @@ use crate::fd::known::Short;
 use crate::fd::{self, kept, known, Fds, File};
 use crate::mm::{self, user, Mm};
 use crate::process::{Files, Io};
-use crate::server::{self, main_header, op, restart};
+use crate::server::{self, op, restart};
 use crate::thread::company;
 use core::sync::atomic::Ordering;
 use linuxabi::bytes::get_u64;

@@ -9,7 +9,6 @@ use crate::mm::{user, Mm};
 use crate::process::{Files, Io, Task};
 use crate::server::{self, op, restart};
 use crate::sys::time::{monotonic, realtime};
-use core::sync::atomic::Ordering::Relaxed;
 use linuxabi::time::{from_timespec, TIME_BYTES};
 use unixproto::files::{Kind, O_ACCMODE, O_CREAT, O_EXCL, O_NONBLOCK, O_RDONLY, O_WRONLY};
 use unixproto::files::PATH_MAX;
