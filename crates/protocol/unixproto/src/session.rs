@@ -444,8 +444,8 @@ impl ShownLoan {
                 Err(is) => read = is,
             }
         }
-        let is_lent = self.state.load(Ordering::SeqCst) & LENT != 0;
-        read != 0 && is_lent && self.inode.load(Ordering::Relaxed) == inode
+        // Who takes it back afterwards takes what was said of the read as well.
+        read != 0 && state & LENT != 0 && self.inode.load(Ordering::Relaxed) == inode
     }
     /// The file, if it is lent for what is done by a description.
     #[inline(always)]

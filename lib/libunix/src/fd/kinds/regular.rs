@@ -353,19 +353,20 @@ pub fn read(io: &mut Io, desc: u32, inode: u64, offset: u64, to: &mut Cursor) ->
 /// access time needs no change then.)
 #[inline]
 fn shown(inode: u64, offset: u64, bytes: u64) -> Option<Part> {
-    if offset > i64::MAX as u64 {
-        return None;
-    }
-    let (layout, size) = server::shown_files().file(inode).get(inode)?;
-    Some(Part { inode, layout, offset, bytes: bytes.min(size.saturating_sub(offset)), tell: false })
+    part(inode, server::shown_files().file(inode).get(inode), offset, bytes)
 }
 
 /// The same of a file that the process has lent and may read: it says afterwards that it has.
 #[inline]
 fn readable(inode: u64, offset: u64, bytes: u64) -> Option<Part> {
-    let (layout, size) = server::shown_files().loan(inode).readable(inode)?;
-    let bytes = bytes.min(size.saturating_sub(offset));
-    (offset <= i64::MAX as u64).then_some(Part { inode, layout, offset, bytes, tell: false })
+    part(inode, server::shown_files().loan(inode).readable(inode), offset, bytes)
+}
+
+/// What may be read at an offset of a file whose layout and size are known.
+#[inline]
+fn part(inode: u64, known: Option<(u32, u64)>, offset: u64, bytes: u64) -> Option<Part> {
+    let (layout, size) = known.filter(|_| offset <= i64::MAX as u64)?;
+    Some(Part { inode, layout, offset, bytes: bytes.min(size.saturating_sub(offset)), tell: false })
 }
 
 /// The same for a few bytes, which `unixd` copies.
