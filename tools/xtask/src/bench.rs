@@ -39,7 +39,7 @@ use anyhow::{ensure, Context as _, Result};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Measure Tessera and print a table with Linux's figures beside it
 ///
@@ -364,6 +364,7 @@ fn prepare_built(project: &Project, built: Built) -> Result<Context> {
         homes: Homes::One,
         filter: String::new(),
         notes: Default::default(),
+        started: Instant::now(),
     })
 }
 

@@ -1,9 +1,16 @@
 //! The tests of the packages that run on the host.
 
-use super::TestResult;
+use super::{Case, TestResult};
 use crate::project::Project;
 use crate::toolchain::host;
 use std::process::Stdio;
+
+pub const SUITE: &str = "host/";
+
+/// All of them, beside those that boot: one binary of tests runs after the other, and many have a single thread.
+pub fn case() -> Case {
+    Case::several(SUITE.into(), |context| run(&context.project, ""))
+}
 
 /// Runs the tests of the workspace's default members.
 pub fn run(project: &Project, filter: &str) -> Vec<TestResult> {

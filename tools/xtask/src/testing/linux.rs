@@ -8,7 +8,7 @@
 use super::directives::{Directives, BUILDS, DYNAMIC};
 use super::guest::{GuestRun, Observed};
 use super::model::number;
-use super::{feed, Case, Context};
+use super::{feed, today, Case, Context};
 use crate::dynamic;
 use crate::image::Addition;
 use crate::machine::Homes;
@@ -75,31 +75,60 @@ const HOMES: Homes = Homes::Seed(1);
 const HOMES_CORES: u32 = 4;
 
 pub fn cases(context: &Context) -> Result<Vec<Case>> {
-    let mut cases = Vec::new();
+    let (mut cases, mut tests) = (Vec::new(), 0);
     for source in sources(&context.project.path("guest/tests/linux"), "c")? {
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let text = fs::read_to_string(&source)?;
         let directives =
             Directives::parse(&text, "//").with_context(|| format!("{}", source.display()))?;
         let runs = !directives.when_asked || context.asks_for("linux");
-        for build in BUILDS {
-            if runs && directives.wants(build) {
-                let (source, name) = (source.clone(), name.clone());
-                let case = format!("linux/{name}.{build}");
-                cases.push(Case::single(case, move |context| run(context, &source, &name, build)));
-            }
+        let builds = BUILDS.into_iter().filter(|build| runs && directives.wants(build));
+        let mut ways: Vec<Way> = builds.map(Way::Build).collect();
+        let listed = |list: &[&str]| list.contains(&name.as_str());
+        ways.extend(listed(&AT_HOMES).then_some(Way::Homes));
+        ways.extend(listed(&EAGER).then_some(Way::Eager));
+        if context.filter.is_empty() {
+            ways = of_day(ways, tests + today());
         }
-        if AT_HOMES.contains(&name.as_str()) {
-            let (source, name) = (source.clone(), name.clone());
-            let case = format!("linux/{name}.homes");
-            cases.push(Case::single(case, move |context| run_at_homes(context, &source, &name)));
-        }
-        if EAGER.contains(&name.as_str()) {
-            let case = format!("linux/{name}.eager");
-            cases.push(Case::single(case, move |context| run_eagerly(context, &source, &name)));
-        }
+        tests += 1;
+        cases.extend(ways.into_iter().map(|way| way.case(&source, &name)));
     }
     Ok(cases)
+}
+
+/// How a test is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Build(&'static str),
+    Homes,
+    Eager,
+}
+
+impl Way {
+    fn case(self, source: &Path, name: &str) -> Case {
+        let (source, name) = (source.to_owned(), name.to_owned());
+        let kind = match self {
+            Way::Build(build) => build,
+            Way::Homes => "homes",
+            Way::Eager => "eager",
+        };
+        Case::single(format!("linux/{name}.{kind}"), move |context| match self {
+            Way::Build(build) => run(context, &source, &name, build),
+            Way::Homes => run_at_homes(context, &source, &name),
+            Way::Eager => run_eagerly(context, &source, &name),
+        })
+    }
+}
+
+/// Those of a day in a run of all tests: one of the builds, and every other day what else there is. With all of them the suite is most of
+/// the run, and what one shows the others have shown nearly always.
+fn of_day(ways: Vec<Way>, day: usize) -> Vec<Way> {
+    let is_build = |way: &&Way| matches!(way, Way::Build(_));
+    let builds = ways.iter().filter(is_build).count();
+    let build = ways.iter().copied().filter(|way| is_build(&way)).nth(day % builds.max(1));
+    let others = ways.iter().copied().filter(|way| !is_build(&way));
+    let others = others.enumerate().filter(|(at, _)| (day + at) % 2 == 0).map(|(_, way)| way);
+    build.into_iter().chain(others).collect()
 }
 
 /// The files with this extension, sorted.
@@ -386,5 +415,26 @@ fn ask_linux_in(folder: &Path, invocation: &Invocation, stdin: &[u8]) -> Result<
         (Some(124), _) => bail!("took too long on this machine's own Linux"),
         (Some(status), _) => Ok((status, output.stdout)),
         (None, signal) => Ok((128 + signal.unwrap_or(0), output.stdout)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_day, Way};
+
+    #[test]
+    fn each_way_has_its_day() {
+        let all =
+            [Way::Build("gcc"), Way::Build("pie"), Way::Build("musl"), Way::Homes, Way::Eager];
+        for kept in 0..1 << all.len() {
+            let ways: Vec<Way> = all
+                .into_iter()
+                .enumerate()
+                .filter(|(at, _)| kept >> at & 1 != 0)
+                .map(|(_, way)| way)
+                .collect();
+            let days: Vec<Way> = (0..6).flat_map(|day| of_day(ways.clone(), day)).collect();
+            assert!(ways.iter().all(|way| days.contains(way)), "{ways:?}: {days:?}");
+        }
     }
 }

@@ -55,7 +55,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Run the tests, or those whose name contains FILTER
 ///
@@ -112,6 +112,8 @@ pub struct Context {
     pub filter: String,
     /// What tests have to say though they passed.
     pub notes: Mutex<Vec<String>>,
+    /// When the run began.
+    pub started: Instant,
 }
 
 impl Context {
@@ -148,6 +150,12 @@ impl Context {
 pub struct TestResult {
     pub name: String,
     pub outcome: Result<(), String>,
+}
+
+/// The number of the day: a run of all tests does not do all that there is, but other things each day.
+pub fn today() -> usize {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_secs() as usize / 86_400
 }
 
 /// This tool itself, to be run in `folder` on the same project.
@@ -199,10 +207,11 @@ impl Case {
 
 /// Runs them; the exit status.
 pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
+    let started = Instant::now();
     options.map.choose();
     let filter = model::full_name(options.filter.as_deref().unwrap_or(""));
     if options.record && filter.starts_with("survey/") {
-        surveys::record(project, filter, &prepare(project, options)?)?;
+        surveys::record(project, filter, &prepare(project, options, started)?)?;
         return Ok(0);
     }
     if options.record {
@@ -216,9 +225,10 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
     let selected = |case: &Case| case.name.contains(filter) || filter.starts_with(&case.name);
     let mut tally = Tally::new();
     let _on_interrupt = tally.watch()?;
-    let wants_host = "host/".contains(filter) || filter.starts_with("host/");
-    if wants_host && !options.list {
-        let inner = filter.strip_prefix("host/").unwrap_or("");
+    // They need no machine, so that nothing is built for one.
+    let host_only = filter.starts_with(host::SUITE.trim_end_matches('/'));
+    if host_only && !options.list {
+        let inner = filter.strip_prefix(host::SUITE).unwrap_or("");
         let _progress = Progress::new("building and running the tests on the host", 0);
         host::run(project, inner).into_iter().for_each(|result| tally.add(result, None));
     }
@@ -227,8 +237,8 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
         results.into_iter().for_each(|result| tally.add(result, None));
         notes.iter().for_each(|note| println!("{}", indent(note)));
     }
-    if !filter.starts_with("host") {
-        let context = match prepare(project, options) {
+    if !host_only {
+        let context = match prepare(project, options, started) {
             Ok(context) => context,
             Err(error) => {
                 let outcome = Err(format!("{error:#}"));
@@ -282,7 +292,7 @@ fn similar<'a>(word: &str, names: &'a [String]) -> Vec<&'a str> {
     all.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
-fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
+fn prepare(project: &Project, options: &TestOptions, started: Instant) -> Result<Context> {
     setup::qemu()?;
     setup::test_tools()?;
     let built = compile::build(project, Scope::Everything)?;
@@ -296,23 +306,24 @@ fn prepare(project: &Project, options: &TestOptions) -> Result<Context> {
         homes: options.homes,
         filter: options.filter.clone().unwrap_or_default(),
         notes: Mutex::default(),
+        started,
     })
 }
 
 fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
-    let mut cases = native::cases(context);
+    let mut cases = vec![host::case()];
+    cases.extend(native::cases(context));
     cases.extend(model::cases(filter));
     cases.extend(protocol::cases(filter));
     cases.extend(cores::cases());
     cases.extend(monitors::cases());
     cases.extend(devices::cases());
-    cases.extend(processors::cases());
+    cases.extend(of_day(filter, processors::cases()));
     cases.extend(events::cases());
     cases.extend(map::cases());
     cases.extend(crash::cases(filter));
     cases.extend(persistent::cases());
-    cases.extend(benches::cases());
-    cases.extend(mutations::cases(filter));
+    cases.extend(of_day(filter, benches::cases()));
     cases.extend(cli::cases());
     cases.extend(streams::cases());
     cases.extend(files::cases());
@@ -330,7 +341,18 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(debian::cases(context)?);
     cases.extend(surveys::cases(context, filter)?);
     cases.extend(linux::cases(context)?);
+    // They take what time is left.
+    cases.extend(mutations::cases(filter));
     Ok(cases)
+}
+
+/// In a run of all tests a third of these, each day another.
+fn of_day(filter: &str, cases: Vec<Case>) -> Vec<Case> {
+    const DAYS: usize = 3;
+    match filter.is_empty() {
+        true => cases.into_iter().skip(today() % DAYS).step_by(DAYS).collect(),
+        false => cases,
+    }
 }
 
 /// Counts and shows results as they come.
@@ -374,10 +396,13 @@ impl Tally {
                         progress.at(&case.name);
                         let started = Instant::now();
                         let results = (case.body)(context);
-                        let time = (results.len() == 1).then(|| started.elapsed());
+                        let time = started.elapsed();
+                        let single = (results.len() == 1).then_some(time);
+                        let all = format!("{}: {:.1} s", case.name, time.as_secs_f64());
                         progress.suspend(|| {
-                            results.into_iter().for_each(|result| tally.add(result, time));
-                            for note in context.take_notes() {
+                            results.into_iter().for_each(|result| tally.add(result, single));
+                            let several = single.is_none().then_some(all);
+                            for note in several.into_iter().chain(context.take_notes()) {
                                 println!("{}", indent(&note));
                             }
                         });

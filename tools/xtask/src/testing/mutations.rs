@@ -3,14 +3,14 @@
 //!
 //! Each of these once passed all tests, or was found only after very many random operations.
 
-use super::{Case, Context};
+use super::{today, Case, Context};
 use crate::project::Project;
 use crate::toolchain;
 use anyhow::{ensure, Context as _, Result};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// What of the project is built.
 const SOURCES: [&str; 10] = [
@@ -2755,6 +2755,11 @@ const BUGS: &[Bug] = &[
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
 const DAYS: usize = 8;
 
+/// It begins with none when the run has taken so long, so that a slow machine comes to its end, too,
+const ENOUGH: Duration = Duration::from_secs(30 * 60);
+/// but looks for so many of each kind.
+const LEAST: usize = 2;
+
 /// Two cases, which run at the same time: those that tests on the host find, and those that take a machine. The bugs of a case share a copy of
 /// the sources, and what was built of it. With the filter `mutations`, all of them; with `mutations/are_found/NAME,NAME`, one case with only
 /// these; else those of the day.
@@ -2779,17 +2784,37 @@ pub fn cases(filter: &str) -> Vec<Case> {
     }
 }
 
-/// All of a kind if they were asked for, else those of the day.
+/// All of a kind if they were asked for, else those of the day, while there is time.
 fn some_are_found(context: &Context, copy: &str, is_kind: impl Fn(&Bug) -> bool) -> Result<()> {
-    let of_kind = BUGS.iter().filter(|bug| is_kind(bug));
+    let of_kind: Vec<_> = BUGS.iter().filter(|bug| is_kind(bug)).collect();
     if context.asks_for("mutations") {
-        return are_found(context, copy, of_kind);
+        return are_found(context, copy, of_kind.into_iter());
     }
-    let day = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() as usize / 86_400 % DAYS;
-    let today: Vec<_> = of_kind.skip(day).step_by(DAYS).collect();
-    let names: Vec<_> = today.iter().map(|bug| bug.name).collect();
-    context.note(&format!("looks for: ./x test mutations/are_found/{}", names.join(",")));
-    are_found(context, copy, today.into_iter())
+    let today = of_day(&of_kind, today());
+    let mut names = Vec::new();
+    let in_time = today.iter().enumerate().map_while(|(at, bug)| {
+        let begins = at < LEAST || context.started.elapsed() < ENOUGH;
+        begins.then(|| {
+            names.push(bug.name);
+            *bug
+        })
+    });
+    let outcome = are_found(context, copy, in_time);
+    let (count, all) = (names.len(), today.len());
+    let names = names.join(",");
+    context.note(&format!(
+        "looked for {count} of today's {all}: ./x test mutations/are_found/{names}"
+    ));
+    outcome
+}
+
+/// Those of a day, from another one of them on whenever their turn comes again: the last ones may find no time.
+fn of_day<'a>(bugs: &[&'a Bug], day: usize) -> Vec<&'a Bug> {
+    let mut today: Vec<_> = bugs.iter().copied().skip(day % DAYS).step_by(DAYS).collect();
+    let turns = day / DAYS * LEAST;
+    let first = turns.checked_rem(today.len()).unwrap_or(0);
+    today.rotate_left(first);
+    today
 }
 
 fn named_are_found(context: &Context) -> Result<()> {
@@ -2978,6 +3003,20 @@ fn copy_all(from: &Path, to: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Though a run has time for the least only.
+    #[test]
+    fn each_has_its_day() {
+        let bugs: Vec<&Bug> = BUGS.iter().collect();
+        let turns = bugs.len().div_ceil(DAYS).div_ceil(LEAST);
+        let mut looked_for: Vec<&str> = (0..2 * DAYS * turns)
+            .flat_map(|day| of_day(&bugs, day).into_iter().take(LEAST))
+            .map(|bug| bug.name)
+            .collect();
+        looked_for.sort_unstable();
+        looked_for.dedup();
+        assert_eq!(looked_for.len(), bugs.len());
+    }
 
     /// Before any of them is tried, which takes long.
     #[test]
