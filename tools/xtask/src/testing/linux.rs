@@ -84,9 +84,8 @@ pub fn cases(context: &Context) -> Result<Vec<Case>> {
         let runs = !directives.when_asked || context.asks_for("linux");
         let builds = BUILDS.into_iter().filter(|build| runs && directives.wants(build));
         let mut ways: Vec<Way> = builds.map(Way::Build).collect();
-        let listed = |list: &[&str]| list.contains(&name.as_str());
-        ways.extend(listed(&AT_HOMES).then_some(Way::Homes));
-        ways.extend(listed(&EAGER).then_some(Way::Eager));
+        ways.extend(AT_HOMES.contains(&name.as_str()).then_some(Way::Homes));
+        ways.extend(EAGER.contains(&name.as_str()).then_some(Way::Eager));
         if context.filter.is_empty() {
             ways = of_day(ways, tests + today());
         }
@@ -127,8 +126,7 @@ fn of_day(ways: Vec<Way>, day: usize) -> Vec<Way> {
     let builds = ways.iter().filter(is_build).count();
     let build = ways.iter().copied().filter(|way| is_build(&way)).nth(day % builds.max(1));
     let others = ways.iter().copied().filter(|way| !is_build(&way));
-    let others = others.enumerate().filter(|(at, _)| (day + at) % 2 == 0).map(|(_, way)| way);
-    build.into_iter().chain(others).collect()
+    build.into_iter().chain(others.skip(day % 2).step_by(2)).collect()
 }
 
 /// The files with this extension, sorted.
