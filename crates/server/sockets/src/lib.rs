@@ -14,6 +14,7 @@ extern crate alloc;
 mod message;
 mod names;
 mod options;
+mod queue;
 mod socket;
 mod transfer;
 

@@ -3,7 +3,8 @@
 use crate::message::{Message, Outgoing, User};
 use crate::names::{Name, Names, Place};
 use crate::options::Options;
-use crate::{BACKLOG_MOST, QUEUE_BYTES, QUEUE_DATAGRAMS};
+use crate::queue::Queue;
+use crate::BACKLOG_MOST;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -58,9 +59,7 @@ pub(crate) struct Socket {
     /// Datagram sockets that send to this one if they do not say where to.
     pub followers: Vec<Number>,
     pub name: Option<Rc<Name>>,
-    pub queue: VecDeque<Message>,
-    /// Bytes in it.
-    pub bytes: usize,
+    pub queue: Queue,
     /// What it has sent that is in the queues of others.
     pub outgoing: Outgoing,
     /// Nothing more comes.
@@ -88,8 +87,7 @@ impl Socket {
 
     /// May more be sent to it?
     pub fn has_room(&self) -> bool {
-        let is_full = self.kind == Kind::Datagram && self.queue.len() > QUEUE_DATAGRAMS;
-        self.bytes < QUEUE_BYTES && !is_full
+        self.queue.has_room(self.kind == Kind::Datagram)
     }
 }
 
@@ -151,8 +149,7 @@ impl Sockets {
             peer: Peer::None,
             followers: Vec::new(),
             name: None,
-            queue: VecDeque::new(),
-            bytes: 0,
+            queue: Queue::default(),
             outgoing: Outgoing::default(),
             is_over: false,
             is_mute: false,
@@ -194,8 +191,7 @@ impl Sockets {
 
     /// Descriptors that were passed to it and not taken yet.
     pub fn passed(&self, number: Number) -> usize {
-        let queue = self.get(number).into_iter().flat_map(|socket| &socket.queue);
-        queue.map(|message| message.rights.len()).sum()
+        self.get(number).map_or(0, |socket| socket.queue.passed())
     }
 
     /// What kind of messages it has.
@@ -411,11 +407,11 @@ impl Sockets {
     pub fn remove(&mut self, number: Number, changes: &mut Changes) {
         let mut all = Vec::from([(number, false)]);
         while let Some((number, was_waiting)) = all.pop() {
-            let Some(socket) = self.table.remove(number as usize) else { continue };
+            let Some(mut socket) = self.table.remove(number as usize) else { continue };
             self.users.give_back(socket.user.uid, 1);
             let is_reset = was_waiting || !socket.queue.is_empty();
             let place = socket.place();
-            socket.queue.into_iter().for_each(|message| self.forget(message));
+            socket.queue.settled().take().for_each(|message| self.forget(message));
             // An accepted one has that of who has accepted it.
             if let Some(name) = &socket.name {
                 if self.names.is_of(name, place, number) {
@@ -555,10 +551,8 @@ impl Sockets {
         let socket = self.get(number)?;
         match &socket.peer {
             Peer::Listens { .. } => Err(Errno::EINVAL),
-            _ if socket.kind == Kind::Datagram => {
-                Ok(socket.queue.front().map_or(0, |first| first.left().len()))
-            }
-            _ => Ok(socket.bytes),
+            _ if socket.kind == Kind::Datagram => Ok(socket.queue.first_bytes()),
+            _ => Ok(socket.queue.bytes()),
         }
     }
 
