@@ -1,7 +1,7 @@
 //! Rings through which bytes go from one process to another without this server ([`peers`]; [decision
 //! 280](../../../docs/decisions/0280-pipes-are-lent-to-their-ends.md)).
 //!
-//! A pipe that one process writes and one reads is lent to both: each has the ring mapped, the writer to write. Whatever this server is to
+//! A pipe, or a direction of a stream of local sockets, that one process writes and one reads is lent to both: each has the ring mapped, the writer to write. Whatever this server is to
 //! do with the pipe, it closes the ring first, and has what is in it. While the ring is open there is nothing else in the
 //! pipe, and nobody waits for it or watches it: so nothing that is told of a pipe depends on what its ends do meanwhile.
 //!
@@ -16,6 +16,8 @@ use crate::ring::{READ, WRITE};
 use crate::wait::Outcome;
 use crate::window::Shared;
 use abi::layout::PAGE;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::cell::Cell;
 use core::sync::atomic::{fence, AtomicU32, Ordering::SeqCst};
 use libos::ipc::Caps;
@@ -34,6 +36,8 @@ const BELLS: [u32; 2] = [3, 4];
 const PARTS: u32 = 5;
 /// Most capabilities that go with an answer.
 const SENT: u32 = 4;
+
+const _: () = assert!(RING <= sockets::RING_BYTES);
 
 /// Who has an end lent.
 #[derive(Clone, Copy, PartialEq)]
@@ -138,6 +142,12 @@ impl Ring {
         Ok(Outcome::WithCaps(answer, Caps::moved(self.sent.first(), 1)))
     }
 
+    /// Is it open?
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.is_open.get()
+    }
+
     /// Is it of no use any more?
     pub fn is_bad(&self) -> bool {
         self.is_bad.get()
@@ -215,6 +225,27 @@ impl Ring {
             copy(&self.bytes, 0, first, bytes - first);
         }
         self.left.set((further(read, bytes), 0));
+    }
+}
+
+impl sockets::Ring for Box<Ring> {
+    fn is_in_use(&self) -> bool {
+        (**self).is_in_use()
+    }
+    fn is_open(&self) -> bool {
+        (**self).is_open()
+    }
+    fn is_bad(&self) -> bool {
+        (**self).is_bad()
+    }
+    fn close(&self) -> usize {
+        (**self).close()
+    }
+    fn open(&self) {
+        (**self).open();
+    }
+    fn take(&self, to: &mut Vec<u8>) {
+        (**self).take(|from, at, _, bytes| from.append_to(to, at, bytes));
     }
 }
 

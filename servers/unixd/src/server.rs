@@ -3,7 +3,7 @@
 pub mod boot;
 mod decisions;
 mod home;
-mod lendpipes;
+mod lending;
 mod perform;
 pub mod relief;
 mod requests;

@@ -1,5 +1,6 @@
 //! Sending and receiving.
 
+use crate::lent::Ring;
 use crate::message::{Message, User};
 use crate::names::Name;
 use crate::socket::{Changes, Kind, Number, Peer, Sockets};
@@ -34,7 +35,7 @@ pub struct Received {
     pub sent: Option<(u32, i64)>,
 }
 
-impl Sockets {
+impl<R: Ring> Sockets<R> {
     /// Sends bytes, and what is passed along with them. Answers how many: fewer only of a stream.
     ///
     /// # Errors
@@ -99,8 +100,8 @@ impl Sockets {
         (message.rights, message.from) = (rights.to_vec(), from);
         message.sent = if is_timed { self.now } else { 0 };
         self.bytes.take(user.uid, count);
-        let receiver = self.get_mut(to)?;
-        receiver.queue.settled().push(message, has_bounds);
+        let receiver = self.table.get_mut(to as usize).ok_or(Errno::EBADF)?;
+        receiver.queue.settled(&mut self.bytes).push(message, has_bounds);
         if !receiver.has_room() {
             changes.push((number, false));
         }
@@ -130,7 +131,7 @@ impl Sockets {
             _ => {}
         }
         let was_full = !socket.has_room();
-        let queue = socket.queue.settled();
+        let queue = socket.queue.settled(&mut self.bytes);
         if queue.is_empty() {
             if let Some(error) = socket.error.take() {
                 return Err(error);
@@ -171,7 +172,7 @@ impl Sockets {
                 index += 1;
             } else {
                 let taken = if has_bounds { left } else { count };
-                self.bytes.give_back(message.user.uid, taken);
+                self.bytes.give_back(message.charged, taken);
                 queue.read(taken, is_done);
             }
             // What was passed along ends a part.

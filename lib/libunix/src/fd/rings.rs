@@ -1,7 +1,7 @@
-//! Rings of pipes that are lent to this process: bytes go to the other end, or come from there, without a request
-//! ([`peers`]).
+//! Rings of pipes and of streams of local sockets that are lent to this process: bytes go to the other end, or come from there, without
+//! a request ([`peers`]).
 //!
-//! Who has written or read a few bytes at an end several times asks for it. From then on bytes are copied to or from the
+//! Who has written or read a few bytes at an end several times asks for it. A pipe has one end of a description, a socket two. From then on bytes are copied to or from the
 //! ring as long as that is open, and whoever finds nothing there sleeps until the other end notifies him. For whatever else there is to do,
 //! and as soon as the ring is closed, requests are made as before.
 //!
@@ -11,6 +11,8 @@
 use super::buffers::Cursor;
 use super::place::{self, RINGS_FRAME, RINGS_TABLE};
 use crate::errno::{Errno, Result};
+use crate::fd::stream;
+use crate::fd::transfer::Source;
 use crate::home;
 use crate::invoke::invoke;
 use crate::mm::user::Short;
@@ -28,7 +30,7 @@ use libos::vspace::{R, RW};
 use libos::Cap;
 use linuxdomain::MAPPINGS;
 use peers::{End, Found, Part, Word, RING, SLEEPS_OFFSET};
-use unixproto::session::{DATA_BYTES, NOTE_PEER};
+use unixproto::session::{lent_end, DATA_BYTES, NOTE_PEER};
 
 /// How many there may be.
 const RINGS: usize = 6;
@@ -39,11 +41,11 @@ const OTHER_BELL: u32 = 4;
 /// Windows of each: bytes, own words, words of the other end, and one that shows nothing.
 const WINDOWS: usize = 4;
 /// Most bytes that are written to one at a time: as many as are not mixed with others.
-const MOST_WRITTEN: usize = 4096;
+pub const MOST_WRITTEN: usize = 4096;
 /// So often an end is used by requests before it is asked for.
 const USES: u32 = 16;
-/// Of so many ends that is counted, each at the place of its number.
-const COUNTED: usize = 16;
+/// Of so many ends that is counted, each at a place of its own.
+const COUNTED: usize = 32;
 
 const _: () = assert!(RINGS * WINDOWS * RING <= 2 << 20);
 const _: () = assert!(RINGS * CAPS as usize <= place::RINGS_FRAMES as usize);
@@ -81,15 +83,28 @@ impl Word for At {
     }
 }
 
+/// An end: of which description, and whether that writes there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Which {
+    desc: u32,
+    writes: bool,
+}
+
+impl Which {
+    /// Where it is counted.
+    fn place(self) -> usize {
+        (self.desc as usize * 2 + usize::from(self.writes)) % COUNTED
+    }
+}
+
 /// An end that the process has.
 #[derive(Clone, Copy)]
 struct Lent {
-    desc: u32,
+    which: Which,
     /// No other has had it.
     number: u32,
-    writes: bool,
-    /// Who finds nothing to do sleeps.
-    waits: bool,
+    /// What there is to do for who finds nothing to read, or no room: one of [`lent_end`].
+    idle: u32,
     /// The thread that is notified.
     thread: u32,
     /// The sleep of the other end that was ended last.
@@ -106,13 +121,13 @@ const CAPS_SENT: u32 = 4;
 /// How often an end was used by a request.
 #[derive(Clone, Copy)]
 struct Use {
-    desc: u32,
+    which: Which,
     count: u32,
     /// How often it is to be used before it is asked for: twice as often as before if it was refused.
     enough: u32,
 }
 
-const NEVER: Use = Use { desc: 0, count: 0, enough: USES };
+const NEVER: Use = Use { which: Which { desc: 0, writes: false }, count: 0, enough: USES };
 
 /// All of them.
 pub struct Rings {
@@ -130,19 +145,21 @@ impl Rings {
     }
 
     #[inline(always)]
-    fn find(&self, desc: u32) -> Option<usize> {
-        self.lent.iter().position(|lent| lent.is_some_and(|lent| lent.desc == desc))
+    fn find(&self, which: Which) -> Option<usize> {
+        self.lent.iter().position(|lent| lent.is_some_and(|lent| lent.which == which))
     }
 
     /// A description is about to be closed.
     #[inline]
     pub fn forget(&mut self, desc: u32) {
-        let used = &mut self.uses[desc as usize % COUNTED];
-        if used.desc == desc {
-            *used = NEVER;
-        }
-        if let Some(ring) = self.find(desc) {
-            self.drop_ring(ring);
+        for which in [false, true].map(|writes| Which { desc, writes }) {
+            let used = &mut self.uses[which.place()];
+            if used.which == which {
+                *used = NEVER;
+            }
+            if let Some(ring) = self.find(which) {
+                self.drop_ring(ring);
+            }
         }
     }
 
@@ -180,7 +197,7 @@ impl Lent {
             other: At(other),
             sleeps: At(own + sleeps),
             other_sleeps: At(other + sleeps),
-            writes: self.writes,
+            writes: self.which.writes,
         }
     }
 }
@@ -202,8 +219,8 @@ struct Seen {
 
 /// Looks at an end. `None`: it is not lent, or closed, or another thread uses it.
 #[inline]
-fn look(io: &mut Io, desc: u32) -> Option<Seen> {
-    let ring = io.fds.rings.find(desc)?;
+fn look(io: &mut Io, which: Which) -> Option<Seen> {
+    let ring = io.fds.rings.find(which)?;
     let lent = io.fds.rings.lent[ring]?;
     let end = lent.end(ring);
     match end.look() {
@@ -259,32 +276,33 @@ impl Seen {
         let Some(lent) = io.fds.rings.lent[self.ring].as_mut() else { return };
         // If the ring has gone meanwhile, whoever slept was told.
         if self.end.is_to_wake(&mut lent.woken).unwrap_or(false) {
-            let (desc, has_bell) = (lent.desc, lent.has_bell);
-            wake(io, (self.ring, desc), has_bell);
+            let (which, has_bell) = (lent.which, lent.has_bell);
+            wake(io, (self.ring, which), has_bell);
         }
     }
 }
 
 /// Notifies the other end.
-fn wake(io: &mut Io, (ring, desc): (usize, u32), has_bell: bool) {
+fn wake(io: &mut Io, (ring, which): (usize, Which), has_bell: bool) {
     let bell = slot(ring, OTHER_BELL);
+    let Which { desc, writes } = which;
     if !has_bell {
-        let asked = server::call_caps(op::PipeBell { desc }, 0, 0, Caps::receive(bell));
+        let asked = server::call_caps(op::PeerBell { desc, writes }, 0, 0, Caps::receive(bell));
         if let (Ok((_, 1)), Some(lent)) = (asked, &mut io.fds.rings.lent[ring]) {
             lent.has_bell = true;
         }
     }
     if invoke(bell, cap::Notify { bits: NOTE_PEER }).is_err() {
         // Nobody hears it there, or there is none: the server has whoever waits look.
-        let _ = server::call(op::WakePeer { desc });
+        let _ = server::call(op::WakePeer { desc, writes });
     }
 }
 
-/// Reads what there is. `None`: by a request.
+/// Reads what there is; `now`: without waiting for it. `None`: by a request.
 #[inline]
-pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Option<Result<u64>> {
+pub fn read(io: &mut Io, desc: u32, to: &mut Cursor, now: bool) -> Option<Result<u64>> {
     loop {
-        let seen = look(io, desc)?;
+        let seen = look(io, Which { desc, writes: false })?;
         if seen.part.bytes > 0 {
             let before = to.clone();
             let done = read_part(io, &seen, to);
@@ -292,6 +310,10 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Option<Result<u64>> {
                 *to = before;
             }
             return done;
+        }
+        if now || io.fds.rings.lent[seen.ring]?.idle == lent_end::FAILS {
+            // Who writes there has the other end, and nothing else is in it.
+            return Some(Err(Errno::EAGAIN));
         }
         match sleep(io, &seen)? {
             Ok(()) => {}
@@ -328,7 +350,8 @@ fn read_part(io: &mut Io, seen: &Seen, to: &mut Cursor) -> Option<Result<u64>> {
 #[inline]
 pub fn write(io: &mut Io, desc: u32, wanted: usize) -> Option<Result<()>> {
     loop {
-        let seen = look(io, desc).filter(|_| wanted <= MOST_WRITTEN)?;
+        let which = Which { desc, writes: true };
+        let seen = look(io, which).filter(|_| wanted <= MOST_WRITTEN)?;
         if seen.part.bytes >= wanted {
             return write_part(io, &seen, wanted).map(Ok);
         }
@@ -361,7 +384,7 @@ fn write_part(io: &mut Io, seen: &Seen, wanted: usize) -> Option<()> {
 #[inline(never)]
 fn sleep(io: &mut Io, seen: &Seen) -> Option<Result<()>> {
     let lent = io.fds.rings.lent[seen.ring]?;
-    if !lent.waits || lent.thread != area::own_index() {
+    if lent.idle != lent_end::SLEEPS || lent.thread != area::own_index() {
         return None;
     }
     let asleep = seen.end.lie_down().ok()?;
@@ -384,42 +407,58 @@ fn sleep(io: &mut Io, seen: &Seen) -> Option<Result<()>> {
     lent.end(seen.ring).get_up(asleep).ok().map(Ok)
 }
 
+/// Writes at most so many bytes as are not mixed with others, of which there are some.
+pub fn write_few(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
+    let room = server::data(from.left() as usize);
+    let wanted = from.gather_to(io, room).some()?;
+    if wanted == 0 {
+        return Ok(0);
+    }
+    if let Some(done) = write(io, desc, wanted) {
+        return done.map(|()| wanted as u64);
+    }
+    note(io, desc, true);
+    stream::write_filled(io, desc, wanted)
+}
+
 /// An end was used by a request for a few bytes: it is asked for when that has been so several times.
 #[inline]
-pub fn note(io: &mut Io, desc: u32) {
-    let used = &mut io.fds.rings.uses[desc as usize % COUNTED];
-    if used.desc != desc {
-        *used = Use { desc, ..NEVER };
+pub fn note(io: &mut Io, desc: u32, writes: bool) {
+    let which = Which { desc, writes };
+    let used = &mut io.fds.rings.uses[which.place()];
+    if used.which != which {
+        *used = Use { which, ..NEVER };
     }
     used.count += 1;
     if used.count >= used.enough {
         (used.count, used.enough) = (0, used.enough.saturating_mul(2));
-        ask(io, desc);
+        ask(io, which);
     }
 }
 
 /// Asks for an end.
 #[cold]
 #[inline(never)]
-fn ask(io: &mut Io, desc: u32) {
+fn ask(io: &mut Io, which: Which) {
     let rings = &io.fds.rings;
-    let free = rings.find(desc).is_none().then(|| rings.lent.iter().position(Option::is_none));
+    let free = rings.find(which).is_none().then(|| rings.lent.iter().position(Option::is_none));
     let Some(ring) = free.flatten() else { return };
     if home::is_elsewhere() || company::is_there() || prepare(io).is_err() {
         return;
     }
-    let asked = server::call_caps(op::LendPipe { desc }, 0, 0, Caps::receive(slot(ring, 0)));
+    let Which { desc, writes } = which;
+    let request = op::LendEnd { desc, writes };
+    let asked = server::call_caps(request, 0, 0, Caps::receive(slot(ring, 0)));
     let Ok((end, count)) = asked else { return };
-    if count != CAPS_SENT || show(ring, end.writes).is_err() {
+    if count != CAPS_SENT || show(ring, writes).is_err() {
         return io.fds.rings.drop_ring(ring);
     }
     let rings = &mut io.fds.rings;
     rings.number = rings.number.wrapping_add(1);
     rings.lent[ring] = Some(Lent {
-        desc,
+        which,
         number: rings.number,
-        writes: end.writes,
-        waits: end.waits,
+        idle: end.idle,
         thread: area::own_index(),
         woken: 0,
         has_bell: false,

@@ -1064,6 +1064,55 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/hostile_pipes.gcc" },
     },
     Bug {
+        name: "what_is_on_its_way_is_not_counted",
+        changes: &[(
+            "crates/server/sockets/src/queue.rs",
+            "self.here.bytes + self.bytes_lent()",
+            "self.here.bytes",
+        )],
+        found_by: Test::Host { package: "sockets", test: "what_is_on_its_way_is_seen_by_everybody" },
+    },
+    Bug {
+        name: "a_stream_is_lent_with_something_in_its_queue",
+        changes: &[(
+            "crates/server/sockets/src/queue.rs",
+            "self.here.all.is_empty() && self.here.is_small",
+            "self.here.is_small",
+        )],
+        found_by: Test::Host { package: "sockets", test: "a_stream_is_what_was_sent" },
+    },
+    Bug {
+        name: "who_sends_to_a_lent_stream_does_not_take_it_back",
+        changes: &[(
+            "crates/server/sockets/src/queue.rs",
+            "self.loan.as_mut().filter(|loan| loan.ring.is_in_use())",
+            "self.loan.as_mut().filter(|loan| !loan.ring.is_open() && loan.ring.is_in_use())",
+        )],
+        found_by: Test::Host { package: "sockets", test: "a_stream_is_what_was_sent" },
+    },
+    Bug {
+        name: "a_stream_stays_lent_when_its_other_end_is_gone",
+        changes: &[(
+            "servers/unixd/src/sockets.rs",
+            "if self.all.ring(number).is_ok_and(|ring| ring.is_returned(descs)) {",
+            "if self.all.ring(number).is_ok_and(|ring| ring.is_returned(descs)) && false {",
+        ), (
+            "crates/server/sockets/src/socket.rs",
+            "            self.end_loans(number);\n            let Some(mut socket)",
+            "            let Some(mut socket)",
+        )],
+        found_by: Test::Machine { test: "linux/hostile_peers.gcc" },
+    },
+    Bug {
+        name: "what_is_looked_at_is_taken_from_what_is_lent",
+        changes: &[(
+            "lib/libunix/src/sys/sockets.rs",
+            "const SPECIAL_TO_RECEIVE: u32 = MSG_PEEK | MSG_OOB | MSG_ERRQUEUE;",
+            "const SPECIAL_TO_RECEIVE: u32 = MSG_OOB | MSG_ERRQUEUE;",
+        )],
+        found_by: Test::Machine { test: "linux/lent_sockets.gcc" },
+    },
+    Bug {
         name: "bytes_that_a_reader_was_passed_are_written_again",
         changes: &[(
             "servers/unixd/src/pipes.rs",
