@@ -3,9 +3,10 @@
 //
 // build: gcc, musl
 // cores: 4
-// expect-stdout: pipes\nlent: yes\nits bytes are there: yes\nthe other's words cannot be written: yes\na reader cannot write the bytes: yes\na writer that lies: 0 lost\na reader that lies: 0 lost\nbytes that change: 0 lost\nwoken for nothing: 0 wrong\ngiven up by a reader: gone\ngiven up by a writer: gone\nof one that has ended: gone\na child has none: yes\nmany: 0 wrong\nsockets\nlent: yes\nits bytes are there: yes\nthe other's words cannot be written: yes\na reader cannot write the bytes: yes\na writer that lies: 0 lost\na reader that lies: 0 lost\nbytes that change: 0 lost\nwoken for nothing: 0 wrong\ngiven up by a reader: gone\ngiven up by a writer: gone\nof one that has ended: gone\na child has none: yes\nmany: 0 wrong\n
+// expect-stdout: pipes\nlent: yes\nits bytes are there: yes\nthe other's words cannot be written: yes\na reader cannot write the bytes: yes\na writer that lies: 0 lost\na reader that lies: 0 lost\nbytes that change: 0 lost\nwoken for nothing: 0 wrong\ngiven up by a reader: gone\ngiven up by a writer: gone\nof one that has ended: gone\na child has none: yes\nmany: 0 wrong\ntold and taken back: 0 wrong\nsockets\nlent: yes\nits bytes are there: yes\nthe other's words cannot be written: yes\na reader cannot write the bytes: yes\na writer that lies: 0 lost\na reader that lies: 0 lost\nbytes that change: 0 lost\nwoken for nothing: 0 wrong\ngiven up by a reader: gone\ngiven up by a writer: gone\nof one that has ended: gone\na child has none: yes\nmany: 0 wrong\ntold and taken back: 0 wrong\n
 #include "test.h"
 #include "chance.h"
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <sys/resource.h>
@@ -224,6 +225,32 @@ static int many(void) {
     return wrong;
 }
 
+// Who was told that there is something to be read does not wait for it, although the writer has taken it back.
+static int told_and_taken_back(void) {
+    int ends[2], told[2], done[2];
+    connected(ends), pipe(told), pipe(done);
+    int reader = fork();
+    char byte = 'x';
+    if (reader == 0) {
+        alarm(20);
+        close(ends[1]);
+        struct pollfd one = {ends[0], POLLIN, 0};
+        for (int i = 0; i < 200; i++) poll(&one, 1, -1), read(ends[0], &byte, 1);
+        poll(&one, 1, -1);
+        write(told[1], &byte, 1), read(done[0], &byte, 1);
+        read(ends[0], &byte, 1);
+        _exit(0);
+    }
+    close(ends[0]);
+    for (int i = 0; i < 201; i++) write(ends[1], &byte, 1), usleep(200);
+    read(told[0], &byte, 1);
+    int is_lent = !FAULTS(own[COUNT] -= 1);
+    write(done[1], &byte, 1);
+    int wrong = (end_of(reader) != 0) + (are_sockets && !is_lent);
+    close(ends[1]), close(told[0]), close(told[1]), close(done[0]), close(done[1]);
+    return wrong;
+}
+
 // The same of pipes and of sockets.
 static void all(void) {
     puts(are_sockets ? "sockets" : "pipes");
@@ -262,6 +289,7 @@ static void all(void) {
     say("a child has none", !FAULTS(bytes[0]) && end_of(child) == 0);
     close(out_fd), close(in_fd), end_of(pid);
     printf("many: %d wrong\n", many());
+    printf("told and taken back: %d wrong\n", told_and_taken_back());
 }
 
 int main(void) {

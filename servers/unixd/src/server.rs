@@ -196,6 +196,7 @@ impl Unixd {
     /// Does what is to be done after a request or notification. `false`: there is more.
     #[inline(always)]
     fn settle_all(&mut self, answer: &Tried) -> bool {
+        self.tell_closed();
         if !self.fx.is_settled() {
             self.run_retries();
         }

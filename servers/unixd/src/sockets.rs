@@ -6,7 +6,7 @@ use crate::effects::Effects;
 use crate::nodes::Node;
 use crate::notify::FileEvent;
 use crate::open::Opening;
-use crate::peers::Ring;
+use crate::peers::{Closed, Ring};
 use crate::pipes::broken;
 use crate::procs::{Pid, INIT};
 use crate::threads::Tid;
@@ -39,6 +39,8 @@ const BUFFER: core::ops::RangeInclusive<u64> = 2304..=425_984;
 pub struct Sockets {
     pub all: sockets::Sockets<Box<Ring>>,
     waiters: WaitersOf<Number>,
+    /// Rings that were closed.
+    closed: Closed,
     /// Those of the internet.
     pub inet: crate::inet::Sockets,
 }
@@ -60,6 +62,22 @@ impl Sockets {
             self.waiters.wake(&number, fx);
             fx.changed(Source::Socket(number), data);
         }
+    }
+
+    /// Where rings that are closed are noted.
+    pub fn closings(&self) -> Closed {
+        self.closed.clone()
+    }
+
+    /// Were rings closed that somebody watches?
+    #[inline]
+    pub fn has_closed(&self) -> bool {
+        !self.closed.borrow().is_empty()
+    }
+
+    /// Which.
+    pub fn take_closed(&self) -> Vec<Number> {
+        self.closed.take()
     }
 
     /// Can what is lent of what comes to a socket be used, if nobody watches it?

@@ -1766,6 +1766,15 @@ requests! {
         /// The end that it writes to.
         writes: bool
     ) -> ();
+    /// Gives an end back that was lent: nothing of what comes there, or goes, is lent any more.
+    401 ReturnEnd(
+        /// Description.
+        desc: u32,
+        /// The end that it writes to.
+        writes: bool
+    ) -> ();
+    /// From now on the caller is notified when something comes to what its process watches, if it sleeps in its library.
+    400 SleepHere() -> ();
     /// `semget`. Answers the id.
     164 GetSemaphores(
         /// The key.

@@ -8,6 +8,10 @@
 //! A ring is memory that another process writes, and `unixd` takes away: it is only copied, and nothing that is found there is
 //! believed. One at a time uses an end: who finds another thread there makes a request.
 
+mod watched;
+
+pub use watched::{arm, disarm, look_at_all, Armed};
+
 use super::buffers::Cursor;
 use super::place::{self, RINGS_FRAME, RINGS_TABLE};
 use crate::errno::{Errno, Result};
@@ -113,6 +117,8 @@ struct Lent {
     has_bell: bool,
     /// Somebody is copying.
     is_used: bool,
+    /// Of an end of a stream from which is read: what is [known](watched) of who watches it.
+    file: Option<watched::Watched>,
 }
 
 /// How many capabilities come with an end.
@@ -136,12 +142,23 @@ pub struct Rings {
     has_table: bool,
     /// How many there have been.
     number: u32,
+    /// How many of them are ends of streams from which is read.
+    streams: usize,
+    /// The thread that is notified of what else is watched.
+    sleeper: Option<u32>,
 }
 
 impl Rings {
     /// None.
     pub const fn new() -> Rings {
-        Rings { lent: [None; RINGS], uses: [NEVER; COUNTED], has_table: false, number: 0 }
+        Rings {
+            lent: [None; RINGS],
+            uses: [NEVER; COUNTED],
+            has_table: false,
+            number: 0,
+            streams: 0,
+            sleeper: None,
+        }
     }
 
     #[inline(always)]
@@ -171,6 +188,7 @@ impl Rings {
             }
         }
         self.uses = [NEVER; COUNTED];
+        self.sleeper = None;
     }
 
     /// Forgets everything without touching capabilities: in a forked child, which has none of them.
@@ -178,9 +196,21 @@ impl Rings {
         *self = Rings::new();
     }
 
+    /// Gives one back that is of no use.
+    #[cold]
+    fn give_back(&mut self, ring: usize) {
+        if let Some(Lent { which: Which { desc, writes }, .. }) = self.lent[ring] {
+            // An error: it was taken away before.
+            let _ = server::call(op::ReturnEnd { desc, writes });
+            self.drop_ring(ring);
+        }
+    }
+
     #[cold]
     fn drop_ring(&mut self, ring: usize) {
-        self.lent[ring] = None;
+        if let Some(Lent { file: Some(_), .. }) = self.lent[ring].take() {
+            self.streams -= 1;
+        }
         (0..WINDOWS).for_each(|window| AREA.unmap(ring * WINDOWS + window));
         (0..CAPS).for_each(|cap| slot(ring, cap).discard());
     }
@@ -229,7 +259,7 @@ fn look(io: &mut Io, which: Which) -> Option<Seen> {
         }
         Ok(Found::Open(_) | Found::Closed) => None,
         Ok(Found::Nonsense) | Err(_) => {
-            io.fds.rings.drop_ring(ring);
+            io.fds.rings.give_back(ring);
             None
         }
     }
@@ -257,7 +287,7 @@ impl Seen {
             }
             Ok(false) => None,
             Err(_) => {
-                io.fds.rings.drop_ring(self.ring);
+                io.fds.rings.give_back(self.ring);
                 None
             }
         }
@@ -310,6 +340,9 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor, now: bool) -> Option<Result
                 *to = before;
             }
             return done;
+        }
+        if watched::was_taken_back(io, &seen) {
+            return Some(Err(Errno::ECONNRESET));
         }
         if now || io.fds.rings.lent[seen.ring]?.idle == lent_end::FAILS {
             // Who writes there has the other end, and nothing else is in it.
@@ -368,7 +401,7 @@ fn write_part(io: &mut Io, seen: &Seen, wanted: usize) -> Option<()> {
     for piece in seen.part.pieces(wanted) {
         let copied = bytes(seen.ring, piece).copy_from(from);
         if copied.fault.is_some() {
-            io.fds.rings.drop_ring(seen.ring);
+            io.fds.rings.give_back(seen.ring);
             return None;
         }
         from = from.skip(piece.1);
@@ -451,9 +484,12 @@ fn ask(io: &mut Io, which: Which) {
     let asked = server::call_caps(request, 0, 0, Caps::receive(slot(ring, 0)));
     let Ok((end, count)) = asked else { return };
     if count != CAPS_SENT || show(ring, writes).is_err() {
+        let _ = server::call(op::ReturnEnd { desc, writes });
         return io.fds.rings.drop_ring(ring);
     }
+    let file = if writes { None } else { watched::file_of(&io.fds, which, ring) };
     let rings = &mut io.fds.rings;
+    rings.streams += usize::from(file.is_some());
     rings.number = rings.number.wrapping_add(1);
     rings.lent[ring] = Some(Lent {
         which,
@@ -463,6 +499,7 @@ fn ask(io: &mut Io, which: Which) {
         woken: 0,
         has_bell: false,
         is_used: false,
+        file,
     });
 }
 

@@ -1,13 +1,13 @@
 //! Requests about what is lent of pipes and of streams of local sockets ([`crate::peers`]).
 
 use crate::descs::Object;
-use crate::peers::Ring;
+use crate::peers::{Ring, Watched};
 use crate::procs::Pid;
 use crate::ring::{READ, WRITE};
 use crate::server::Unixd;
 use crate::voices::Speaker;
 use crate::wait::{done, Tried};
-use crate::watches::Source;
+use crate::watches::{Audience, Source};
 use alloc::boxed::Box;
 use sockets::Number;
 use unixproto::ops::LentEnd;
@@ -21,16 +21,6 @@ enum Way {
     Pipe(u32),
     /// The queue of a stream socket.
     Queue(Number),
-}
-
-impl Way {
-    /// What is watched by who waits for what comes there.
-    fn source(self) -> Source {
-        match self {
-            Way::Pipe(pipe) => Source::Pipe(pipe),
-            Way::Queue(number) => Source::Socket(number),
-        }
-    }
 }
 
 impl Unixd {
@@ -75,10 +65,68 @@ impl Unixd {
     #[inline(never)]
     fn let_queue_rest(&mut self, number: Number) {
         if self.sockets.is_at_rest(number) {
-            match self.is_watched(Source::Socket(number)) {
-                true => self.sockets.all.end_loan(number),
-                false => self.sockets.all.open_ring(number),
+            match self.may_be_used(number) {
+                Some(true) => self.sockets.all.open_ring(number),
+                Some(false) => {}
+                None => self.sockets.all.end_loan(number),
             }
+        }
+    }
+
+    /// Does everybody who watches what comes to a stream look into its ring? `Some(false)`: not now. `None`: nothing is lent of it any more.
+    fn may_be_used(&self, number: Number) -> Option<bool> {
+        let watched = match self.audience(number).ok()? {
+            Audience::Nobody => return Some(true),
+            Audience::One(watched) => watched,
+            Audience::Many => return None,
+        };
+        match self.sockets.all.ring(number).ok()?.is_watched_since(watched) {
+            Some(false) => None,
+            Some(true) => Some(!self.watches.is_waiting(watched.pid, &self.procs)),
+            None => Some(false),
+        }
+    }
+
+    /// Processes that watch what comes to a stream.
+    ///
+    /// # Errors
+    /// `EBUSY`: others are told, too.
+    fn audience(&self, number: Number) -> Result<Audience, Errno> {
+        let source = Source::Socket(number);
+        match self.sets.has(source) || self.readiness.has(source) {
+            true => Err(Errno::EBUSY),
+            false => Ok(self.watches.audience(source)),
+        }
+    }
+
+    /// Those whose streams are not lent for the moment, and who watch them, are told what is there.
+    #[inline]
+    pub(super) fn tell_closed(&mut self) {
+        if self.sockets.has_closed() {
+            for number in self.sockets.take_closed() {
+                self.fx.changed(Source::Socket(number), true);
+            }
+        }
+    }
+
+    /// Since when the caller watches what it wants to be lent.
+    ///
+    /// # Errors
+    /// `EBUSY`: it is not the only one.
+    fn watched(&self, way: Way, op: op::LendEnd) -> Result<Option<Watched>, Errno> {
+        let number = match way {
+            Way::Queue(number) => number,
+            Way::Pipe(pipe) if self.is_watched(Source::Pipe(pipe)) => return Err(Errno::EBUSY),
+            Way::Pipe(_) => return Ok(None),
+        };
+        match self.audience(number)? {
+            Audience::Nobody => Ok(None),
+            // Who reads decides whether that can be.
+            Audience::One(_) if op.writes => Ok(None),
+            Audience::One(watched) if (watched.pid, watched.desc) == (self.caller.pid, op.desc) => {
+                Ok(Some(watched))
+            }
+            Audience::One(_) | Audience::Many => Err(Errno::EBUSY),
         }
     }
 
@@ -133,15 +181,18 @@ impl Unixd {
             return Err(Errno::EOPNOTSUPP);
         }
         let (way, which) = self.end_of(pid, op.desc, op.writes)?;
-        if self.is_watched(way.source()) {
-            return Err(Errno::EBUSY);
-        }
+        let watched = self.watched(way, op)?;
         let who = (pid, op.desc);
         match way {
             Way::Pipe(pipe) => self.pipes.lend(pipe, which, who)?,
             Way::Queue(number) => {
-                let make = || Ok(Box::new(Ring::new()?));
-                self.sockets.all.lend(number, make)?.lend(which, who)?;
+                let closed = self.sockets.closings();
+                let make = || Ok(Box::new(Ring::of_stream(number, closed)?));
+                let ring = self.sockets.all.lend(number, make)?;
+                ring.lend(which, who)?;
+                if !op.writes {
+                    ring.set_watched(watched);
+                }
             }
         }
         let answer = LentEnd { idle: self.idle(pid, op)? };
@@ -158,6 +209,15 @@ impl Unixd {
         let pid = self.caller.pid;
         let (way, which) = self.end_of(pid, op.desc, op.writes)?;
         self.ring(way)?.bell(which, pid, ().encode())
+    }
+
+    /// The caller gives an end back.
+    pub(super) fn return_end(&mut self, op: op::ReturnEnd) -> Tried {
+        match self.end_of(self.caller.pid, op.desc, op.writes)?.0 {
+            Way::Pipe(pipe) => self.pipes.end_loan(pipe),
+            Way::Queue(number) => self.sockets.all.end_loan(number),
+        }
+        done(())
     }
 
     /// Has whoever sleeps at the other end look.

@@ -409,6 +409,10 @@ impl Unixd {
                 self.fx.set_watched(true);
                 self.watches.watch(sources!(self, None), &self.procs, self.caller, call)
             }
+            Any::SleepHere(_) => {
+                self.watches.sleep_here(self.caller, &self.procs);
+                done(())
+            }
             Any::Changes(_) => self.watches.changes(sources!(self, None), &self.procs, self.caller),
             Any::Pipe(op) => self.opening().pipe(op.flags),
             Any::Set(_) => self.opening().set(),
@@ -532,6 +536,7 @@ impl Unixd {
             Any::LendEnd(op) => self.lend_end(op),
             Any::PeerBell(op) => self.peer_bell(op),
             Any::WakePeer(op) => self.wake_peer(op),
+            Any::ReturnEnd(op) => self.return_end(op),
             Any::Notify(op) => self.opening().notify(op),
             Any::Fanotify(op) => self.opening().fanotify(op),
             Any::MarkFile(op) => {

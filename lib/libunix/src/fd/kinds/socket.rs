@@ -98,7 +98,7 @@ impl FileOps for Socket {
         Err(Errno::EINVAL)
     }
     fn ready(&self, look: &Look) -> Option<u16> {
-        look.told()
+        look.of_stream(self.desc)
     }
     fn is_watched(&self) -> bool {
         true
