@@ -56,6 +56,11 @@ impl Sockets {
         self.all.ready(number)
     }
 
+    /// The same as it is told to who looks into what is lent.
+    pub fn told_of(&self, number: Number) -> u16 {
+        self.all.told(number)
+    }
+
     /// Something has happened to sockets.
     pub fn told(&mut self, changes: Changes, fx: &mut Effects) {
         for (number, data) in changes {

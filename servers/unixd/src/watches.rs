@@ -141,6 +141,14 @@ impl Sources<'_> {
         }
     }
 
+    /// The same as who watches it is told: he looks himself into what he has lent.
+    fn told(&self, pid: Pid, id: u32) -> u16 {
+        match self.descs.of(pid, id).map(|desc| &desc.object) {
+            Ok(crate::descs::Object::Socket(number)) => self.sockets.told_of(*number),
+            _ => self.ready(pid, id),
+        }
+    }
+
     /// The same, whoever holds it. Sets that are members of sets are looked at `nests` deep.
     pub fn state(&self, id: u32, nests: u32) -> u16 {
         use crate::descs::Object;
@@ -353,7 +361,7 @@ impl Watches {
     ) {
         let Some(watchers) = self.sources.get_mut(&source) else { return };
         for watcher in &mut watchers.list {
-            let state = on.ready(watcher.pid, watcher.desc);
+            let state = on.told(watcher.pid, watcher.desc);
             let came = state & !watcher.state | if data { state & READABLE } else { 0 };
             if came == 0 && state == watcher.state {
                 continue;

@@ -484,6 +484,15 @@ impl<R: Ring> Sockets<R> {
 
     /// `POLL*` bits.
     pub fn ready(&self, number: Number) -> u16 {
+        self.state(number, Queue::is_empty)
+    }
+
+    /// The same as it is told to who looks into what is lent: that stays open, and counts as nothing.
+    pub fn told(&self, number: Number) -> u16 {
+        self.state(number, Queue::looks_empty)
+    }
+
+    fn state(&self, number: Number, is_empty: impl Fn(&Queue<R>) -> bool) -> u16 {
         const READABLE: u16 = POLLIN | POLLRDNORM;
         const WRITABLE: u16 = POLLOUT | POLLWRNORM;
         let Ok(socket) = self.get(number) else { return POLLNVAL };
@@ -497,7 +506,7 @@ impl<R: Ring> Sockets<R> {
         if socket.is_over && socket.is_mute {
             bits |= POLLHUP;
         }
-        if !socket.queue.is_empty() {
+        if !is_empty(&socket.queue) {
             bits |= READABLE;
         }
         let has_room = |to: Number| self.get(to).map_or(true, |to| to.has_room());

@@ -272,8 +272,10 @@ fn what_is_on_its_way_is_seen_by_everybody() {
     for question in questions {
         let [one, other] = lent_pair(&mut sockets);
         assert_eq!(sockets.ring(other).unwrap().write(b"hello"), 5);
-        // There is room without asking the ring.
-        assert!(sockets.ready(one) & POLLOUT != 0 && sockets.ring(other).unwrap().is_open());
+        // There is room without asking the ring; and who looks into it is told of nothing else.
+        assert_eq!(sockets.ready(one), POLLOUT | POLLWRNORM);
+        assert_eq!(sockets.told(other), POLLOUT | POLLWRNORM);
+        assert!(sockets.ring(other).unwrap().is_open());
         question(&mut sockets, [one, other]);
         let _ = send(&mut sockets, one, b", you");
         let got = receive(&mut sockets, other, 5).unwrap();

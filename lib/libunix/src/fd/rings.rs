@@ -191,6 +191,12 @@ impl Rings {
         self.sleeper = None;
     }
 
+    /// Gives all back: the process acts as another one from now on, and nobody would look at what it watches.
+    pub fn give_back_all(&mut self) {
+        (0..RINGS).for_each(|ring| self.give_back(ring));
+        self.forget_all();
+    }
+
     /// Forgets everything without touching capabilities: in a forked child, which has none of them.
     pub fn abandon(&mut self) {
         *self = Rings::new();
