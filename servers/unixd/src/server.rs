@@ -210,7 +210,7 @@ impl Unixd {
         if is_answered && !self.voices.is_idle() && !self.was_notified {
             self.life().work_off_endings();
         }
-        self.fx.is_settled()
+        self.fx.is_settled() && !self.sockets.has_closed()
     }
 
     /// Answers whoever has made the last request, and waits for the next message.

@@ -22,7 +22,7 @@ use crate::sockets::Sockets;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
-use crate::wait::{count, Call, Tried, Waiters};
+use crate::wait::{count, done, Call, Tried, Waiters};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Release;
@@ -33,6 +33,8 @@ use unixproto::Errno;
 
 /// As many may watch the same pipe, or the terminal. Whoever comes later has to ask.
 const WATCHERS_MAX: usize = 64;
+/// As many threads of a process are notified when something comes: each costs whoever it comes from.
+const SLEEPERS_MAX: usize = 16;
 /// Bytes of an entry in the data area.
 const ENTRY_BYTES: usize = 8;
 /// State of what never makes anybody wait.
@@ -264,10 +266,17 @@ impl Watches {
     }
 
     /// The caller is notified from now on, when it sleeps in its library.
-    pub fn sleep_here(&mut self, caller: Speaker, procs: &Procs) {
+    ///
+    /// # Errors
+    /// `ENOSPC`: too many threads of its process are.
+    pub fn sleep_here(&mut self, caller: Speaker, procs: &Procs) -> Tried {
         let sleepers = &mut self.procs.entry(caller.pid).or_default().sleepers;
         sleepers.retain(|&tid| tid != caller.tid && procs.leader(tid) == caller.pid);
+        if sleepers.len() >= SLEEPERS_MAX {
+            return Err(Errno::ENOSPC);
+        }
         sleepers.push(caller.tid);
+        done(())
     }
 
     /// Has a process not been told of something yet?

@@ -1773,7 +1773,7 @@ requests! {
         /// The end that it writes to.
         writes: bool
     ) -> ();
-    /// From now on the caller is notified when something comes to what its process watches, if it sleeps in its library.
+    /// From now on the caller is notified when something comes to what its process watches, if it sleeps in its library. `ENOSPC`: too many threads are.
     400 SleepHere() -> ();
     /// `semget`. Answers the id.
     164 GetSemaphores(

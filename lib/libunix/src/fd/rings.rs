@@ -30,14 +30,14 @@ use captypes::{op as cap, CapAddr, Place, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use libos::ephemeral::Area;
 use libos::guarded::{Fault, Memory};
-use libos::vspace::{R, RW};
+use libos::vspace::{table_bytes, R, RW};
 use libos::Cap;
 use linuxdomain::MAPPINGS;
 use peers::{End, Found, Part, Word, RING, SLEEPS_OFFSET};
 use unixproto::session::{lent_end, DATA_BYTES, NOTE_PEER};
 
 /// How many there may be.
-const RINGS: usize = 6;
+const RINGS: usize = 24;
 /// Capabilities of each: bytes, own words, words of the other end, own bell, bell of the other end.
 const CAPS: u32 = 5;
 const BELL: u32 = 3;
@@ -51,9 +51,13 @@ const USES: u32 = 16;
 /// Of so many ends that is counted, each at a place of its own.
 const COUNTED: usize = 32;
 
-const _: () = assert!(RINGS * WINDOWS * RING <= 2 << 20);
+const _: () = assert!(RINGS * WINDOWS * RING <= place::RINGS_TABLES as usize * TABLE_BYTES);
+const _: () = assert!(RINGS * WINDOWS <= place::RINGS_FRAMES as usize);
 const _: () = assert!(RINGS * CAPS as usize <= place::RINGS_FRAMES as usize);
 const _: () = assert!(MOST_WRITTEN <= DATA_BYTES);
+
+/// Bytes that a last-level table maps.
+const TABLE_BYTES: usize = table_bytes(1) as usize;
 
 /// Where they are shown.
 static AREA: Area<{ RING as u64 }> =
@@ -139,7 +143,10 @@ const NEVER: Use = Use { which: Which { desc: 0, writes: false }, count: 0, enou
 pub struct Rings {
     lent: [Option<Lent>; RINGS],
     uses: [Use; COUNTED],
-    has_table: bool,
+    /// How many tables there are.
+    tables: usize,
+    /// None is lent from this one on.
+    bound: usize,
     /// How many there have been.
     number: u32,
     /// How many of them are ends of streams from which is read.
@@ -154,7 +161,8 @@ impl Rings {
         Rings {
             lent: [None; RINGS],
             uses: [NEVER; COUNTED],
-            has_table: false,
+            tables: 0,
+            bound: 0,
             number: 0,
             streams: 0,
             sleeper: None,
@@ -163,7 +171,8 @@ impl Rings {
 
     #[inline(always)]
     fn find(&self, which: Which) -> Option<usize> {
-        self.lent.iter().position(|lent| lent.is_some_and(|lent| lent.which == which))
+        let lent = &self.lent[..self.bound.min(RINGS)];
+        lent.iter().position(|lent| lent.as_ref().is_some_and(|lent| lent.which == which))
     }
 
     /// A description is about to be closed.
@@ -216,6 +225,9 @@ impl Rings {
     fn drop_ring(&mut self, ring: usize) {
         if let Some(Lent { file: Some(_), .. }) = self.lent[ring].take() {
             self.streams -= 1;
+        }
+        while self.bound > 0 && self.lent[self.bound - 1].is_none() {
+            self.bound -= 1;
         }
         (0..WINDOWS).for_each(|window| AREA.unmap(ring * WINDOWS + window));
         (0..CAPS).for_each(|cap| slot(ring, cap).discard());
@@ -482,7 +494,7 @@ fn ask(io: &mut Io, which: Which) {
     let rings = &io.fds.rings;
     let free = rings.find(which).is_none().then(|| rings.lent.iter().position(Option::is_none));
     let Some(ring) = free.flatten() else { return };
-    if home::is_elsewhere() || company::is_there() || prepare(io).is_err() {
+    if home::is_elsewhere() || company::is_there() || prepare(io, ring).is_err() {
         return;
     }
     let Which { desc, writes } = which;
@@ -496,6 +508,7 @@ fn ask(io: &mut Io, which: Which) {
     let file = if writes { None } else { watched::file_of(&io.fds, which, ring) };
     let rings = &mut io.fds.rings;
     rings.streams += usize::from(file.is_some());
+    rings.bound = rings.bound.max(ring + 1);
     rings.number = rings.number.wrapping_add(1);
     rings.lent[ring] = Some(Lent {
         which,
@@ -509,12 +522,12 @@ fn ask(io: &mut Io, which: Which) {
     });
 }
 
-/// Makes the table for all of them, if there is none.
-fn prepare(io: &mut Io) -> Result<()> {
-    if !io.fds.rings.has_table {
+/// Makes the tables up to that for a ring, as far as there are none.
+fn prepare(io: &mut Io, ring: usize) -> Result<()> {
+    while io.fds.rings.tables <= ring * WINDOWS * RING / TABLE_BYTES {
         let Files { fds, mm } = io.files();
-        fds.windows.make_table_of_rings(&mut mm.caps.arena)?;
-        fds.rings.has_table = true;
+        fds.windows.make_table_of_rings(&mut mm.caps.arena, fds.rings.tables as u32)?;
+        fds.rings.tables += 1;
     }
     Ok(())
 }

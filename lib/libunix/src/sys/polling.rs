@@ -90,6 +90,7 @@ impl Waiting {
         let result = if !matches!(armed, Armed::Not) {
             let slept = match armed {
                 Armed::Quiet => park::nap(io, (until != FOREVER).then_some(until)),
+                _ if signal::is_interrupted(&io.me) => Err(Errno::EINTR),
                 _ => Ok(()),
             };
             rings::disarm(io);

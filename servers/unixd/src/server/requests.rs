@@ -409,10 +409,7 @@ impl Unixd {
                 self.fx.set_watched(true);
                 self.watches.watch(sources!(self, None), &self.procs, self.caller, call)
             }
-            Any::SleepHere(_) => {
-                self.watches.sleep_here(self.caller, &self.procs);
-                done(())
-            }
+            Any::SleepHere(_) => self.watches.sleep_here(self.caller, &self.procs),
             Any::Changes(_) => self.watches.changes(sources!(self, None), &self.procs, self.caller),
             Any::Pipe(op) => self.opening().pipe(op.flags),
             Any::Set(_) => self.opening().set(),

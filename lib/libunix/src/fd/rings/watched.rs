@@ -7,7 +7,7 @@
 //! `unixd` lets a ring be used that is watched only if it is this process alone that watches it, and was lent it since: so no thread may wait
 //! in a request for what is watched while there are any. Those at which another thread is notified are given back before.
 
-use super::{At, Lent, Rings, Seen, Which, RINGS};
+use super::{At, Lent, Rings, Seen, Which};
 use crate::fd::kinds::AnyFile;
 use crate::fd::ops::READABLE;
 use crate::fd::Fds;
@@ -97,7 +97,7 @@ pub(super) fn was_taken_back(io: &mut Io, seen: &Seen) -> bool {
 #[inline]
 pub fn look_at_all(fds: &mut Fds) {
     if fds.rings.streams > 0 {
-        (0..RINGS).for_each(|ring| look_at(fds, ring));
+        (0..fds.rings.bound).for_each(|ring| look_at(fds, ring));
     }
 }
 
@@ -141,7 +141,7 @@ pub fn arm(io: &mut Io, asks: bool) -> Armed {
         return Armed::Not;
     }
     let own = area::own_index();
-    for ring in 0..RINGS {
+    for ring in 0..io.fds.rings.bound {
         let is_of_others = |(lent, _): (Lent, _)| asks || lent.thread != own;
         if io.fds.rings.stream(ring).is_some_and(is_of_others) {
             io.fds.rings.give_back(ring);
@@ -151,13 +151,14 @@ pub fn arm(io: &mut Io, asks: bool) -> Armed {
         return Armed::Not;
     }
     if io.fds.rings.sleeper != Some(own) {
-        // It fails for nobody that there is.
-        let _ = server::call(op::SleepHere {});
+        if server::call(op::SleepHere {}).is_err() {
+            return arm(io, true);
+        }
         io.fds.rings.sleeper = Some(own);
     }
     server::header().sleeps.store(1, Ordering::Relaxed);
     let mut has_news = false;
-    for ring in 0..RINGS {
+    for ring in 0..io.fds.rings.bound {
         if let Some((lent, watched)) = io.fds.rings.stream(ring) {
             watched.asleep = lent.end(ring).lie_down().unwrap_or(0);
             has_news |= lent.has_news(ring, watched);
@@ -173,7 +174,7 @@ pub fn arm(io: &mut Io, asks: bool) -> Armed {
 /// The thread sleeps no more.
 pub fn disarm(io: &mut Io) {
     server::header().sleeps.store(0, Ordering::Relaxed);
-    for ring in 0..RINGS {
+    for ring in 0..io.fds.rings.bound {
         if let Some((lent, watched)) = io.fds.rings.stream(ring) {
             let asleep = core::mem::take(&mut watched.asleep);
             if asleep != 0 {
