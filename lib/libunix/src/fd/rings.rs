@@ -26,6 +26,7 @@ use crate::signal;
 use crate::sys::time;
 use crate::thread::{area, company, lock};
 use abi::layout::PAGE;
+use alloc::vec::Vec;
 use captypes::{op as cap, CapAddr, Place, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use libos::ephemeral::Area;
@@ -49,7 +50,7 @@ pub const MOST_WRITTEN: usize = 4096;
 /// So often an end is used by requests before it is asked for.
 const USES: u32 = 16;
 /// Of so many ends that is counted, each at a place of its own.
-const COUNTED: usize = 32;
+const COUNTED: usize = 16;
 
 const _: () = assert!(RINGS * WINDOWS * RING <= place::RINGS_TABLES as usize * TABLE_BYTES);
 const _: () = assert!(RINGS * WINDOWS <= place::RINGS_FRAMES as usize);
@@ -141,12 +142,11 @@ const NEVER: Use = Use { which: Which { desc: 0, writes: false }, count: 0, enou
 
 /// All of them.
 pub struct Rings {
-    lent: [Option<Lent>; RINGS],
+    /// Up to the last that is there.
+    lent: Vec<Option<Lent>>,
     uses: [Use; COUNTED],
     /// How many tables there are.
     tables: usize,
-    /// None is lent from this one on.
-    bound: usize,
     /// How many there have been.
     number: u32,
     /// How many of them are ends of streams from which is read.
@@ -159,10 +159,9 @@ impl Rings {
     /// None.
     pub const fn new() -> Rings {
         Rings {
-            lent: [None; RINGS],
+            lent: Vec::new(),
             uses: [NEVER; COUNTED],
             tables: 0,
-            bound: 0,
             number: 0,
             streams: 0,
             sleeper: None,
@@ -171,8 +170,15 @@ impl Rings {
 
     #[inline(always)]
     fn find(&self, which: Which) -> Option<usize> {
-        let lent = &self.lent[..self.bound.min(RINGS)];
-        lent.iter().position(|lent| lent.as_ref().is_some_and(|lent| lent.which == which))
+        self.lent.iter().position(|lent| lent.as_ref().is_some_and(|lent| lent.which == which))
+    }
+
+    fn at(&self, ring: usize) -> Option<&Lent> {
+        self.lent.get(ring)?.as_ref()
+    }
+
+    fn at_mut(&mut self, ring: usize) -> Option<&mut Lent> {
+        self.lent.get_mut(ring)?.as_mut()
     }
 
     /// A description is about to be closed.
@@ -191,18 +197,14 @@ impl Rings {
 
     /// The process is about to become another one, or has been another one.
     pub fn forget_all(&mut self) {
-        for ring in 0..RINGS {
-            if self.lent[ring].is_some() {
-                self.drop_ring(ring);
-            }
-        }
+        (0..self.lent.len()).rev().for_each(|ring| self.drop_ring(ring));
         self.uses = [NEVER; COUNTED];
         self.sleeper = None;
     }
 
     /// Gives all back: the process acts as another one from now on, and nobody would look at what it watches.
     pub fn give_back_all(&mut self) {
-        (0..RINGS).for_each(|ring| self.give_back(ring));
+        (0..self.lent.len()).for_each(|ring| self.give_back(ring));
         self.forget_all();
     }
 
@@ -214,7 +216,7 @@ impl Rings {
     /// Gives one back that is of no use.
     #[cold]
     fn give_back(&mut self, ring: usize) {
-        if let Some(Lent { which: Which { desc, writes }, .. }) = self.lent[ring] {
+        if let Some(&Lent { which: Which { desc, writes }, .. }) = self.at(ring) {
             // An error: it was taken away before.
             let _ = server::call(op::ReturnEnd { desc, writes });
             self.drop_ring(ring);
@@ -223,11 +225,11 @@ impl Rings {
 
     #[cold]
     fn drop_ring(&mut self, ring: usize) {
-        if let Some(Lent { file: Some(_), .. }) = self.lent[ring].take() {
+        if let Some(Lent { file: Some(_), .. }) = self.lent.get_mut(ring).and_then(Option::take) {
             self.streams -= 1;
         }
-        while self.bound > 0 && self.lent[self.bound - 1].is_none() {
-            self.bound -= 1;
+        while self.lent.last().is_some_and(Option::is_none) {
+            self.lent.pop();
         }
         (0..WINDOWS).for_each(|window| AREA.unmap(ring * WINDOWS + window));
         (0..CAPS).for_each(|cap| slot(ring, cap).discard());
@@ -269,7 +271,7 @@ struct Seen {
 #[inline]
 fn look(io: &mut Io, which: Which) -> Option<Seen> {
     let ring = io.fds.rings.find(which)?;
-    let lent = io.fds.rings.lent[ring]?;
+    let lent = *io.fds.rings.at(ring)?;
     let end = lent.end(ring);
     match end.look() {
         Ok(Found::Open(part)) if !lent.is_used => {
@@ -287,7 +289,7 @@ impl Seen {
     /// The end is used, or not any more. `None`: it is not the process's any more.
     #[inline]
     fn set_used(&self, io: &mut Io, is_used: bool) -> Option<()> {
-        let lent = io.fds.rings.lent[self.ring].as_mut();
+        let lent = io.fds.rings.at_mut(self.ring);
         lent.filter(|lent| lent.number == self.number)?.is_used = is_used;
         Some(())
     }
@@ -321,7 +323,7 @@ impl Seen {
     /// Wakes the other end, if it sleeps.
     #[inline]
     fn wake(&self, io: &mut Io) {
-        let Some(lent) = io.fds.rings.lent[self.ring].as_mut() else { return };
+        let Some(lent) = io.fds.rings.at_mut(self.ring) else { return };
         // If the ring has gone meanwhile, whoever slept was told.
         if self.end.is_to_wake(&mut lent.woken).unwrap_or(false) {
             let (which, has_bell) = (lent.which, lent.has_bell);
@@ -336,7 +338,7 @@ fn wake(io: &mut Io, (ring, which): (usize, Which), has_bell: bool) {
     let Which { desc, writes } = which;
     if !has_bell {
         let asked = server::call_caps(op::PeerBell { desc, writes }, 0, 0, Caps::receive(bell));
-        if let (Ok((_, 1)), Some(lent)) = (asked, &mut io.fds.rings.lent[ring]) {
+        if let (Ok((_, 1)), Some(lent)) = (asked, io.fds.rings.at_mut(ring)) {
             lent.has_bell = true;
         }
     }
@@ -362,7 +364,7 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor, now: bool) -> Option<Result
         if watched::was_taken_back(io, &seen) {
             return Some(Err(Errno::ECONNRESET));
         }
-        if now || io.fds.rings.lent[seen.ring]?.idle == lent_end::FAILS {
+        if now || io.fds.rings.at(seen.ring)?.idle == lent_end::FAILS {
             // Who writes there has the other end, and nothing else is in it.
             return Some(Err(Errno::EAGAIN));
         }
@@ -434,7 +436,7 @@ fn write_part(io: &mut Io, seen: &Seen, wanted: usize) -> Option<()> {
 #[cold]
 #[inline(never)]
 fn sleep(io: &mut Io, seen: &Seen) -> Option<Result<()>> {
-    let lent = io.fds.rings.lent[seen.ring]?;
+    let lent = *io.fds.rings.at(seen.ring)?;
     if lent.idle != lent_end::SLEEPS || lent.thread != area::own_index() {
         return None;
     }
@@ -454,7 +456,7 @@ fn sleep(io: &mut Io, seen: &Seen) -> Option<Result<()>> {
     server::header().sleeps.store(0, Relaxed);
     // It may have been long ago.
     time::look();
-    let lent = io.fds.rings.lent[seen.ring].filter(|lent| lent.number == seen.number)?;
+    let lent = io.fds.rings.at(seen.ring).filter(|lent| lent.number == seen.number)?;
     lent.end(seen.ring).get_up(asleep).ok().map(Ok)
 }
 
@@ -491,9 +493,15 @@ pub fn note(io: &mut Io, desc: u32, writes: bool) {
 #[cold]
 #[inline(never)]
 fn ask(io: &mut Io, which: Which) {
-    let rings = &io.fds.rings;
-    let free = rings.find(which).is_none().then(|| rings.lent.iter().position(Option::is_none));
-    let Some(ring) = free.flatten() else { return };
+    let rings = &mut io.fds.rings;
+    if rings.find(which).is_some() || rings.lent.try_reserve(1).is_err() {
+        return;
+    }
+    let free = rings.lent.iter().position(Option::is_none);
+    let ring = free.unwrap_or(rings.lent.len());
+    if ring == RINGS {
+        return;
+    }
     if home::is_elsewhere() || company::is_there() || prepare(io, ring).is_err() {
         return;
     }
@@ -508,9 +516,8 @@ fn ask(io: &mut Io, which: Which) {
     let file = if writes { None } else { watched::file_of(&io.fds, which, ring) };
     let rings = &mut io.fds.rings;
     rings.streams += usize::from(file.is_some());
-    rings.bound = rings.bound.max(ring + 1);
     rings.number = rings.number.wrapping_add(1);
-    rings.lent[ring] = Some(Lent {
+    let lent = Lent {
         which,
         number: rings.number,
         idle: end.idle,
@@ -519,7 +526,11 @@ fn ask(io: &mut Io, which: Which) {
         has_bell: false,
         is_used: false,
         file,
-    });
+    };
+    match rings.lent.get_mut(ring) {
+        Some(place) => *place = Some(lent),
+        None => rings.lent.push(Some(lent)),
+    }
 }
 
 /// Makes the tables up to that for a ring, as far as there are none.

@@ -1091,51 +1091,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "sockets", test: "a_stream_is_what_was_sent" },
     },
     Bug {
-        name: "a_stream_stays_lent_when_its_other_end_is_gone",
-        changes: &[(
-            "servers/unixd/src/sockets.rs",
-            "if self.all.ring(number).is_ok_and(|ring| ring.is_returned(descs)) {",
-            "if self.all.ring(number).is_ok_and(|ring| ring.is_returned(descs)) && false {",
-        ), (
-            "crates/server/sockets/src/socket.rs",
-            "            self.end_loans(number);\n            let Some(mut socket)",
-            "            let Some(mut socket)",
-        )],
-        found_by: Test::Machine { test: "linux/hostile_peers.gcc" },
-    },
-    Bug {
-        name: "who_watches_is_not_told_that_a_ring_is_closed",
-        changes: &[("servers/unixd/src/server.rs", "        self.tell_closed();\n", "")],
-        found_by: Test::Machine { test: "linux/watched_sockets.gcc" },
-    },
-    Bug {
-        name: "who_watches_need_not_look_into_the_ring",
-        changes: &[(
-            "servers/unixd/src/peers.rs",
-            "(pid, desc) == (watched.pid, watched.desc) && self.watched == Some(watched)",
-            "(pid, desc) == (watched.pid, watched.desc)",
-        )],
-        found_by: Test::Machine { test: "linux/watched_sockets.gcc" },
-    },
-    Bug {
-        name: "who_was_told_waits_for_what_is_taken_back",
-        changes: &[(
-            "lib/libunix/src/fd/rings/watched.rs",
-            "watched.is_some_and(|watched| seen.part.falls_short_of(watched.seen))",
-            "watched.is_some_and(|_| false)",
-        )],
-        found_by: Test::Machine { test: "linux/hostile_peers.gcc" },
-    },
-    Bug {
-        name: "what_is_looked_at_is_taken_from_what_is_lent",
-        changes: &[(
-            "lib/libunix/src/sys/sockets.rs",
-            "const SPECIAL_TO_RECEIVE: u32 = MSG_PEEK | MSG_OOB | MSG_ERRQUEUE;",
-            "const SPECIAL_TO_RECEIVE: u32 = MSG_OOB | MSG_ERRQUEUE;",
-        )],
-        found_by: Test::Machine { test: "linux/lent_sockets.gcc" },
-    },
-    Bug {
         name: "bytes_that_a_reader_was_passed_are_written_again",
         changes: &[(
             "servers/unixd/src/pipes.rs",

@@ -61,7 +61,7 @@ impl Lent {
 impl Rings {
     /// An end of a stream, and what is known of who watches it.
     fn stream(&mut self, ring: usize) -> Option<(Lent, &mut Watched)> {
-        let lent = self.lent[ring].as_mut()?;
+        let lent = self.at_mut(ring)?;
         let copy = *lent;
         Some((copy, lent.file.as_mut()?))
     }
@@ -73,7 +73,7 @@ impl Rings {
             return told;
         }
         let ring = self.find(Which { desc, writes: false });
-        let found = ring.and_then(|ring| self.lent[ring]?.end(ring).look().ok());
+        let found = ring.and_then(|ring| self.at(ring)?.end(ring).look().ok());
         match found {
             Some(Found::Open(part)) if part.bytes > 0 => told | READABLE,
             Some(Found::Open(_)) => told & !READABLE,
@@ -85,7 +85,7 @@ impl Rings {
 /// Has the other end taken back what was there when somebody was told that it can be read? Then nothing of it is believed any more: who
 /// was told so does not wait.
 pub(super) fn was_taken_back(io: &mut Io, seen: &Seen) -> bool {
-    let watched = io.fds.rings.lent[seen.ring].and_then(|lent| lent.file);
+    let watched = io.fds.rings.at(seen.ring).and_then(|lent| lent.file);
     let is_less = watched.is_some_and(|watched| seen.part.falls_short_of(watched.seen));
     if is_less {
         io.fds.rings.give_back(seen.ring);
@@ -97,7 +97,7 @@ pub(super) fn was_taken_back(io: &mut Io, seen: &Seen) -> bool {
 #[inline]
 pub fn look_at_all(fds: &mut Fds) {
     if fds.rings.streams > 0 {
-        (0..fds.rings.bound).for_each(|ring| look_at(fds, ring));
+        (0..fds.rings.lent.len()).for_each(|ring| look_at(fds, ring));
     }
 }
 
@@ -141,7 +141,7 @@ pub fn arm(io: &mut Io, asks: bool) -> Armed {
         return Armed::Not;
     }
     let own = area::own_index();
-    for ring in 0..io.fds.rings.bound {
+    for ring in 0..io.fds.rings.lent.len() {
         let is_of_others = |(lent, _): (Lent, _)| asks || lent.thread != own;
         if io.fds.rings.stream(ring).is_some_and(is_of_others) {
             io.fds.rings.give_back(ring);
@@ -158,7 +158,7 @@ pub fn arm(io: &mut Io, asks: bool) -> Armed {
     }
     server::header().sleeps.store(1, Ordering::Relaxed);
     let mut has_news = false;
-    for ring in 0..io.fds.rings.bound {
+    for ring in 0..io.fds.rings.lent.len() {
         if let Some((lent, watched)) = io.fds.rings.stream(ring) {
             watched.asleep = lent.end(ring).lie_down().unwrap_or(0);
             has_news |= lent.has_news(ring, watched);
@@ -174,7 +174,7 @@ pub fn arm(io: &mut Io, asks: bool) -> Armed {
 /// The thread sleeps no more.
 pub fn disarm(io: &mut Io) {
     server::header().sleeps.store(0, Ordering::Relaxed);
-    for ring in 0..io.fds.rings.bound {
+    for ring in 0..io.fds.rings.lent.len() {
         if let Some((lent, watched)) = io.fds.rings.stream(ring) {
             let asleep = core::mem::take(&mut watched.asleep);
             if asleep != 0 {
