@@ -1,14 +1,16 @@
-// Processes that write what they like into the memory that they share with the other end of a pipe: the other end, and everybody
-// else, is as well as before. What a process may not write it cannot, and what it has given up it does not see.
+// Processes that write what they like into the memory that they share with the other end of a pipe, or of a stream of local sockets: the other
+// end, and everybody else, is as well as before. What a process may not write it cannot, and what it has given up it does not see.
 //
 // build: gcc, musl
 // cores: 4
-// expect-stdout: lent: yes\nits bytes are there: yes\nthe other's words cannot be written: yes\na reader cannot write the bytes: yes\na writer that lies: 0 lost\na reader that lies: 0 lost\nbytes that change: 0 lost\nwoken for nothing: 0 wrong\ngiven up by a reader: gone\ngiven up by a writer: gone\nof one that has ended: gone\na child has none: yes\nmany: 0 wrong\n
+// expect-stdout: pipes\nlent: yes\nits bytes are there: yes\nthe other's words cannot be written: yes\na reader cannot write the bytes: yes\na writer that lies: 0 lost\na reader that lies: 0 lost\nbytes that change: 0 lost\nwoken for nothing: 0 wrong\ngiven up by a reader: gone\ngiven up by a writer: gone\nof one that has ended: gone\na child has none: yes\nmany: 0 wrong\ntold and taken back: 0 wrong\nsockets\nlent: yes\nits bytes are there: yes\nthe other's words cannot be written: yes\na reader cannot write the bytes: yes\na writer that lies: 0 lost\na reader that lies: 0 lost\nbytes that change: 0 lost\nwoken for nothing: 0 wrong\ngiven up by a reader: gone\ngiven up by a writer: gone\nof one that has ended: gone\na child has none: yes\nmany: 0 wrong\ntold and taken back: 0 wrong\n
 #include "test.h"
 #include "chance.h"
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 // Where the library has the first ring: its bytes, the words of this end, and those of the other.
 enum { RING = 65536 };
@@ -25,6 +27,14 @@ static void on_fault(int signal) { siglongjmp(before, signal); }
 
 static void say(const char *what, int is_so) { printf("%s: %s\n", what, is_so ? "yes" : "NO"); }
 
+static int are_sockets;
+
+// Two ends: what is written to the second is read from the first.
+static void connected(int ends[2]) {
+    if (are_sockets) socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+    else pipe(ends);
+}
+
 static void lend(int out, int in, int times) {
     for (int i = 0; i < times; i++) {
         char byte = i, back;
@@ -35,7 +45,7 @@ static void lend(int out, int in, int times) {
 // A process that sends back what it is sent.
 static int echo(int *out, int *in) {
     int there[2], back[2];
-    pipe(there), pipe(back);
+    connected(there), connected(back);
     int pid = fork();
     if (pid == 0) {
         close(there[1]), close(back[0]);
@@ -63,7 +73,7 @@ static int is_lost(int pid) {
 // One process has one end, another one the other: the first one lies.
 static int with_liar(int liar_writes, int how) {
     int ends[2], lost = 0;
-    pipe(ends);
+    connected(ends);
     int reader = fork();
     if (reader == 0) {
         signal(SIGSEGV, SIG_DFL);
@@ -122,7 +132,7 @@ static void *change(void *unused) {
 // Bytes that are not read yet change all the time.
 static int with_changes(void) {
     int ends[2];
-    pipe(ends);
+    connected(ends);
     int reader = fork();
     if (reader == 0) {
         alarm(20);
@@ -160,7 +170,7 @@ static int woken_for_nothing(void) {
 // An end is closed: what its process had lent of it is gone.
 static int given_up(int writes) {
     int ends[2], pid;
-    pipe(ends);
+    connected(ends);
     char byte = 'x';
     if ((pid = fork()) == 0) {
         close(ends[writes]);
@@ -182,7 +192,7 @@ static int given_up(int writes) {
 // The other process has ended: what this one had lent for its end is taken away.
 static int taken_back(void) {
     int ends[2], pid;
-    pipe(ends);
+    connected(ends);
     char byte = 'x';
     if ((pid = fork()) == 0) {
         close(ends[0]);
@@ -215,14 +225,38 @@ static int many(void) {
     return wrong;
 }
 
-int main(void) {
-    struct sigaction action = {.sa_handler = on_fault};
-    sigaction(SIGSEGV, &action, NULL);
-    sigaction(SIGBUS, &action, NULL);
-    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    // A pipe to itself is lent at both ends: the writer's comes first.
+// Who was told that there is something to be read does not wait for it, although the writer has taken it back.
+static int told_and_taken_back(void) {
+    int ends[2], told[2], done[2];
+    connected(ends), pipe(told), pipe(done);
+    int reader = fork();
+    char byte = 'x';
+    if (reader == 0) {
+        alarm(20);
+        close(ends[1]);
+        struct pollfd one = {ends[0], POLLIN, 0};
+        for (int i = 0; i < 200; i++) poll(&one, 1, -1), read(ends[0], &byte, 1);
+        poll(&one, 1, -1);
+        write(told[1], &byte, 1), read(done[0], &byte, 1);
+        read(ends[0], &byte, 1);
+        _exit(0);
+    }
+    close(ends[0]);
+    for (int i = 0; i < 201; i++) write(ends[1], &byte, 1), usleep(200);
+    read(told[0], &byte, 1);
+    int is_lent = !FAULTS(own[COUNT] -= 1);
+    write(done[1], &byte, 1);
+    int wrong = (end_of(reader) != 0) + (are_sockets && !is_lent);
+    close(ends[1]), close(told[0]), close(told[1]), close(done[0]), close(done[1]);
+    return wrong;
+}
+
+// The same of pipes and of sockets.
+static void all(void) {
+    puts(are_sockets ? "sockets" : "pipes");
+    // One to itself is lent at both ends: the writer's comes first.
     int ends[2], is_written = 0;
-    pipe(ends);
+    connected(ends);
     for (int i = 0; i < 100; i++) {
         char byte = 'a' + i % 26, back;
         write(ends[1], &byte, 1), read(ends[0], &back, 1);
@@ -230,7 +264,7 @@ int main(void) {
     write(ends[1], "tessera", 7);
     int is_lent = !FAULTS(bytes[0]);
     say("lent", is_lent);
-    if (!is_lent) return 1;
+    if (!is_lent) return;
     for (int i = 0; i < RING - 7; i++) is_written |= !memcmp((const void *)(bytes + i), "tessera", 7);
     say("its bytes are there", is_written);
     say("the other's words cannot be written", FAULTS(other[COUNT] = 0));
@@ -255,5 +289,16 @@ int main(void) {
     say("a child has none", !FAULTS(bytes[0]) && end_of(child) == 0);
     close(out_fd), close(in_fd), end_of(pid);
     printf("many: %d wrong\n", many());
+    printf("told and taken back: %d wrong\n", told_and_taken_back());
+}
+
+int main(void) {
+    struct sigaction action = {.sa_handler = on_fault};
+    sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    all();
+    are_sockets = 1;
+    all();
     return 0;
 }

@@ -70,7 +70,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
         return Err(Errno::EAGAIN);
     }
     fd::alone::share_all(p)?;
-    p.fds.rings.forget_all();
+    p.fds.rings.give_back_all();
     let (child, received) = server::call_caps(
         op::Fork { act: true, traced: false, spaces: 0 },
         how.chosen.put(),

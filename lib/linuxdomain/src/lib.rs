@@ -120,6 +120,8 @@ pub const THREADS_L1: u32 = EXTENSIONS_END_L1;
 pub const THREAD_GROUPS: u32 = WINDOWS_L1 - THREADS_L1;
 /// First root index of windows on files.
 pub const WINDOWS_L1: u32 = 32;
+/// Root index of rings that are lent to it.
+pub const RINGS_L1: u32 = 33;
 /// First root index of CNodes that a process makes as it needs them.
 pub const NODES_L1: u32 = 34;
 /// Root indexes of a process that has grown.

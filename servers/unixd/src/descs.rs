@@ -682,8 +682,10 @@ impl Handles<'_> {
             let word = self.mqueues.closed(ino, pid);
             self.sockets.inet.say(word, self.fx);
         }
-        if let Object::Pipe(pipe, _) = desc.object {
-            self.pipes.let_go(pipe, self.descs);
+        match desc.object {
+            Object::Pipe(pipe, _) => self.pipes.let_go(pipe, self.descs),
+            Object::Socket(number) => self.sockets.let_go(number, self.descs),
+            _ => {}
         }
         self.locks.drop(pid, id, desc, desc.refs == 1, self.fx);
         if !self.notify.notes.is_empty() {

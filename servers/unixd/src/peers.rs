@@ -1,9 +1,12 @@
 //! Rings through which bytes go from one process to another without this server ([`peers`]; [decision
 //! 280](../../../docs/decisions/0280-pipes-are-lent-to-their-ends.md)).
 //!
-//! A pipe that one process writes and one reads is lent to both: each has the ring mapped, the writer to write. Whatever this server is to
+//! A pipe, or a direction of a stream of local sockets, that one process writes and one reads is lent to both: each has the ring mapped, the writer to write. Whatever this server is to
 //! do with the pipe, it closes the ring first, and has what is in it. While the ring is open there is nothing else in the
 //! pipe, and nobody waits for it or watches it: so nothing that is told of a pipe depends on what its ends do meanwhile.
+//!
+//! Of a stream the process that reads may watch what comes, and looks into the ring itself ([decision
+//! 291](../../../docs/decisions/0291-who-polls-looks-into-the-ring.md)).
 //!
 //! Of what the two say in shared memory only how many bytes there are is believed, if there is room for as many; and that an end sleeps, by which it is
 //! notified once more than it need be.
@@ -16,11 +19,14 @@ use crate::ring::{READ, WRITE};
 use crate::wait::Outcome;
 use crate::window::Shared;
 use abi::layout::PAGE;
-use core::cell::Cell;
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
 use core::sync::atomic::{fence, AtomicU32, Ordering::SeqCst};
 use libos::ipc::Caps;
 use libos::{Cap, CapType, Rights};
-use peers::{filled, further, place, CLOSED, RING, SLEEPS_OFFSET};
+use peers::{filled, further, place, CLOSED, CLOSINGS_OFFSET, RING, SLEEPS_OFFSET};
 use unixproto::session::NOTE_PEER;
 use unixproto::{Errno, Words};
 
@@ -35,12 +41,26 @@ const PARTS: u32 = 5;
 /// Most capabilities that go with an answer.
 const SENT: u32 = 4;
 
+const _: () = assert!(RING <= sockets::RING_BYTES);
+
 /// Who has an end lent.
 #[derive(Clone, Copy, PartialEq)]
 struct Holder {
     pid: Pid,
     desc: u32,
 }
+
+/// Since when a process watches what comes to an end of a description.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watched {
+    pub pid: Pid,
+    pub desc: u32,
+    /// No other act of watching has this number.
+    pub number: u64,
+}
+
+/// Numbers of streams whose rings were closed that somebody watches, and was not told of.
+pub type Closed = Rc<RefCell<Vec<u32>>>;
 
 /// A ring.
 pub struct Ring {
@@ -57,6 +77,10 @@ pub struct Ring {
     left: Cell<(u32, usize)>,
     /// Its words could not be: nothing of it is used any more.
     is_bad: Cell<bool>,
+    /// Since when its reader watches it and looks into it.
+    watched: Option<Watched>,
+    /// Of a stream: its number, and where that is noted when the ring is closed.
+    noted: Option<(u32, Closed)>,
 }
 
 impl Ring {
@@ -83,6 +107,8 @@ impl Ring {
             is_open: Cell::new(false),
             left: Cell::new((0, 0)),
             is_bad: Cell::new(false),
+            watched: None,
+            noted: None,
         };
         ring.close_word(READ);
         ring.close_word(WRITE);
@@ -96,6 +122,24 @@ impl Ring {
     }
     fn close_word(&self, which: usize) -> u32 {
         self.word(which, 0).fetch_or(CLOSED, SeqCst) & !CLOSED
+    }
+
+    /// The same of a stream.
+    pub fn of_stream(number: u32, closed: Closed) -> Result<Ring, Errno> {
+        let mut ring = Ring::new()?;
+        ring.noted = Some((number, closed));
+        Ok(ring)
+    }
+
+    /// Its reader, to whom it is lent now, watches it since then, and looks into it.
+    pub fn set_watched(&mut self, watched: Option<Watched>) {
+        self.watched = watched;
+    }
+
+    /// Does its reader look into it who watches it since then? `None`: nobody reads it.
+    pub fn is_watched_since(&self, watched: Watched) -> Option<bool> {
+        let Holder { pid, desc } = self.holders[READ]?;
+        Some((pid, desc) == (watched.pid, watched.desc) && self.watched == Some(watched))
     }
 
     /// Lends an end to a process, for a description.
@@ -136,6 +180,12 @@ impl Ring {
         self.holders[1 - which].ok_or(Errno::EAGAIN)?;
         mint(self.parts.at(BELLS[1 - which]), self.sent.first(), Rights::SEND)?;
         Ok(Outcome::WithCaps(answer, Caps::moved(self.sent.first(), 1)))
+    }
+
+    /// Is it open?
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.is_open.get()
     }
 
     /// Is it of no use any more?
@@ -186,6 +236,11 @@ impl Ring {
     #[inline(never)]
     fn close_now(&self) {
         self.is_open.set(false);
+        // Who finds it closed finds that, too.
+        self.word(READ, CLOSINGS_OFFSET).fetch_add(1, SeqCst);
+        if let (Some(_), Some((number, closed))) = (self.watched, &self.noted) {
+            closed.borrow_mut().push(*number);
+        }
         let (written, read) = (self.close_word(WRITE), self.close_word(READ));
         match filled(written, read) {
             Ok(bytes) => self.left.set((read, bytes)),
@@ -215,6 +270,27 @@ impl Ring {
             copy(&self.bytes, 0, first, bytes - first);
         }
         self.left.set((further(read, bytes), 0));
+    }
+}
+
+impl sockets::Ring for Box<Ring> {
+    fn is_in_use(&self) -> bool {
+        (**self).is_in_use()
+    }
+    fn is_open(&self) -> bool {
+        (**self).is_open()
+    }
+    fn is_bad(&self) -> bool {
+        (**self).is_bad()
+    }
+    fn close(&self) -> usize {
+        (**self).close()
+    }
+    fn open(&self) {
+        (**self).open();
+    }
+    fn take(&self, to: &mut Vec<u8>) {
+        (**self).take(|from, at, _, bytes| from.append_to(to, at, bytes));
     }
 }
 

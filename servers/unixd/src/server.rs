@@ -3,7 +3,7 @@
 pub mod boot;
 mod decisions;
 mod home;
-mod lendpipes;
+mod lending;
 mod perform;
 pub mod relief;
 mod requests;
@@ -196,6 +196,7 @@ impl Unixd {
     /// Does what is to be done after a request or notification. `false`: there is more.
     #[inline(always)]
     fn settle_all(&mut self, answer: &Tried) -> bool {
+        self.tell_closed();
         if !self.fx.is_settled() {
             self.run_retries();
         }
@@ -209,7 +210,7 @@ impl Unixd {
         if is_answered && !self.voices.is_idle() && !self.was_notified {
             self.life().work_off_endings();
         }
-        self.fx.is_settled()
+        self.fx.is_settled() && !self.sockets.has_closed()
     }
 
     /// Answers whoever has made the last request, and waits for the next message.

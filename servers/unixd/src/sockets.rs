@@ -1,16 +1,18 @@
 //! Local sockets, and what they have in common with [those of the internet](crate::inet). What they are is in the crate `sockets`; here are who waits for them, their names in the tree, and the
 //! descriptions that are passed from one process to another.
 
-use crate::descs::{Desc, Heirs, Object};
+use crate::descs::{Desc, Descs, Heirs, Object};
 use crate::effects::Effects;
 use crate::nodes::Node;
 use crate::notify::FileEvent;
 use crate::open::Opening;
+use crate::peers::{Closed, Ring};
 use crate::pipes::broken;
 use crate::procs::{Pid, INIT};
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, WaitersOf};
 use crate::watches::Source;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use credentials::Capability;
 use files::Claim;
@@ -35,8 +37,10 @@ const BUFFER: core::ops::RangeInclusive<u64> = 2304..=425_984;
 /// All sockets, and who waits for one.
 #[derive(Default)]
 pub struct Sockets {
-    pub all: sockets::Sockets,
+    pub all: sockets::Sockets<Box<Ring>>,
     waiters: WaitersOf<Number>,
+    /// Rings that were closed.
+    closed: Closed,
     /// Those of the internet.
     pub inet: crate::inet::Sockets,
 }
@@ -52,11 +56,50 @@ impl Sockets {
         self.all.ready(number)
     }
 
+    /// The same as it is told to who looks into what is lent.
+    pub fn told_of(&self, number: Number) -> u16 {
+        self.all.told(number)
+    }
+
     /// Something has happened to sockets.
     pub fn told(&mut self, changes: Changes, fx: &mut Effects) {
         for (number, data) in changes {
             self.waiters.wake(&number, fx);
             fx.changed(Source::Socket(number), data);
+        }
+    }
+
+    /// Where rings that are closed are noted.
+    pub fn closings(&self) -> Closed {
+        self.closed.clone()
+    }
+
+    /// Were rings closed that somebody watches?
+    #[inline]
+    pub fn has_closed(&self) -> bool {
+        !self.closed.borrow().is_empty()
+    }
+
+    /// Which.
+    pub fn take_closed(&self) -> Vec<Number> {
+        self.closed.take()
+    }
+
+    /// Can what is lent of what comes to a socket be used, if nobody watches it?
+    pub fn is_at_rest(&mut self, number: Number) -> bool {
+        self.all.is_at_rest(number) && !self.waiters.has(&number)
+    }
+
+    /// A process does not hold a description of a socket any more: if it had something lent for that, it has not.
+    pub fn let_go(&mut self, number: Number, descs: &Descs) {
+        if !self.all.has_loans() {
+            return;
+        }
+        let peer = self.all.peer(number);
+        for number in core::iter::once(number).chain(peer) {
+            if self.all.ring(number).is_ok_and(|ring| ring.is_returned(descs)) {
+                self.all.end_loan(number);
+            }
         }
     }
 

@@ -15,11 +15,12 @@ use crate::voices::{Speaker, Voice};
 use crate::wait::{done, Blocked, Call, Outcome, Tried};
 use crate::window::Session;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::fence;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use memfs::{Hidden, Ino, Shown};
 use smallvec::SmallVec;
 use unixproto::ops::Process;
-use unixproto::session::{Header, ShownFiles, DATA_BYTES, NOTE_SIGNAL};
+use unixproto::session::{Header, ShownFiles, DATA_BYTES, NOTE_PEER, NOTE_SIGNAL};
 use unixproto::signals::bit;
 use unixproto::trace::flag;
 use unixproto::{Any, Errno};
@@ -204,6 +205,18 @@ impl Procs {
     /// Does a thread wait for another, as its library says?
     pub fn sleeps(&self, tid: Tid) -> bool {
         self.header_of(tid).is_some_and(|header| header.sleeps.load(Relaxed) != 0)
+    }
+    /// Notifies a thread of a process, if it sleeps in its library. `false`: there is no such thread any more.
+    pub fn rouse(&self, pid: Pid, tid: Tid) -> bool {
+        if self.leader(tid) != pid {
+            return false;
+        }
+        // Whoever says that it sleeps looks then whether anything has changed.
+        fence(SeqCst);
+        if let Some(runner) = self.runner_of(tid).filter(|_| self.sleeps(tid)) {
+            runner.notify(NOTE_PEER);
+        }
+        true
     }
     /// The signals that a thread blocks.
     pub fn mask_of(&self, tid: Tid) -> u64 {

@@ -116,6 +116,11 @@ impl<K: Ord> WaitersOf<K> {
         self.0.entry(key).or_default().add(tid);
     }
 
+    /// Does anybody wait for this?
+    pub fn has(&self, key: &K) -> bool {
+        self.0.contains_key(key)
+    }
+
     /// Wakes all that wait for this.
     pub fn wake(&mut self, key: &K, fx: &mut Effects) {
         if let Some(mut waiters) = self.0.remove(key) {

@@ -14,6 +14,7 @@ use crate::descs::Descs;
 use crate::effects::Effects;
 use crate::mqueues::MessageQueues;
 use crate::notify::Instances;
+use crate::peers::Watched;
 use crate::pipes::Pipes;
 use crate::procs::{Pid, Procs};
 use crate::server::sets::{Sets, NESTS};
@@ -21,7 +22,7 @@ use crate::sockets::Sockets;
 use crate::terminal::Terminal;
 use crate::threads::Tid;
 use crate::voices::Speaker;
-use crate::wait::{count, Call, Tried, Waiters};
+use crate::wait::{count, done, Call, Tried, Waiters};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Release;
@@ -32,6 +33,8 @@ use unixproto::Errno;
 
 /// As many may watch the same pipe, or the terminal. Whoever comes later has to ask.
 const WATCHERS_MAX: usize = 64;
+/// As many threads of a process are notified when something comes: each costs whoever it comes from.
+const SLEEPERS_MAX: usize = 16;
 /// Bytes of an entry in the data area.
 const ENTRY_BYTES: usize = 8;
 /// State of what never makes anybody wait.
@@ -51,6 +54,18 @@ struct Watcher {
     came: u16,
     /// It is in the process's list of notes.
     noted: bool,
+    /// The number of this act of watching.
+    number: u64,
+}
+
+/// Who watches a source.
+pub enum Audience {
+    /// Nobody.
+    Nobody,
+    /// A process, by one description.
+    One(Watched),
+    /// More than one.
+    Many,
 }
 
 /// What can be watched.
@@ -128,6 +143,14 @@ impl Sources<'_> {
         }
     }
 
+    /// The same as who watches it is told: he looks himself into what he has lent.
+    fn told(&self, pid: Pid, id: u32) -> u16 {
+        match self.descs.of(pid, id).map(|desc| &desc.object) {
+            Ok(crate::descs::Object::Socket(number)) => self.sockets.told_of(*number),
+            _ => self.ready(pid, id),
+        }
+    }
+
     /// The same, whoever holds it. Sets that are members of sets are looked at `nests` deep.
     pub fn state(&self, id: u32, nests: u32) -> u16 {
         use crate::descs::Object;
@@ -174,6 +197,7 @@ impl Watchers {
     fn add(&mut self, watcher: Watcher) -> Result<(), Errno> {
         if let Some(known) = self.find(watcher.pid, watcher.desc) {
             (known.token, known.state) = (watcher.token, watcher.state);
+            known.number = watcher.number;
             return Ok(());
         }
         if self.list.len() >= WATCHERS_MAX {
@@ -194,6 +218,8 @@ struct Watching {
     notes: Vec<u32>,
     /// Its threads that wait for a change.
     waiters: Waiters,
+    /// Those that sleep in the library at times, and are notified then.
+    sleepers: Vec<Tid>,
 }
 
 impl Watching {
@@ -208,6 +234,8 @@ impl Watching {
 pub struct Watches {
     sources: BTreeMap<Source, Watchers>,
     procs: BTreeMap<Pid, Watching>,
+    /// How often somebody has begun to watch something.
+    count: u64,
 }
 
 impl Watches {
@@ -220,6 +248,35 @@ impl Watches {
     /// Does anything depend on this?
     pub fn has(&self, source: Source) -> bool {
         self.sources.contains_key(&source)
+    }
+
+    /// Who watches this?
+    pub fn audience(&self, source: Source) -> Audience {
+        match self.sources.get(&source).map_or(&[][..], |watchers| &watchers.list) {
+            [] => Audience::Nobody,
+            &[Watcher { pid, desc, number, .. }] => Audience::One(Watched { pid, desc, number }),
+            _ => Audience::Many,
+        }
+    }
+
+    /// Does a thread of a process wait here until something changes?
+    pub fn is_waiting(&self, pid: Pid, procs: &Procs) -> bool {
+        let mut waiters = self.procs.get(&pid).into_iter().flat_map(|of| of.waiters.iter());
+        waiters.any(|tid| procs.blocked(tid).is_some())
+    }
+
+    /// The caller is notified from now on, when it sleeps in its library.
+    ///
+    /// # Errors
+    /// `ENOSPC`: too many threads of its process are.
+    pub fn sleep_here(&mut self, caller: Speaker, procs: &Procs) -> Tried {
+        let sleepers = &mut self.procs.entry(caller.pid).or_default().sleepers;
+        sleepers.retain(|&tid| tid != caller.tid && procs.leader(tid) == caller.pid);
+        if sleepers.len() >= SLEEPERS_MAX {
+            return Err(Errno::ENOSPC);
+        }
+        sleepers.push(caller.tid);
+        done(())
     }
 
     /// Has a process not been told of something yet?
@@ -262,7 +319,9 @@ impl Watches {
         let watching = self.procs.entry(pid).or_default();
         let watchers = self.sources.entry(source).or_default();
         let is_new = watchers.find(pid, desc).is_none();
-        let watcher = Watcher { pid, desc, token, state, came: 0, noted: false };
+        self.count += 1;
+        let number = self.count;
+        let watcher = Watcher { pid, desc, token, state, came: 0, noted: false, number };
         let room = if is_new { watching.reserve() } else { Ok(()) };
         let added = room.and_then(|()| watchers.add(watcher));
         if watchers.list.is_empty() {
@@ -311,7 +370,7 @@ impl Watches {
     ) {
         let Some(watchers) = self.sources.get_mut(&source) else { return };
         for watcher in &mut watchers.list {
-            let state = on.ready(watcher.pid, watcher.desc);
+            let state = on.told(watcher.pid, watcher.desc);
             let came = state & !watcher.state | if data { state & READABLE } else { 0 };
             if came == 0 && state == watcher.state {
                 continue;
@@ -329,6 +388,7 @@ impl Watches {
             }
             if came != 0 {
                 watching.waiters.drain().for_each(|tid: Tid| fx.wake(tid));
+                watching.sleepers.retain(|&tid| procs.rouse(watcher.pid, tid));
             }
         }
     }

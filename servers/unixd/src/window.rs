@@ -126,6 +126,17 @@ impl Shared {
         self.pointer(offset, bytes).map(|at| at as u64)
     }
 
+    /// Copies bytes to the end of `to`, if they lie inside and there is room.
+    pub fn append_to(&self, to: &mut Vec<u8>, offset: usize, bytes: usize) {
+        let room = to.capacity() - to.len();
+        let Some(from) = self.pointer(offset, bytes).filter(|_| bytes <= room) else { return };
+        // SAFETY: mapped as long as `self` lives; `to` is private memory with room for so many, and all of them are written.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from, to.as_mut_ptr().add(to.len()), bytes);
+            to.set_len(to.len() + bytes);
+        }
+    }
+
     /// Copies bytes from other shared memory, if both ranges lie inside.
     pub fn copy_from(&self, offset: usize, from: &Shared, from_offset: usize, bytes: usize) {
         let places = (self.pointer(offset, bytes), from.pointer(from_offset, bytes));

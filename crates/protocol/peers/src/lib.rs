@@ -27,6 +27,8 @@ pub const CLOSED: u32 = 1 << 31;
 const COUNTED: u32 = CLOSED - 1;
 /// Where an end has its two words, in bytes from the start of its page: in lines of their own.
 pub const SLEEPS_OFFSET: usize = 64;
+/// Where in the reader's page the server counts how often it has closed the ring: before it does.
+pub const CLOSINGS_OFFSET: usize = 128;
 
 /// Two words that cannot be: somebody has written to them who should not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +88,17 @@ pub struct Part {
 }
 
 impl Part {
+    /// The number of the byte behind it.
+    #[inline]
+    pub fn end(self) -> u32 {
+        further(self.count, self.bytes)
+    }
+
+    /// Were there bytes up to the one with a number that the reader has not read, and are not there any more?
+    pub fn falls_short_of(self, end: u32) -> bool {
+        filled(end, self.count).is_ok_and(|before| before > self.bytes)
+    }
+
     /// The pieces of its first bytes: where each begins in the ring, and how many bytes it has.
     #[inline]
     pub fn pieces(self, bytes: usize) -> [(usize, usize); 2] {
@@ -285,6 +298,25 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_was_written_and_is_not_any_more_is_noticed() {
+        for start in [0, COUNTED - 10] {
+            let words = [start, start, 0, 0].map(Cell::new);
+            let [writer, reader] = ends(&words);
+            assert!(writer.moved(open(&writer), 20).unwrap());
+            let end = open(&reader).end();
+            assert!(!open(&reader).falls_short_of(end));
+            // It is read, and more is written.
+            assert!(reader.moved(open(&reader), 20).unwrap());
+            assert!(!open(&reader).falls_short_of(end));
+            assert!(writer.moved(open(&writer), 30).unwrap());
+            assert!(!open(&reader).falls_short_of(end));
+            let end = open(&reader).end();
+            words[0].set(further(words[0].get(), COUNTED as usize - 5));
+            assert!(open(&reader).falls_short_of(end));
         }
     }
 

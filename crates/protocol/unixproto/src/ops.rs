@@ -17,12 +17,10 @@ replies! {
         /// How many.
         count: u64,
     }
-    /// An end of a pipe that is lent.
+    /// An end of a pipe, or of a stream, that is lent.
     LentEnd {
-        /// Is it the one that is written to?
-        writes: bool,
-        /// Does who finds nothing to do there wait?
-        waits: bool,
+        /// What who finds nothing to do there does: [one of these](crate::session::lent_end).
+        idle: u32,
     }
     /// A process.
     Process {
@@ -1745,23 +1743,38 @@ requests! {
         /// Sets it to that, or a power of two above; 0: does not.
         bytes: u64
     ) -> Count;
-    /// Lends the caller its end of a pipe, so that bytes go to the other end, or come from there, without a request. Answered with four
-    /// capabilities: the bytes, the words of this end and those of the other, and an Endpoint at which this end is notified. `EBUSY`: another process
-    /// has this end. `EOPNOTSUPP`, `ENOSPC`, `ENOMEM`: it is not lent.
-    380 LendPipe(
+    /// Lends the caller its end of a pipe, or one of its two of a stream of local sockets, so that bytes go to the other end, or come from there,
+    /// without a request. Answered with four capabilities: the bytes, the words of this end and those of the other, and an Endpoint at which this end
+    /// is notified. `EBUSY`: another process has this end. `EOPNOTSUPP`, `ENOSPC`, `ENOBUFS`, `ENOMEM`: it is not lent.
+    380 LendEnd(
         /// Description.
-        desc: u32
+        desc: u32,
+        /// The end that it writes to.
+        writes: bool
     ) -> LentEnd;
-    /// Answered with a capability: an Endpoint that notifies the other end of a pipe. `EAGAIN`: nobody has it lent.
-    381 PipeBell(
+    /// Answered with a capability: an Endpoint that notifies the other end. `EAGAIN`: nobody has it lent.
+    381 PeerBell(
         /// Description.
-        desc: u32
+        desc: u32,
+        /// The end that it writes to.
+        writes: bool
     ) -> ();
-    /// Has whoever sleeps at the other end of a pipe look at it: the caller has lent its end, and nothing to notify the other one with.
+    /// Has whoever sleeps at the other end look at it: the caller has lent its end, and nothing to notify the other one with.
     382 WakePeer(
         /// Description.
-        desc: u32
+        desc: u32,
+        /// The end that it writes to.
+        writes: bool
     ) -> ();
+    /// Gives an end back that was lent: nothing of what comes there, or goes, is lent any more.
+    401 ReturnEnd(
+        /// Description.
+        desc: u32,
+        /// The end that it writes to.
+        writes: bool
+    ) -> ();
+    /// From now on the caller is notified when something comes to what its process watches, if it sleeps in its library. `ENOSPC`: too many threads are.
+    400 SleepHere() -> ();
     /// `semget`. Answers the id.
     164 GetSemaphores(
         /// The key.

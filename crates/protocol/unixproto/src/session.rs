@@ -31,9 +31,18 @@ pub const NOTE_SIGNAL: u64 = 1;
 pub const NOTE_TRACE: u64 = 2;
 /// Notification bit: `epoch` has changed.
 pub const NOTE_CLOCK: u64 = 4;
-/// Notification bit: the other end of a ring has moved bytes, or it is closed. By other processes, too: it says nothing but
-/// that one may look.
+/// Notification bit: the other end of a ring has moved bytes, or it is closed; or something has come to what is watched. By other processes, too: it
+/// says nothing but that one may look.
 pub const NOTE_PEER: u64 = 0x400;
+/// What who finds nothing to do at an [end](crate::ops::LentEnd) that is lent does.
+pub mod lent_end {
+    /// Sleeps until the other end has done something.
+    pub const SLEEPS: u32 = 0;
+    /// Fails with `EAGAIN`, if it is to read.
+    pub const FAILS: u32 = 1;
+    /// Makes a request.
+    pub const ASKS: u32 = 2;
+}
 /// Notification bits that the threads of a process have for each other, and that one.
 pub const NOTE_LIBRARY: u64 = 0xff00;
 

@@ -4,6 +4,8 @@
 //! bounds; datagrams and sequenced packets keep theirs. What is passed along (descriptors, here numbers of the server's) goes
 //! with the message, and is never read together with bytes of another one.
 //!
+//! Bytes of a stream may also go from one process to the other by a [ring](Ring) that is lent to both ends.
+//!
 //! Nothing here waits: an operation that would have to answers `EAGAIN`, and tells by [`Changes`] which sockets
 //! others may have waited for.
 #![no_std]
@@ -11,15 +13,18 @@
 
 extern crate alloc;
 
+mod lent;
 mod message;
 mod names;
 mod options;
+mod queue;
 mod socket;
 mod transfer;
 
 #[cfg(test)]
 mod tests;
 
+pub use lent::{Ring, RING_BYTES};
 pub use message::{Message, User};
 pub use names::Name;
 pub use options::Options;

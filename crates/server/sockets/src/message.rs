@@ -35,6 +35,8 @@ pub struct Message {
     pub user: User,
     /// The sender's name, if it has one.
     pub from: Option<Rc<Name>>,
+    /// The user who is charged for it.
+    pub charged: u32,
     /// When it was sent, if the reader wanted to know then; else 0.
     pub sent: i64,
     outgoing: Outgoing,
@@ -50,7 +52,8 @@ impl Message {
     /// One that nobody has read.
     pub(crate) fn new(bytes: Vec<u8>, user: User, outgoing: Outgoing) -> Message {
         outgoing.update(|all| all + bytes.len() + OVERHEAD);
-        Message { bytes, read: 0, rights: Vec::new(), user, from: None, sent: 0, outgoing }
+        let (rights, charged) = (Vec::new(), user.uid);
+        Message { bytes, read: 0, rights, user, from: None, charged, sent: 0, outgoing }
     }
 
     /// What is left of it.
@@ -73,7 +76,9 @@ impl Message {
     /// Could bytes of another one be read together with its?
     pub(crate) fn continues(&self, other: &Message) -> bool {
         let has_rights = !self.rights.is_empty() || !other.rights.is_empty();
-        !has_rights && self.user == other.user && Rc::ptr_eq(&self.outgoing, &other.outgoing)
+        !has_rights
+            && (self.user, self.charged) == (other.user, other.charged)
+            && Rc::ptr_eq(&self.outgoing, &other.outgoing)
     }
 
     /// Adds the bytes of another one that [continues](Self::continues) it. `false`: there is no memory.

@@ -1,9 +1,11 @@
 //! Sockets, and how they are connected.
 
+use crate::lent::Ring;
 use crate::message::{Message, Outgoing, User};
 use crate::names::{Name, Names, Place};
 use crate::options::Options;
-use crate::{BACKLOG_MOST, QUEUE_BYTES, QUEUE_DATAGRAMS};
+use crate::queue::Queue;
+use crate::BACKLOG_MOST;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -50,7 +52,7 @@ pub(crate) enum Peer {
 
 /// A socket.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub(crate) struct Socket<R> {
     pub kind: Kind,
     /// The number of its network name space.
     pub space: u64,
@@ -58,9 +60,7 @@ pub(crate) struct Socket {
     /// Datagram sockets that send to this one if they do not say where to.
     pub followers: Vec<Number>,
     pub name: Option<Rc<Name>>,
-    pub queue: VecDeque<Message>,
-    /// Bytes in it.
-    pub bytes: usize,
+    pub queue: Queue<R>,
     /// What it has sent that is in the queues of others.
     pub outgoing: Outgoing,
     /// Nothing more comes.
@@ -76,7 +76,7 @@ pub(crate) struct Socket {
     pub options: Options,
 }
 
-impl Socket {
+impl<R: Ring> Socket<R> {
     /// Where its abstract name is.
     pub fn place(&self) -> Place {
         (self.space, self.kind)
@@ -88,14 +88,13 @@ impl Socket {
 
     /// May more be sent to it?
     pub fn has_room(&self) -> bool {
-        let is_full = self.kind == Kind::Datagram && self.queue.len() > QUEUE_DATAGRAMS;
-        self.bytes < QUEUE_BYTES && !is_full
+        self.queue.has_room(self.kind == Kind::Datagram)
     }
 }
 
 /// All of them.
-pub struct Sockets {
-    pub(crate) table: Table<Socket>,
+pub struct Sockets<R> {
+    pub(crate) table: Table<Socket<R>>,
     pub(crate) names: Names,
     /// Bytes that wait, by who has sent them.
     pub(crate) bytes: Shares,
@@ -107,10 +106,12 @@ pub struct Sockets {
     released: Vec<u64>,
     /// Nanoseconds of the clock on the wall.
     pub(crate) now: i64,
+    /// Queues of which something is lent.
+    pub(crate) loans: usize,
 }
 
-impl Default for Sockets {
-    fn default() -> Sockets {
+impl<R> Default for Sockets<R> {
+    fn default() -> Sockets<R> {
         Sockets {
             table: Table::default(),
             names: Names::default(),
@@ -119,16 +120,17 @@ impl Default for Sockets {
             lost: Vec::new(),
             released: Vec::new(),
             now: 0,
+            loans: 0,
         }
     }
 }
 
-impl Sockets {
-    pub(crate) fn get(&self, number: Number) -> Result<&Socket, Errno> {
+impl<R: Ring> Sockets<R> {
+    pub(crate) fn get(&self, number: Number) -> Result<&Socket<R>, Errno> {
         self.table.get(number as usize).ok_or(Errno::EBADF)
     }
 
-    pub(crate) fn get_mut(&mut self, number: Number) -> Result<&mut Socket, Errno> {
+    pub(crate) fn get_mut(&mut self, number: Number) -> Result<&mut Socket<R>, Errno> {
         self.table.get_mut(number as usize).ok_or(Errno::EBADF)
     }
 
@@ -151,8 +153,7 @@ impl Sockets {
             peer: Peer::None,
             followers: Vec::new(),
             name: None,
-            queue: VecDeque::new(),
-            bytes: 0,
+            queue: Queue::default(),
             outgoing: Outgoing::default(),
             is_over: false,
             is_mute: false,
@@ -194,8 +195,7 @@ impl Sockets {
 
     /// Descriptors that were passed to it and not taken yet.
     pub fn passed(&self, number: Number) -> usize {
-        let queue = self.get(number).into_iter().flat_map(|socket| &socket.queue);
-        queue.map(|message| message.rights.len()).sum()
+        self.get(number).map_or(0, |socket| socket.queue.passed())
     }
 
     /// What kind of messages it has.
@@ -396,6 +396,7 @@ impl Sockets {
         socket.is_over |= read;
         socket.is_mute |= write;
         let (kind, peer) = (socket.kind, socket.peer.clone());
+        self.end_loans(number);
         changes.push((number, read));
         if let (Peer::One(peer), true) = (peer, kind != Kind::Datagram) {
             if let Ok(peer) = self.get_mut(peer) {
@@ -411,11 +412,12 @@ impl Sockets {
     pub fn remove(&mut self, number: Number, changes: &mut Changes) {
         let mut all = Vec::from([(number, false)]);
         while let Some((number, was_waiting)) = all.pop() {
-            let Some(socket) = self.table.remove(number as usize) else { continue };
+            self.end_loans(number);
+            let Some(mut socket) = self.table.remove(number as usize) else { continue };
             self.users.give_back(socket.user.uid, 1);
             let is_reset = was_waiting || !socket.queue.is_empty();
             let place = socket.place();
-            socket.queue.into_iter().for_each(|message| self.forget(message));
+            socket.queue.settled(&mut self.bytes).take().for_each(|message| self.forget(message));
             // An accepted one has that of who has accepted it.
             if let Some(name) = &socket.name {
                 if self.names.is_of(name, place, number) {
@@ -466,7 +468,7 @@ impl Sockets {
 
     /// A message is gone: its bytes are free, and what came with it is lost.
     pub(crate) fn forget(&mut self, mut message: Message) {
-        self.bytes.give_back(message.user.uid, message.charge());
+        self.bytes.give_back(message.charged, message.charge());
         self.lost.append(&mut message.rights);
     }
 
@@ -482,6 +484,15 @@ impl Sockets {
 
     /// `POLL*` bits.
     pub fn ready(&self, number: Number) -> u16 {
+        self.state(number, Queue::is_empty)
+    }
+
+    /// The same as it is told to who looks into what is lent: that stays open, and counts as nothing.
+    pub fn told(&self, number: Number) -> u16 {
+        self.state(number, Queue::looks_empty)
+    }
+
+    fn state(&self, number: Number, is_empty: impl Fn(&Queue<R>) -> bool) -> u16 {
         const READABLE: u16 = POLLIN | POLLRDNORM;
         const WRITABLE: u16 = POLLOUT | POLLWRNORM;
         let Ok(socket) = self.get(number) else { return POLLNVAL };
@@ -495,10 +506,10 @@ impl Sockets {
         if socket.is_over && socket.is_mute {
             bits |= POLLHUP;
         }
-        if !socket.queue.is_empty() {
+        if !is_empty(&socket.queue) {
             bits |= READABLE;
         }
-        let has_room = |to: Number| self.get(to).map_or(true, Socket::has_room);
+        let has_room = |to: Number| self.get(to).map_or(true, |to| to.has_room());
         bits | match &socket.peer {
             Peer::Listens { waiting, .. } if waiting.is_empty() => 0,
             Peer::Listens { .. } => READABLE,
@@ -546,6 +557,7 @@ impl Sockets {
 
     /// Changes its options.
     pub fn set_options(&mut self, number: Number, options: Options) -> Result<(), Errno> {
+        self.end_loans(number);
         self.get_mut(number)?.options = options;
         Ok(())
     }
@@ -555,20 +567,24 @@ impl Sockets {
         let socket = self.get(number)?;
         match &socket.peer {
             Peer::Listens { .. } => Err(Errno::EINVAL),
-            _ if socket.kind == Kind::Datagram => {
-                Ok(socket.queue.front().map_or(0, |first| first.left().len()))
-            }
-            _ => Ok(socket.bytes),
+            _ if socket.kind == Kind::Datagram => Ok(socket.queue.first_bytes()),
+            _ => Ok(socket.queue.bytes()),
         }
     }
 
     /// What it has sent and nobody has taken (`SIOCOUTQ`): bytes, and overhead for each message as on Linux, whose amount is no promise.
-    pub fn unsent(&self, number: Number) -> Result<usize, Errno> {
+    pub fn unsent(&mut self, number: Number) -> Result<usize, Errno> {
+        if let Some(peer) = self.peer(number) {
+            let Sockets { table, bytes, .. } = self;
+            if let Some(peer) = table.get_mut(peer as usize) {
+                peer.queue.settled(bytes);
+            }
+        }
         Ok(self.get(number)?.outgoing.get())
     }
 }
 
-impl Socket {
+impl<R> Socket<R> {
     /// Does it take datagrams of another one? Not if it has somebody of its own whom it talks with.
     pub fn takes_from(&self, number: Number) -> bool {
         match self.peer {

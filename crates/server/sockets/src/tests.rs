@@ -4,12 +4,75 @@ use super::*;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
 use proptest::prelude::*;
-use unixproto::files::{POLLHUP, POLLOUT, POLLWRNORM};
+use unixproto::files::{POLLHUP, POLLIN, POLLOUT, POLLWRNORM};
 use unixproto::Errno;
 
 const ME: User = User { pid: 7, uid: 1000, gid: 1000 };
 const ROOT: User = User { pid: 1, uid: 0, gid: 0 };
+
+/// A ring as whoever lends it sees it. What is in it comes and goes as its ends do.
+#[derive(Default, Debug)]
+struct Way {
+    is_open: Cell<bool>,
+    bytes: RefCell<VecDeque<u8>>,
+}
+
+impl Ring for Way {
+    fn is_in_use(&self) -> bool {
+        self.is_open.get() || !self.bytes.borrow().is_empty()
+    }
+    fn close(&self) -> usize {
+        self.is_open.set(false);
+        self.bytes.borrow().len()
+    }
+    fn is_open(&self) -> bool {
+        self.is_open.get()
+    }
+    fn take(&self, to: &mut Vec<u8>) {
+        assert!(!self.is_open.get() && to.capacity() - to.len() >= self.bytes.borrow().len());
+        to.extend(self.bytes.borrow_mut().drain(..));
+    }
+    fn open(&self) {
+        assert!(self.bytes.borrow().is_empty());
+        self.is_open.set(true);
+    }
+    fn is_bad(&self) -> bool {
+        false
+    }
+}
+
+impl Way {
+    /// Writes to it as its end does. Answers how many bytes.
+    fn write(&self, bytes: &[u8]) -> usize {
+        let mut all = self.bytes.borrow_mut();
+        let count = match self.is_open.get() {
+            true => bytes.len().min(RING_BYTES - all.len()),
+            false => 0,
+        };
+        all.extend(&bytes[..count]);
+        count
+    }
+    /// Reads from it. `None`: it is closed.
+    fn read(&self, most: usize) -> Option<Vec<u8>> {
+        let mut all = self.bytes.borrow_mut();
+        let count = most.min(all.len());
+        self.is_open.get().then(|| all.drain(..count).collect())
+    }
+}
+
+type Sockets = super::Sockets<Way>;
+
+/// Lends what comes to a socket, and has it used if that can be.
+fn lend(sockets: &mut Sockets, number: Number) -> Result<bool, Errno> {
+    sockets.lend(number, || Ok(Way::default()))?;
+    let can_be = sockets.is_at_rest(number);
+    if can_be {
+        sockets.open_ring(number);
+    }
+    Ok(can_be)
+}
 
 fn listener(sockets: &mut Sockets, backlog: u32) -> Number {
     let number = sockets.make(Kind::Stream, ROOT, 0).unwrap();
@@ -179,6 +242,95 @@ fn a_user_does_not_take_all_memory() {
     assert_eq!(sent, Ok(4096));
 }
 
+/// Two ends of a stream, of which what comes to the second is lent.
+fn lent_pair(sockets: &mut Sockets) -> [Number; 2] {
+    let [one, other] = sockets.pair(Kind::Stream, ME, 0).unwrap();
+    send(sockets, one, b"x").unwrap();
+    assert_eq!(lend(sockets, other), Ok(false));
+    receive(sockets, other, 1).unwrap();
+    assert_eq!(lend(sockets, other), Ok(true));
+    [one, other]
+}
+
+#[test]
+fn what_is_on_its_way_is_seen_by_everybody() {
+    let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
+    // Each asks by another question, of a stream in which something is on its way.
+    let questions: [fn(&mut Sockets, [Number; 2]); 8] = [
+        |sockets, [_, other]| assert_eq!(sockets.unread(other), Ok(5)),
+        |sockets, [one, _]| assert!(sockets.unsent(one).unwrap() > 5),
+        |sockets, [_, other]| assert!(sockets.ready(other) & POLLIN != 0),
+        |sockets, [one, _]| assert_eq!(send(sockets, one, b""), Ok(0)),
+        |sockets, [_, other]| {
+            let options = Options { tells_user: true, ..Options::default() };
+            sockets.set_options(other, options).unwrap();
+        },
+        |sockets, [one, _]| sockets.shut_down(one, (false, true), &mut Changes::new()).unwrap(),
+        |sockets, [one, _]| sockets.remove(one, &mut Changes::new()),
+        |sockets, [_, other]| sockets.end_loan(other),
+    ];
+    for question in questions {
+        let [one, other] = lent_pair(&mut sockets);
+        assert_eq!(sockets.ring(other).unwrap().write(b"hello"), 5);
+        // There is room without asking the ring; and who looks into it is told of nothing else.
+        assert_eq!(sockets.ready(one), POLLOUT | POLLWRNORM);
+        assert_eq!(sockets.told(other), POLLOUT | POLLWRNORM);
+        assert!(sockets.ring(other).unwrap().is_open());
+        question(&mut sockets, [one, other]);
+        let _ = send(&mut sockets, one, b", you");
+        let got = receive(&mut sockets, other, 5).unwrap();
+        assert_eq!(got, b"hello");
+        [one, other].iter().for_each(|&number| sockets.remove(number, &mut changes));
+        assert_eq!((sockets.table.len(), sockets.bytes.taken(), sockets.loans), (0, 0, 0));
+    }
+    let [one, other] = lent_pair(&mut sockets);
+    sockets.ring(other).unwrap().write(b"never read");
+    sockets.remove(other, &mut changes);
+    assert_eq!(receive(&mut sockets, one, 9), Err(Errno::ECONNRESET));
+}
+
+#[test]
+fn a_stream_is_lent_as_long_as_there_is_nothing_else_to_tell() {
+    let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
+    let [one, other] = lent_pair(&mut sockets);
+    sockets.shut_down(one, (true, false), &mut changes).unwrap();
+    assert_eq!(lend(&mut sockets, other), Err(Errno::EOPNOTSUPP));
+    let [one, other] = lent_pair(&mut sockets);
+    // Much is sent by requests anyway.
+    send(&mut sockets, one, &[0; 5000]).unwrap();
+    receive(&mut sockets, other, 5000).unwrap();
+    assert_eq!(lend(&mut sockets, other), Ok(false));
+    send(&mut sockets, one, b"few").unwrap();
+    receive(&mut sockets, other, 2).unwrap();
+    assert_eq!(lend(&mut sockets, other), Ok(false));
+    receive(&mut sockets, other, 2).unwrap();
+    assert_eq!(lend(&mut sockets, other), Ok(true));
+    sockets.set_options(one, Options { tells_user: true, ..Options::default() }).unwrap();
+    assert_eq!(lend(&mut sockets, other), Err(Errno::EOPNOTSUPP));
+    let [one, _] = sockets.pair(Kind::Packets, ME, 0).unwrap();
+    assert_eq!(lend(&mut sockets, one), Err(Errno::EOPNOTSUPP));
+    // A user has so many, and then the others have the rest.
+    let is_enough = |_: &u32| match sockets.pair(Kind::Stream, ME, 0) {
+        Ok([one, _]) => lend(&mut sockets, one) == Err(Errno::ENOBUFS),
+        Err(_) => true,
+    };
+    assert!((1..1000).find(is_enough).is_some_and(|count| count > 50));
+}
+
+#[test]
+fn who_wrote_to_what_is_lent_is_not_told() {
+    let (mut sockets, mut changes) = (Sockets::default(), Changes::new());
+    let [one, other] = lent_pair(&mut sockets);
+    sockets.ring(other).unwrap().write(b"before");
+    sockets.set_options(other, Options { tells_user: true, ..Options::default() }).unwrap();
+    send(&mut sockets, one, b"after").unwrap();
+    let first = sockets.receive(other, 99, false, &mut changes).unwrap();
+    let nobody = User { pid: 0, uid: 65534, gid: 65534 };
+    assert_eq!((first.bytes, first.user), (b"before".to_vec(), Some(nobody)));
+    let second = sockets.receive(other, 99, false, &mut changes).unwrap();
+    assert_eq!((second.bytes, second.user), (b"after".to_vec(), Some(ME)));
+}
+
 /// What two ends of a connection have sent and not read, and what is passed along at which byte.
 #[derive(Default)]
 struct End {
@@ -195,6 +347,10 @@ struct End {
 enum Op {
     Send { end: usize, bytes: usize, right: Option<u32> },
     Receive { end: usize, most: usize, looks: bool },
+    Lend { end: usize },
+    EndLoan { end: usize },
+    WriteThere { end: usize, bytes: usize },
+    ReadThere { end: usize, most: usize },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -204,6 +360,13 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(end, bytes, right)| Op::Send { end, bytes, right }),
         (0..2usize, prop_oneof![1..60usize, Just(90_000)], any::<bool>())
             .prop_map(|(end, most, looks)| Op::Receive { end, most, looks }),
+        (0..2usize).prop_map(|end| Op::Lend { end }),
+        (0..20usize).prop_map(|end| match end {
+            0 | 1 => Op::EndLoan { end },
+            end => Op::Lend { end: end % 2 },
+        }),
+        (0..2usize, 0..300usize).prop_map(|(end, bytes)| Op::WriteThere { end, bytes }),
+        (0..2usize, 0..300usize).prop_map(|(end, most)| Op::ReadThere { end, most }),
     ]
 }
 
@@ -216,6 +379,25 @@ proptest! {
         let mut clock = 0u8;
         for op in ops {
             match op {
+                Op::Lend { end } => {
+                    if lend(&mut sockets, ends[end]).unwrap() {
+                        prop_assert!(model[end].bytes.is_empty());
+                    }
+                }
+                Op::EndLoan { end } => sockets.end_loan(ends[end]),
+                Op::WriteThere { end, bytes } => {
+                    let data: Vec<u8> = (0..bytes).map(|_| { clock = clock.wrapping_add(1); clock }).collect();
+                    let count = sockets.ring(ends[end]).map_or(0, |ring| ring.write(&data));
+                    model[end].bytes.extend(&data[..count]);
+                    model[end].sent += count;
+                }
+                Op::ReadThere { end, most } => {
+                    let Some(got) = sockets.ring(ends[end]).ok().and_then(|ring| ring.read(most)) else { continue };
+                    let own = &mut model[end];
+                    let expected: Vec<u8> = own.bytes.drain(..most.min(own.bytes.len())).collect();
+                    own.read += got.len();
+                    prop_assert_eq!(got, expected);
+                }
                 Op::Send { end, bytes, right } => {
                     let data: Vec<u8> = (0..bytes).map(|_| { clock = clock.wrapping_add(1); clock }).collect();
                     let rights: Vec<u32> = right.into_iter().collect();

@@ -1,5 +1,6 @@
 //! Sending and receiving.
 
+use crate::lent::Ring;
 use crate::message::{Message, User};
 use crate::names::Name;
 use crate::socket::{Changes, Kind, Number, Peer, Sockets};
@@ -34,7 +35,7 @@ pub struct Received {
     pub sent: Option<(u32, i64)>,
 }
 
-impl Sockets {
+impl<R: Ring> Sockets<R> {
     /// Sends bytes, and what is passed along with them. Answers how many: fewer only of a stream.
     ///
     /// # Errors
@@ -87,7 +88,7 @@ impl Sockets {
         }
         let count = match has_bounds {
             true => bytes.len(),
-            false => bytes.len().min(QUEUE_BYTES - receiver.bytes),
+            false => bytes.len().min(QUEUE_BYTES - receiver.queue.bytes()),
         };
         if !self.bytes.has_room(user.uid, count) {
             return Err(Errno::ENOBUFS);
@@ -99,13 +100,8 @@ impl Sockets {
         (message.rights, message.from) = (rights.to_vec(), from);
         message.sent = if is_timed { self.now } else { 0 };
         self.bytes.take(user.uid, count);
-        let receiver = self.get_mut(to)?;
-        receiver.bytes += count;
-        let last = receiver.queue.back_mut().filter(|last| !has_bounds && last.continues(&message));
-        let appended = last.is_some_and(|last| last.append(&bytes[..count]));
-        if !appended {
-            receiver.queue.push_back(message);
-        }
+        let receiver = self.table.get_mut(to as usize).ok_or(Errno::EBADF)?;
+        receiver.queue.settled(&mut self.bytes).push(message, has_bounds);
         if !receiver.has_room() {
             changes.push((number, false));
         }
@@ -134,7 +130,9 @@ impl Sockets {
             (Peer::None | Peer::Listens { .. }, Kind::Packets) => return Err(Errno::ENOTCONN),
             _ => {}
         }
-        if socket.queue.is_empty() {
+        let was_full = !socket.has_room();
+        let queue = socket.queue.settled(&mut self.bytes);
+        if queue.is_empty() {
             if let Some(error) = socket.error.take() {
                 return Err(error);
             }
@@ -146,10 +144,9 @@ impl Sockets {
         if most == 0 && !has_bounds {
             return Ok(Received::default());
         }
-        let was_full = !socket.has_room();
         let mut received = Received::default();
         let (mut index, mut is_first) = (0, true);
-        while let Some(message) = socket.queue.get_mut(index) {
+        while let Some(message) = queue.get_mut(index) {
             let user = socket.options.tells_user.then_some(message.user);
             if !is_first && received.user != user {
                 break;
@@ -175,12 +172,8 @@ impl Sockets {
                 index += 1;
             } else {
                 let taken = if has_bounds { left } else { count };
-                self.bytes.give_back(message.user.uid, taken);
-                socket.bytes -= taken;
-                message.skip(taken);
-                if is_done {
-                    socket.queue.pop_front();
-                }
+                self.bytes.give_back(message.charged, taken);
+                queue.read(taken, is_done);
             }
             // What was passed along ends a part.
             let is_full = received.bytes.len() == most || !received.rights.is_empty();

@@ -123,7 +123,7 @@ pub struct Fds {
     pub has_notes: bool,
     /// Windows on the contents of regular files.
     pub windows: windows::Windows,
-    /// What is lent of pipes.
+    /// What is lent of pipes and of streams.
     pub rings: rings::Rings,
     /// What stays open without a descriptor.
     pub kept: kept::Kept,
@@ -322,8 +322,10 @@ impl Fds {
             return None;
         }
         let file = self.files.remove(index)?;
-        if let AnyFile::Pipe(pipe) = &file.kind {
-            self.rings.forget(pipe.desc());
+        match &file.kind {
+            AnyFile::Pipe(pipe) => self.rings.forget(pipe.desc()),
+            AnyFile::Socket(socket) => self.rings.forget(socket.desc),
+            _ => {}
         }
         Fds::end_offset(index);
         self.leave_sets(index, &file);

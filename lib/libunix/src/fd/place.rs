@@ -13,7 +13,7 @@ use libos::ephemeral::Area;
 use libos::ram::Ram;
 use libos::vspace::{table_bytes, R, RW};
 use libos::Cap;
-use linuxdomain::{own, MAPPINGS, RWX, WINDOWS_L1};
+use linuxdomain::{own, MAPPINGS, RINGS_L1, RWX, WINDOWS_L1};
 
 /// How many there are.
 pub const WINDOWS: usize = 32;
@@ -23,13 +23,14 @@ pub const WINDOW_BYTES: u64 = 1 << 20;
 const FIRST_TABLE: CapAddr = CapAddr::new(WINDOWS_L1, 64);
 /// First slot for Parts of Morsels, which have [windows of their own](super::parts).
 pub const FIRST_PART: CapAddr = CapAddr::new(WINDOWS_L1, 96);
-/// First slot for the capabilities of [rings](super::rings), and how many there are.
-pub const RINGS_FRAME: CapAddr = CapAddr::new(WINDOWS_L1, WINDOWS as u32 + 1);
-pub const RINGS_FRAMES: u32 = 64 - 1 - WINDOWS as u32;
+/// First slot for the capabilities of [rings](super::rings), which have an L2CNode of their own, and how many there are. Mappings are from slot 128 on.
+pub const RINGS_FRAME: CapAddr = CapAddr::new(RINGS_L1, 0);
+pub const RINGS_FRAMES: u32 = 120;
 /// Where they are: behind the areas of threads.
 pub const RINGS: u64 = LIBRARY_THREADS + 0x400_0000;
-/// The last-level table of rings.
-pub const RINGS_TABLE: CapAddr = CapAddr::new(WINDOWS_L1, 80);
+/// The first last-level table of rings, and how many there may be.
+pub const RINGS_TABLE: CapAddr = CapAddr::new(RINGS_L1, RINGS_FRAMES);
+pub const RINGS_TABLES: u32 = 3;
 /// First entry of the area in the library's second-level table.
 const FIRST_ENTRY: u32 = (LIBRARY_WINDOWS >> 21 & 511) as u32;
 
@@ -73,6 +74,8 @@ pub enum Refusal {
 pub struct Places {
     area: Area<WINDOW_BYTES>,
     has_node: bool,
+    /// And the one of rings.
+    has_rings: bool,
     /// Bit N: table N.
     tables: u64,
     /// Bit N: window N has a Frame and, as far as it was not hidden or taken away, a Mapping.
@@ -107,6 +110,11 @@ const fn frame_slot(frame: u8) -> CapAddr {
     CapAddr::new(WINDOWS_L1, frame as u32)
 }
 
+/// Makes an L2CNode.
+fn make_node(ram: &mut impl Ram, index: u32) -> Result<()> {
+    ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(CapAddr::NULL, index)).map_err(errno)
+}
+
 /// Makes a last-level table for an entry of the library's part.
 fn make_table(ram: &mut impl Ram, table: CapAddr, entry: u32) -> Result<()> {
     ram.make(CapType::Pt, PAGE, 1, table.into()).map_err(errno)?;
@@ -129,6 +137,7 @@ impl Places {
         Places {
             area: Area::new(LIBRARY_WINDOWS, tables, CapAddr::new(WINDOWS_L1, MAPPINGS)),
             has_node: false,
+            has_rings: false,
             tables: 0,
             used: 0,
             frames,
@@ -139,8 +148,7 @@ impl Places {
     /// Makes the node for all capabilities, if there is none.
     fn make_node(&mut self, ram: &mut impl Ram) -> Result<()> {
         if !self.has_node {
-            ram.make(CapType::L2CNode, L2_BYTES, 1, Place::l1(CapAddr::NULL, WINDOWS_L1))
-                .map_err(errno)?;
+            make_node(ram, WINDOWS_L1)?;
             self.has_node = true;
         }
         Ok(())
@@ -152,10 +160,13 @@ impl Places {
         Ok((self.spare, frame_slot(self.spare)))
     }
 
-    /// Makes the table for rings.
-    pub fn make_table_of_rings(&mut self, ram: &mut impl Ram) -> Result<()> {
-        self.make_node(ram)?;
-        make_table(ram, RINGS_TABLE, (RINGS >> 21 & 511) as u32)
+    /// Makes one of the tables for rings.
+    pub fn make_table_of_rings(&mut self, ram: &mut impl Ram, number: u32) -> Result<()> {
+        if !self.has_rings {
+            make_node(ram, RINGS_L1)?;
+            self.has_rings = true;
+        }
+        make_table(ram, RINGS_TABLE.plus(number), (RINGS >> 21 & 511) as u32 + number)
     }
 
     /// Makes the table for a window.

@@ -1,16 +1,22 @@
-//! Rings of pipes that are lent to this process: bytes go to the other end, or come from there, without a request
-//! ([`peers`]).
+//! Rings of pipes and of streams of local sockets that are lent to this process: bytes go to the other end, or come from there, without
+//! a request ([`peers`]).
 //!
-//! Who has written or read a few bytes at an end several times asks for it. From then on bytes are copied to or from the
+//! Who has written or read a few bytes at an end several times asks for it. A pipe has one end of a description, a socket two. From then on bytes are copied to or from the
 //! ring as long as that is open, and whoever finds nothing there sleeps until the other end notifies him. For whatever else there is to do,
 //! and as soon as the ring is closed, requests are made as before.
 //!
 //! A ring is memory that another process writes, and `unixd` takes away: it is only copied, and nothing that is found there is
 //! believed. One at a time uses an end: who finds another thread there makes a request.
 
+mod watched;
+
+pub use watched::{arm, disarm, look_at_all, Armed};
+
 use super::buffers::Cursor;
 use super::place::{self, RINGS_FRAME, RINGS_TABLE};
 use crate::errno::{Errno, Result};
+use crate::fd::stream;
+use crate::fd::transfer::Source;
 use crate::home;
 use crate::invoke::invoke;
 use crate::mm::user::Short;
@@ -20,18 +26,19 @@ use crate::signal;
 use crate::sys::time;
 use crate::thread::{area, company, lock};
 use abi::layout::PAGE;
+use alloc::vec::Vec;
 use captypes::{op as cap, CapAddr, Place, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use libos::ephemeral::Area;
 use libos::guarded::{Fault, Memory};
-use libos::vspace::{R, RW};
+use libos::vspace::{table_bytes, R, RW};
 use libos::Cap;
 use linuxdomain::MAPPINGS;
 use peers::{End, Found, Part, Word, RING, SLEEPS_OFFSET};
-use unixproto::session::{DATA_BYTES, NOTE_PEER};
+use unixproto::session::{lent_end, DATA_BYTES, NOTE_PEER};
 
 /// How many there may be.
-const RINGS: usize = 6;
+const RINGS: usize = 24;
 /// Capabilities of each: bytes, own words, words of the other end, own bell, bell of the other end.
 const CAPS: u32 = 5;
 const BELL: u32 = 3;
@@ -39,15 +46,19 @@ const OTHER_BELL: u32 = 4;
 /// Windows of each: bytes, own words, words of the other end, and one that shows nothing.
 const WINDOWS: usize = 4;
 /// Most bytes that are written to one at a time: as many as are not mixed with others.
-const MOST_WRITTEN: usize = 4096;
+pub const MOST_WRITTEN: usize = 4096;
 /// So often an end is used by requests before it is asked for.
 const USES: u32 = 16;
-/// Of so many ends that is counted, each at the place of its number.
+/// Of so many ends that is counted, each at a place of its own.
 const COUNTED: usize = 16;
 
-const _: () = assert!(RINGS * WINDOWS * RING <= 2 << 20);
+const _: () = assert!(RINGS * WINDOWS * RING <= place::RINGS_TABLES as usize * TABLE_BYTES);
+const _: () = assert!(RINGS * WINDOWS <= place::RINGS_FRAMES as usize);
 const _: () = assert!(RINGS * CAPS as usize <= place::RINGS_FRAMES as usize);
 const _: () = assert!(MOST_WRITTEN <= DATA_BYTES);
+
+/// Bytes that a last-level table maps.
+const TABLE_BYTES: usize = table_bytes(1) as usize;
 
 /// Where they are shown.
 static AREA: Area<{ RING as u64 }> =
@@ -81,15 +92,28 @@ impl Word for At {
     }
 }
 
+/// An end: of which description, and whether that writes there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Which {
+    desc: u32,
+    writes: bool,
+}
+
+impl Which {
+    /// Where it is counted.
+    fn place(self) -> usize {
+        (self.desc as usize * 2 + usize::from(self.writes)) % COUNTED
+    }
+}
+
 /// An end that the process has.
 #[derive(Clone, Copy)]
 struct Lent {
-    desc: u32,
+    which: Which,
     /// No other has had it.
     number: u32,
-    writes: bool,
-    /// Who finds nothing to do sleeps.
-    waits: bool,
+    /// What there is to do for who finds nothing to read, or no room: one of [`lent_end`].
+    idle: u32,
     /// The thread that is notified.
     thread: u32,
     /// The sleep of the other end that was ended last.
@@ -98,6 +122,8 @@ struct Lent {
     has_bell: bool,
     /// Somebody is copying.
     is_used: bool,
+    /// Of an end of a stream from which is read: what is [known](watched) of who watches it.
+    file: Option<watched::Watched>,
 }
 
 /// How many capabilities come with an end.
@@ -106,54 +132,80 @@ const CAPS_SENT: u32 = 4;
 /// How often an end was used by a request.
 #[derive(Clone, Copy)]
 struct Use {
-    desc: u32,
+    which: Which,
     count: u32,
     /// How often it is to be used before it is asked for: twice as often as before if it was refused.
     enough: u32,
 }
 
-const NEVER: Use = Use { desc: 0, count: 0, enough: USES };
+const NEVER: Use = Use { which: Which { desc: 0, writes: false }, count: 0, enough: USES };
 
 /// All of them.
 pub struct Rings {
-    lent: [Option<Lent>; RINGS],
+    /// Up to the last that is there.
+    lent: Vec<Option<Lent>>,
     uses: [Use; COUNTED],
-    has_table: bool,
+    /// How many tables there are.
+    tables: usize,
     /// How many there have been.
     number: u32,
+    /// How many of them are ends of streams from which is read.
+    streams: usize,
+    /// The thread that is notified of what else is watched.
+    sleeper: Option<u32>,
 }
 
 impl Rings {
     /// None.
     pub const fn new() -> Rings {
-        Rings { lent: [None; RINGS], uses: [NEVER; COUNTED], has_table: false, number: 0 }
+        Rings {
+            lent: Vec::new(),
+            uses: [NEVER; COUNTED],
+            tables: 0,
+            number: 0,
+            streams: 0,
+            sleeper: None,
+        }
     }
 
     #[inline(always)]
-    fn find(&self, desc: u32) -> Option<usize> {
-        self.lent.iter().position(|lent| lent.is_some_and(|lent| lent.desc == desc))
+    fn find(&self, which: Which) -> Option<usize> {
+        self.lent.iter().position(|lent| lent.as_ref().is_some_and(|lent| lent.which == which))
+    }
+
+    fn at(&self, ring: usize) -> Option<&Lent> {
+        self.lent.get(ring)?.as_ref()
+    }
+
+    fn at_mut(&mut self, ring: usize) -> Option<&mut Lent> {
+        self.lent.get_mut(ring)?.as_mut()
     }
 
     /// A description is about to be closed.
     #[inline]
     pub fn forget(&mut self, desc: u32) {
-        let used = &mut self.uses[desc as usize % COUNTED];
-        if used.desc == desc {
-            *used = NEVER;
-        }
-        if let Some(ring) = self.find(desc) {
-            self.drop_ring(ring);
+        for which in [false, true].map(|writes| Which { desc, writes }) {
+            let used = &mut self.uses[which.place()];
+            if used.which == which {
+                *used = NEVER;
+            }
+            if let Some(ring) = self.find(which) {
+                self.drop_ring(ring);
+            }
         }
     }
 
     /// The process is about to become another one, or has been another one.
     pub fn forget_all(&mut self) {
-        for ring in 0..RINGS {
-            if self.lent[ring].is_some() {
-                self.drop_ring(ring);
-            }
-        }
+        (0..self.lent.len()).rev().for_each(|ring| self.drop_ring(ring));
         self.uses = [NEVER; COUNTED];
+        self.sleeper = None;
+    }
+
+    /// Gives all back: the process acts as another one from now on, and nobody would look at what it watches.
+    pub fn give_back_all(&mut self) {
+        (0..self.lent.len()).for_each(|ring| self.give_back(ring));
+        self.forget_all();
     }
 
     /// Forgets everything without touching capabilities: in a forked child, which has none of them.
@@ -161,9 +213,24 @@ impl Rings {
         *self = Rings::new();
     }
 
+    /// Gives one back that is of no use.
+    #[cold]
+    fn give_back(&mut self, ring: usize) {
+        if let Some(&Lent { which: Which { desc, writes }, .. }) = self.at(ring) {
+            // An error: it was taken away before.
+            let _ = server::call(op::ReturnEnd { desc, writes });
+            self.drop_ring(ring);
+        }
+    }
+
     #[cold]
     fn drop_ring(&mut self, ring: usize) {
-        self.lent[ring] = None;
+        if let Some(Lent { file: Some(_), .. }) = self.lent.get_mut(ring).and_then(Option::take) {
+            self.streams -= 1;
+        }
+        while self.lent.last().is_some_and(Option::is_none) {
+            self.lent.pop();
+        }
         (0..WINDOWS).for_each(|window| AREA.unmap(ring * WINDOWS + window));
         (0..CAPS).for_each(|cap| slot(ring, cap).discard());
     }
@@ -180,7 +247,7 @@ impl Lent {
             other: At(other),
             sleeps: At(own + sleeps),
             other_sleeps: At(other + sleeps),
-            writes: self.writes,
+            writes: self.which.writes,
         }
     }
 }
@@ -202,9 +269,9 @@ struct Seen {
 
 /// Looks at an end. `None`: it is not lent, or closed, or another thread uses it.
 #[inline]
-fn look(io: &mut Io, desc: u32) -> Option<Seen> {
-    let ring = io.fds.rings.find(desc)?;
-    let lent = io.fds.rings.lent[ring]?;
+fn look(io: &mut Io, which: Which) -> Option<Seen> {
+    let ring = io.fds.rings.find(which)?;
+    let lent = *io.fds.rings.at(ring)?;
     let end = lent.end(ring);
     match end.look() {
         Ok(Found::Open(part)) if !lent.is_used => {
@@ -212,7 +279,7 @@ fn look(io: &mut Io, desc: u32) -> Option<Seen> {
         }
         Ok(Found::Open(_) | Found::Closed) => None,
         Ok(Found::Nonsense) | Err(_) => {
-            io.fds.rings.drop_ring(ring);
+            io.fds.rings.give_back(ring);
             None
         }
     }
@@ -222,7 +289,7 @@ impl Seen {
     /// The end is used, or not any more. `None`: it is not the process's any more.
     #[inline]
     fn set_used(&self, io: &mut Io, is_used: bool) -> Option<()> {
-        let lent = io.fds.rings.lent[self.ring].as_mut();
+        let lent = io.fds.rings.at_mut(self.ring);
         lent.filter(|lent| lent.number == self.number)?.is_used = is_used;
         Some(())
     }
@@ -240,7 +307,7 @@ impl Seen {
             }
             Ok(false) => None,
             Err(_) => {
-                io.fds.rings.drop_ring(self.ring);
+                io.fds.rings.give_back(self.ring);
                 None
             }
         }
@@ -256,35 +323,36 @@ impl Seen {
     /// Wakes the other end, if it sleeps.
     #[inline]
     fn wake(&self, io: &mut Io) {
-        let Some(lent) = io.fds.rings.lent[self.ring].as_mut() else { return };
+        let Some(lent) = io.fds.rings.at_mut(self.ring) else { return };
         // If the ring has gone meanwhile, whoever slept was told.
         if self.end.is_to_wake(&mut lent.woken).unwrap_or(false) {
-            let (desc, has_bell) = (lent.desc, lent.has_bell);
-            wake(io, (self.ring, desc), has_bell);
+            let (which, has_bell) = (lent.which, lent.has_bell);
+            wake(io, (self.ring, which), has_bell);
         }
     }
 }
 
 /// Notifies the other end.
-fn wake(io: &mut Io, (ring, desc): (usize, u32), has_bell: bool) {
+fn wake(io: &mut Io, (ring, which): (usize, Which), has_bell: bool) {
     let bell = slot(ring, OTHER_BELL);
+    let Which { desc, writes } = which;
     if !has_bell {
-        let asked = server::call_caps(op::PipeBell { desc }, 0, 0, Caps::receive(bell));
-        if let (Ok((_, 1)), Some(lent)) = (asked, &mut io.fds.rings.lent[ring]) {
+        let asked = server::call_caps(op::PeerBell { desc, writes }, 0, 0, Caps::receive(bell));
+        if let (Ok((_, 1)), Some(lent)) = (asked, io.fds.rings.at_mut(ring)) {
             lent.has_bell = true;
         }
     }
     if invoke(bell, cap::Notify { bits: NOTE_PEER }).is_err() {
         // Nobody hears it there, or there is none: the server has whoever waits look.
-        let _ = server::call(op::WakePeer { desc });
+        let _ = server::call(op::WakePeer { desc, writes });
     }
 }
 
-/// Reads what there is. `None`: by a request.
+/// Reads what there is; `now`: without waiting for it. `None`: by a request.
 #[inline]
-pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Option<Result<u64>> {
+pub fn read(io: &mut Io, desc: u32, to: &mut Cursor, now: bool) -> Option<Result<u64>> {
     loop {
-        let seen = look(io, desc)?;
+        let seen = look(io, Which { desc, writes: false })?;
         if seen.part.bytes > 0 {
             let before = to.clone();
             let done = read_part(io, &seen, to);
@@ -292,6 +360,13 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Option<Result<u64>> {
                 *to = before;
             }
             return done;
+        }
+        if watched::was_taken_back(io, &seen) {
+            return Some(Err(Errno::ECONNRESET));
+        }
+        if now || io.fds.rings.at(seen.ring)?.idle == lent_end::FAILS {
+            // Who writes there has the other end, and nothing else is in it.
+            return Some(Err(Errno::EAGAIN));
         }
         match sleep(io, &seen)? {
             Ok(()) => {}
@@ -328,7 +403,8 @@ fn read_part(io: &mut Io, seen: &Seen, to: &mut Cursor) -> Option<Result<u64>> {
 #[inline]
 pub fn write(io: &mut Io, desc: u32, wanted: usize) -> Option<Result<()>> {
     loop {
-        let seen = look(io, desc).filter(|_| wanted <= MOST_WRITTEN)?;
+        let which = Which { desc, writes: true };
+        let seen = look(io, which).filter(|_| wanted <= MOST_WRITTEN)?;
         if seen.part.bytes >= wanted {
             return write_part(io, &seen, wanted).map(Ok);
         }
@@ -345,7 +421,7 @@ fn write_part(io: &mut Io, seen: &Seen, wanted: usize) -> Option<()> {
     for piece in seen.part.pieces(wanted) {
         let copied = bytes(seen.ring, piece).copy_from(from);
         if copied.fault.is_some() {
-            io.fds.rings.drop_ring(seen.ring);
+            io.fds.rings.give_back(seen.ring);
             return None;
         }
         from = from.skip(piece.1);
@@ -360,8 +436,8 @@ fn write_part(io: &mut Io, seen: &Seen, wanted: usize) -> Option<()> {
 #[cold]
 #[inline(never)]
 fn sleep(io: &mut Io, seen: &Seen) -> Option<Result<()>> {
-    let lent = io.fds.rings.lent[seen.ring]?;
-    if !lent.waits || lent.thread != area::own_index() {
+    let lent = *io.fds.rings.at(seen.ring)?;
+    if lent.idle != lent_end::SLEEPS || lent.thread != area::own_index() {
         return None;
     }
     let asleep = seen.end.lie_down().ok()?;
@@ -380,59 +456,89 @@ fn sleep(io: &mut Io, seen: &Seen) -> Option<Result<()>> {
     server::header().sleeps.store(0, Relaxed);
     // It may have been long ago.
     time::look();
-    let lent = io.fds.rings.lent[seen.ring].filter(|lent| lent.number == seen.number)?;
+    let lent = io.fds.rings.at(seen.ring).filter(|lent| lent.number == seen.number)?;
     lent.end(seen.ring).get_up(asleep).ok().map(Ok)
+}
+
+/// Writes at most so many bytes as are not mixed with others, of which there are some.
+pub fn write_few(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
+    let room = server::data(from.left() as usize);
+    let wanted = from.gather_to(io, room).some()?;
+    if wanted == 0 {
+        return Ok(0);
+    }
+    if let Some(done) = write(io, desc, wanted) {
+        return done.map(|()| wanted as u64);
+    }
+    note(io, desc, true);
+    stream::write_filled(io, desc, wanted)
 }
 
 /// An end was used by a request for a few bytes: it is asked for when that has been so several times.
 #[inline]
-pub fn note(io: &mut Io, desc: u32) {
-    let used = &mut io.fds.rings.uses[desc as usize % COUNTED];
-    if used.desc != desc {
-        *used = Use { desc, ..NEVER };
+pub fn note(io: &mut Io, desc: u32, writes: bool) {
+    let which = Which { desc, writes };
+    let used = &mut io.fds.rings.uses[which.place()];
+    if used.which != which {
+        *used = Use { which, ..NEVER };
     }
     used.count += 1;
     if used.count >= used.enough {
         (used.count, used.enough) = (0, used.enough.saturating_mul(2));
-        ask(io, desc);
+        ask(io, which);
     }
 }
 
 /// Asks for an end.
 #[cold]
 #[inline(never)]
-fn ask(io: &mut Io, desc: u32) {
-    let rings = &io.fds.rings;
-    let free = rings.find(desc).is_none().then(|| rings.lent.iter().position(Option::is_none));
-    let Some(ring) = free.flatten() else { return };
-    if home::is_elsewhere() || company::is_there() || prepare(io).is_err() {
+fn ask(io: &mut Io, which: Which) {
+    let rings = &mut io.fds.rings;
+    if rings.find(which).is_some() || rings.lent.try_reserve(1).is_err() {
         return;
     }
-    let asked = server::call_caps(op::LendPipe { desc }, 0, 0, Caps::receive(slot(ring, 0)));
+    let free = rings.lent.iter().position(Option::is_none);
+    let ring = free.unwrap_or(rings.lent.len());
+    if ring == RINGS {
+        return;
+    }
+    if home::is_elsewhere() || company::is_there() || prepare(io, ring).is_err() {
+        return;
+    }
+    let Which { desc, writes } = which;
+    let request = op::LendEnd { desc, writes };
+    let asked = server::call_caps(request, 0, 0, Caps::receive(slot(ring, 0)));
     let Ok((end, count)) = asked else { return };
-    if count != CAPS_SENT || show(ring, end.writes).is_err() {
+    if count != CAPS_SENT || show(ring, writes).is_err() {
+        let _ = server::call(op::ReturnEnd { desc, writes });
         return io.fds.rings.drop_ring(ring);
     }
+    let file = if writes { None } else { watched::file_of(&io.fds, which, ring) };
     let rings = &mut io.fds.rings;
+    rings.streams += usize::from(file.is_some());
     rings.number = rings.number.wrapping_add(1);
-    rings.lent[ring] = Some(Lent {
-        desc,
+    let lent = Lent {
+        which,
         number: rings.number,
-        writes: end.writes,
-        waits: end.waits,
+        idle: end.idle,
         thread: area::own_index(),
         woken: 0,
         has_bell: false,
         is_used: false,
-    });
+        file,
+    };
+    match rings.lent.get_mut(ring) {
+        Some(place) => *place = Some(lent),
+        None => rings.lent.push(Some(lent)),
+    }
 }
 
-/// Makes the table for all of them, if there is none.
-fn prepare(io: &mut Io) -> Result<()> {
-    if !io.fds.rings.has_table {
+/// Makes the tables up to that for a ring, as far as there are none.
+fn prepare(io: &mut Io, ring: usize) -> Result<()> {
+    while io.fds.rings.tables <= ring * WINDOWS * RING / TABLE_BYTES {
         let Files { fds, mm } = io.files();
-        fds.windows.make_table_of_rings(&mut mm.caps.arena)?;
-        fds.rings.has_table = true;
+        fds.windows.make_table_of_rings(&mut mm.caps.arena, fds.rings.tables as u32)?;
+        fds.rings.tables += 1;
     }
     Ok(())
 }

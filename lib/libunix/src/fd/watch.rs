@@ -10,7 +10,7 @@
 
 use super::kinds::{with_kind, AnyFile};
 use super::ops::{FileOps, Handle, SharedSet, READABLE};
-use super::{Fds, File};
+use super::{rings, Fds, File};
 use crate::errno::{Errno, Result};
 use crate::process::Io;
 use crate::server::{self, op};
@@ -77,6 +77,12 @@ impl Look<'_> {
         is_known.then_some(state[0] | state[1])
     }
 
+    /// The same of a socket, of which what comes may be lent.
+    #[inline]
+    pub fn of_stream(&self, desc: u32) -> Option<u16> {
+        self.told().map(|told| self.fds.rings.with_ring(desc, told))
+    }
+
     /// Whether one of a set is ready. `None`: a server has to be asked.
     #[inline(never)]
     pub fn set(&self, set: &Set) -> Option<u16> {
@@ -119,6 +125,16 @@ impl Fds {
     pub fn forget_knowledge(&mut self) {
         self.knowledge.epoch = self.knowledge.epoch.wrapping_add(1).max(1);
         self.knowledge.seen = u64::MAX;
+    }
+
+    /// What is known is out of date.
+    pub fn ask_anew(&mut self) {
+        self.knowledge.seen = u64::MAX;
+    }
+
+    /// Has `unixd` more to tell than is known?
+    pub fn has_changes(&self) -> bool {
+        server::main_header().changes.load(Acquire) != self.knowledge.seen
     }
 
     /// When the next of the process's timers expires, on the monotonic clock.
@@ -335,6 +351,8 @@ impl Fds {
 /// Brings what is known up to date.
 #[inline]
 pub fn refresh(fds: &mut Fds) {
+    // Before the changes are counted: of what is closed meanwhile those tell.
+    rings::look_at_all(fds);
     let changes = server::main_header().changes.load(Acquire);
     if changes != fds.knowledge.seen {
         ask_for_changes(fds, changes);

@@ -175,9 +175,13 @@ impl Windows {
         self.looks.get_or_insert_with(|| options.looks(Places::new()))
     }
 
-    /// Makes the table for [rings](super::rings).
-    pub fn make_table_of_rings(&mut self, ram: &mut impl libos::ram::Ram) -> Result<()> {
-        self.all().places_mut().make_table_of_rings(ram)
+    /// Makes one of the tables for [rings](super::rings).
+    pub fn make_table_of_rings(
+        &mut self,
+        ram: &mut impl libos::ram::Ram,
+        number: u32,
+    ) -> Result<()> {
+        self.all().places_mut().make_table_of_rings(ram, number)
     }
 
     /// What was asked for so far, and what it took.

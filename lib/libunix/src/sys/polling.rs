@@ -2,6 +2,7 @@
 
 use super::{mask, packet_ring};
 use crate::errno::{Errno, Result};
+use crate::fd::rings::{self, Armed};
 use crate::fd::{watch, Fds};
 use crate::mm::{user, Mm};
 use crate::process::{Io, Task};
@@ -85,7 +86,16 @@ impl Waiting {
         } else {
             io.me.woken = false;
         }
-        let result = if watched {
+        let armed = if watched { rings::arm(io, !refused.is_empty()) } else { Armed::Not };
+        let result = if !matches!(armed, Armed::Not) {
+            let slept = match armed {
+                Armed::Quiet => park::nap(io, (until != FOREVER).then_some(until)),
+                _ if signal::is_interrupted(&io.me) => Err(Errno::EINTR),
+                _ => Ok(()),
+            };
+            rings::disarm(io);
+            slept
+        } else if watched {
             let left = match until {
                 FOREVER => FOREVER,
                 until => until.saturating_sub(time::monotonic()),

@@ -6,7 +6,7 @@ use super::readwrite::vector;
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::kinds::socket::Socket;
-use crate::fd::{self, alone, File};
+use crate::fd::{self, alone, rings, File};
 use crate::mm::user;
 use crate::mm::Mm;
 use crate::process::Io;
@@ -39,6 +39,11 @@ const CONTROL_MOST: u64 = 20_480;
 const ALONG: usize = 4 * RIGHTS_MOST + 12 + ADDRESS_MOST + CONTROL_BYTES;
 /// Most messages of `sendmmsg` and `recvmmsg`.
 const MESSAGES_MOST: u32 = 1024;
+
+/// What does not matter for a few bytes of a local stream for which there is room.
+const PLAIN_TO_SEND: u32 = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE;
+/// What is received with one of these does not come out of what is lent.
+const SPECIAL_TO_RECEIVE: u32 = MSG_PEEK | MSG_OOB | MSG_ERRQUEUE;
 
 const MSG_CTRUNC: u32 = 8;
 const MSG_TRUNC: u32 = 0x20;
@@ -208,6 +213,12 @@ struct Along {
 }
 
 impl Along {
+    /// Does nothing go along?
+    fn is_nothing(&self) -> bool {
+        let Along { rights, user, control, to } = self;
+        rights.is_empty() && user.is_none() && control.is_empty() && to.is_none()
+    }
+
     /// Puts what goes along behind so many bytes, with these descriptions.
     fn put(&self, a: usize, rights: &[u32]) -> usize {
         let mut b = Vec::new();
@@ -256,6 +267,13 @@ fn send(io: &mut Io, fd: i32, from: &mut Cursor, flags: u32, along: &Along) -> R
             }
         };
         let is_cut = (a as usize) < bytes;
+        let is_few = total == 0 && a > 0 && a <= rings::MOST_WRITTEN && from.left() == 0;
+        if is_few && !is_cut && along.is_nothing() && flags & !PLAIN_TO_SEND == 0 {
+            if let Some(done) = rings::write(io, desc, a) {
+                return done.map(|()| a as u64);
+            }
+            rings::note(io, desc, true);
+        }
         if is_cut && is_bounded(desc)? {
             return Err(Errno::EFAULT);
         }
@@ -421,6 +439,14 @@ pub fn receive_once(
     flags: u32,
     rights: u32,
 ) -> Result<Received> {
+    let is_plain = flags & SPECIAL_TO_RECEIVE == 0 && to.left() > 0;
+    if is_plain {
+        let now = flags & MSG_DONTWAIT != 0;
+        if let Some(done) = rings::read(io, desc, to, now) {
+            let count = done?;
+            return Ok(Received { count, full: count, rights: 0, told: 0, is_cut: false });
+        }
+    }
     let most = DATA_BYTES - ALONG;
     let bytes = to.left().min(most as u64);
     let bytes = if bytes == 0 { 0 } else { to.writable(&mut io.mm, bytes)? } as u32;
@@ -430,6 +456,9 @@ pub fn receive_once(
     let request = op::Receive { desc, bytes, flags, rights };
     let received = server::wait(io, request).map_err(restart)?;
     to.scatter_from(&mut io.mm, server::data(received.count as usize)).all()?;
+    if is_plain && received.count <= rings::MOST_WRITTEN as u64 {
+        rings::note(io, desc, false);
+    }
     Ok(received)
 }
 

@@ -137,10 +137,7 @@ pub fn park(task: &mut Task, deadline: Option<u64>) -> Result<()> {
             // The own dispatcher has a timer.
             let _ = invoke(area::own_dispatcher(), timer);
         }
-        let released = lock::release(task);
-        // Whatever ends the wait, its caller looks again.
-        let _ = invoke(area::own_dispatcher(), op::Wait {});
-        drop(released);
+        sleep(task);
     };
     server::header().sleeps.store(0, Relaxed);
     if deadline.is_some() {
@@ -148,6 +145,41 @@ pub fn park(task: &mut Task, deadline: Option<u64>) -> Result<()> {
         let _ = invoke(area::own_dispatcher(), op::SetTimer { deadline: 0 });
     }
     result
+}
+
+fn sleep(task: &mut Task) {
+    let released = lock::release(task);
+    // Whatever ends the wait, its caller looks again.
+    let _ = invoke(area::own_dispatcher(), op::Wait {});
+    drop(released);
+}
+
+/// Sleeps once, until the thread is notified of anything, or until `deadline`, unless it is woken already. That it sleeps is said before.
+///
+/// # Errors
+/// `EINTR`: a signal has come.
+pub fn nap(task: &mut Task, deadline: Option<u64>) -> Result<()> {
+    if task.me.woken {
+        return Ok(());
+    }
+    if signal::is_interrupted(&task.me) {
+        return Err(Errno::EINTR);
+    }
+    if let Some(deadline) = deadline {
+        let timer = op::SetTimer { deadline: time::ticks_at(deadline) };
+        // The own dispatcher has a timer.
+        let _ = invoke(area::own_dispatcher(), timer);
+    }
+    sleep(task);
+    if deadline.is_some() {
+        let _ = invoke(area::own_dispatcher(), op::SetTimer { deadline: 0 });
+    }
+    // It may have been long ago.
+    time::look();
+    match signal::is_interrupted(&task.me) {
+        true => Err(Errno::EINTR),
+        false => Ok(()),
+    }
 }
 
 /// Wakes a thread that is in no queue any more.

@@ -409,6 +409,7 @@ impl Unixd {
                 self.fx.set_watched(true);
                 self.watches.watch(sources!(self, None), &self.procs, self.caller, call)
             }
+            Any::SleepHere(_) => self.watches.sleep_here(self.caller, &self.procs),
             Any::Changes(_) => self.watches.changes(sources!(self, None), &self.procs, self.caller),
             Any::Pipe(op) => self.opening().pipe(op.flags),
             Any::Set(_) => self.opening().set(),
@@ -529,9 +530,10 @@ impl Unixd {
                 let limits = (may_exceed, pipes::is_exempt(proc));
                 self.pipes.size(pipe, op.bytes, limits)
             }
-            Any::LendPipe(op) => self.lend_pipe(op.desc),
-            Any::PipeBell(op) => self.pipe_bell(op.desc),
-            Any::WakePeer(op) => self.wake_peer(op.desc),
+            Any::LendEnd(op) => self.lend_end(op),
+            Any::PeerBell(op) => self.peer_bell(op),
+            Any::WakePeer(op) => self.wake_peer(op),
+            Any::ReturnEnd(op) => self.return_end(op),
             Any::Notify(op) => self.opening().notify(op),
             Any::Fanotify(op) => self.opening().fanotify(op),
             Any::MarkFile(op) => {
@@ -563,8 +565,16 @@ impl Unixd {
             Any::Connect(op) => self.opening().connect(call, op),
             Any::Listen(op) => self.opening().listen(op),
             Any::Accept(op) => self.opening().accept(call, op),
-            Any::Send(op) => self.opening().send(call, op),
-            Any::Receive(op) => self.opening().receive(call, op),
+            Any::Send(op) => {
+                let sent = self.opening().send(call, op);
+                self.let_stream_rest(op.desc);
+                sent
+            }
+            Any::Receive(op) => {
+                let received = self.opening().receive(call, op);
+                self.let_stream_rest(op.desc);
+                received
+            }
             Any::SocketName(op) => self.opening().socket_name(op),
             Any::ShutDown(op) => self.opening().shut_down(op),
             Any::GetSocketOption(op) => self.opening().socket_option(op),
@@ -588,14 +598,18 @@ impl Unixd {
     /// Reads from a socket.
     #[inline(never)]
     fn read_socket(&mut self, call: &mut Call, id: u32, bytes: usize) -> Tried {
-        self.opening().read_socket(call, id, bytes)
+        let read = self.opening().read_socket(call, id, bytes);
+        self.let_stream_rest(id);
+        read
     }
 
     /// Writes byte string `a` to a socket.
     #[inline(never)]
     fn write_socket(&mut self, call: &mut Call, id: u32) -> Tried {
         let op = op::Send { desc: id, flags: 0, rights: 0, tells: false, control: 0 };
-        self.opening().send(call, op)
+        let sent = self.opening().send(call, op);
+        self.let_stream_rest(id);
+        sent
     }
 
     /// What a thread waits for that waits for the signals of a description, as it is now.
@@ -803,9 +817,11 @@ impl Unixd {
             let Unixd { tree, procs, clock, .. } = self;
             loans::end(tree.files_mut(), procs, clock, ino);
         }
-        if let Object::Pipe(pipe, _) = desc.object {
-            // Its ends have been told whether they wait.
-            self.pipes.end_loan(pipe);
+        // Its ends have been told whether they wait.
+        match desc.object {
+            Object::Pipe(pipe, _) => self.pipes.end_loan(pipe),
+            Object::Socket(number) => self.sockets.all.end_loan(number),
+            _ => {}
         }
         self.descs.set_flags(pid, op.desc, flags)
     }

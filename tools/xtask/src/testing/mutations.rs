@@ -1064,6 +1064,33 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/hostile_pipes.gcc" },
     },
     Bug {
+        name: "what_is_on_its_way_is_not_counted",
+        changes: &[(
+            "crates/server/sockets/src/queue.rs",
+            "self.here.bytes + self.bytes_lent()",
+            "self.here.bytes",
+        )],
+        found_by: Test::Host { package: "sockets", test: "what_is_on_its_way_is_seen_by_everybody" },
+    },
+    Bug {
+        name: "a_stream_is_lent_with_something_in_its_queue",
+        changes: &[(
+            "crates/server/sockets/src/queue.rs",
+            "self.here.all.is_empty() && self.here.is_small",
+            "self.here.is_small",
+        )],
+        found_by: Test::Host { package: "sockets", test: "a_stream_is_what_was_sent" },
+    },
+    Bug {
+        name: "who_sends_to_a_lent_stream_does_not_take_it_back",
+        changes: &[(
+            "crates/server/sockets/src/queue.rs",
+            "self.loan.as_mut().filter(|loan| loan.ring.is_in_use())",
+            "self.loan.as_mut().filter(|loan| !loan.ring.is_open() && loan.ring.is_in_use())",
+        )],
+        found_by: Test::Host { package: "sockets", test: "a_stream_is_what_was_sent" },
+    },
+    Bug {
         name: "bytes_that_a_reader_was_passed_are_written_again",
         changes: &[(
             "servers/unixd/src/pipes.rs",

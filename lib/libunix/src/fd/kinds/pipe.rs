@@ -82,11 +82,11 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
     if to.left() == 0 {
         return Ok(0);
     }
-    if let Some(done) = rings::read(io, desc, to) {
+    if let Some(done) = rings::read(io, desc, to, false) {
         return done;
     }
     if to.left() < LEND_FROM {
-        rings::note(io, desc);
+        rings::note(io, desc, false);
         return stream::read(io, desc, to);
     }
     let (mut total, mut tries) = (0, TRIES);
@@ -118,7 +118,7 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
         }
     }
     if total <= LEND_FROM {
-        rings::note(io, desc);
+        rings::note(io, desc, false);
     }
     Ok(total)
 }
@@ -126,23 +126,9 @@ pub fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
 /// Writes everything to a pipe.
 pub fn write(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
     if from.left() <= LEND_FROM {
-        return write_few(io, desc, from);
+        return rings::write_few(io, desc, from);
     }
     write_lending(io, desc, from, LEND_FROM, [0; 2])
-}
-
-/// Writes a few bytes: to the ring that is lent, or by a request.
-fn write_few(io: &mut Io, desc: u32, from: &mut impl Source) -> Result<u64> {
-    let room = server::data(from.left() as usize);
-    let wanted = from.gather_to(io, room).some()?;
-    if wanted == 0 {
-        return Ok(0);
-    }
-    if let Some(done) = rings::write(io, desc, wanted) {
-        return done.map(|()| wanted as u64);
-    }
-    rings::note(io, desc);
-    stream::write_filled(io, desc, wanted)
 }
 
 /// Writes to a pipe until it is full. It waits for the first room only, or not at all.

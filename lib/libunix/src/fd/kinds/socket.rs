@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fd::buffers::Cursor;
 use crate::fd::ops::{FileOps, Flow, Handle, Mapped, Server};
-use crate::fd::{install, stream, File};
+use crate::fd::{install, rings, stream, File};
 use crate::fd::transfer::Source;
 use crate::fd::watch::Look;
 use crate::process::Io;
@@ -41,7 +41,7 @@ impl FileOps for Socket {
         Server::Unixd([self.desc, 0])
     }
     fn read(&self, io: &mut Io, _: Handle, _at: Option<u64>, to: &mut Cursor) -> Result<u64> {
-        stream::read(io, self.desc, to)
+        read(io, self.desc, to)
     }
     fn write(
         &self,
@@ -50,7 +50,12 @@ impl FileOps for Socket {
         _at: Option<u64>,
         from: &mut impl Source,
     ) -> Result<u64> {
-        stream::write(io, self.desc, from)
+        match from.left() {
+            bytes @ 1.. if bytes <= rings::MOST_WRITTEN as u64 => {
+                rings::write_few(io, self.desc, from)
+            }
+            _ => stream::write(io, self.desc, from),
+        }
     }
     fn ioctl(&self, io: &mut Io, _: Handle, command: u32, arg: u64) -> Result<u64> {
         if command == SIOCGIFCONF {
@@ -93,11 +98,26 @@ impl FileOps for Socket {
         Err(Errno::EINVAL)
     }
     fn ready(&self, look: &Look) -> Option<u16> {
-        look.told()
+        look.of_stream(self.desc)
     }
     fn is_watched(&self) -> bool {
         true
     }
+}
+
+/// Reads what there is, or comes first.
+fn read(io: &mut Io, desc: u32, to: &mut Cursor) -> Result<u64> {
+    if to.left() == 0 {
+        return Ok(0);
+    }
+    if let Some(done) = rings::read(io, desc, to, false) {
+        return done;
+    }
+    let done = stream::read(io, desc, to)?;
+    if done <= rings::MOST_WRITTEN as u64 {
+        rings::note(io, desc, false);
+    }
+    Ok(done)
 }
 
 /// Tells all interfaces that have an address (`SIOCGIFCONF`): as many as there is room for, or how much room there has to be.
