@@ -4,10 +4,11 @@
 //! process that reads is its library's; of others it is without shares.
 
 use crate::cputime::CpuTime;
+use crate::made::{list_of, mask_of};
 use crate::mountlists::{mount_info, mount_stats, mounts};
 use crate::oom;
 use crate::procs::{Pid, Proc, Procs, State};
-use crate::procsystem::{Usage, PAGE_KIB};
+use crate::procsystem::{idle_ticks, Usage, PAGE_KIB};
 use crate::proctext::{in_ticks, Texts};
 use crate::threads::Tid;
 use alloc::format;
@@ -208,7 +209,22 @@ impl Texts<'_> {
         put_line!(text, "NoNewPrivs:\t{}", who.no_new_privileges as u32);
         let Forgone { mode, filters, .. } = who.forgone;
         put_line!(text, "Seccomp:\t{mode}\nSeccomp_filters:\t{filters}");
+        self.put_places(&mut text, tid);
         text
+    }
+
+    /// The lines of `status` about where a thread may run, and its memory may be.
+    fn put_places(&self, text: &mut String, tid: Tid) {
+        /// Nodes that Debian's kernel could have.
+        const NODES: usize = 1024;
+        let cores = idle_ticks().count();
+        let all = u64::MAX.unbounded_shr(64 - cores.clamp(1, 64) as u32);
+        let chosen =
+            self.procs.session_of(tid).map_or(0, |one| one.header().affinity.load(Relaxed));
+        let cores_of = if chosen & all == 0 { all } else { chosen & all };
+        put_line!(text, "Cpus_allowed:\t{}", mask_of(cores_of, cores));
+        put_line!(text, "Cpus_allowed_list:\t{}", list_of(cores_of));
+        put_line!(text, "Mems_allowed:\t{}\nMems_allowed_list:\t0", mask_of(1, NODES));
     }
 
     /// The number of a process, thread, group or session as who reads sees it.

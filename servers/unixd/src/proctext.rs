@@ -36,6 +36,7 @@ pub struct Texts<'a> {
     pub system: &'a System,
     pub load: &'a Load,
     pub sockets: &'a Sockets,
+    pub locals: &'a sockets::Sockets,
     pub locks: &'a AllLocks,
     pub leases: &'a AllLeases,
 }

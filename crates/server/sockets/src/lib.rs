@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+mod listing;
 mod message;
 mod names;
 mod options;
@@ -20,6 +21,7 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
+pub use listing::{Row, State};
 pub use message::{Message, User};
 pub use names::Name;
 pub use options::Options;
