@@ -139,6 +139,7 @@ impl Texts<'_> {
             'R' => "R (running)",
             'S' => "S (sleeping)",
             'T' => "T (stopped)",
+            't' => "t (tracing stop)",
             _ => "Z (zombie)",
         };
         let who = &proc.who;
@@ -156,7 +157,8 @@ impl Texts<'_> {
             self.number(tid),
             self.number(proc.parent)
         );
-        put_line!(text, "TracerPid:\t0");
+        let tracer = self.procs.tracees.live(tid).map_or(0, |tracee| self.number(tracee.tracer));
+        put_line!(text, "TracerPid:\t{tracer}");
         for (name, ids) in [("Uid", users), ("Gid", groups)] {
             let Ids { real, effective, saved, file } = ids;
             put_line!(text, "{name}:\t{real}\t{effective}\t{saved}\t{file}");
@@ -246,6 +248,7 @@ impl Procs {
             State::Ending | State::Zombie => 'Z',
             // It has ended, while others go on.
             _ if tid == proc.pid && proc.first_ended => 'Z',
+            _ if self.tracees.has_stopped(tid) => 't',
             _ if proc.stopped => 'T',
             _ if self.blocked(tid).is_some() => 'S',
             _ if self.sleeps(tid) => 'S',

@@ -55,6 +55,15 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
+        name: "signals_that_wait_behind_others_are_not_told",
+        changes: &[(
+            "servers/unixd/src/queues.rs",
+            "first.into_iter().chain(behind).map(",
+            "first.into_iter().chain(behind.take(usize::from(signal > 34))).map(",
+        )],
+        found_by: Test::Machine { test: "linux/ptrace_signals.gcc" },
+    },
+    Bug {
         name: "between_two_packets_of_sockets_one_is_not_told",
         changes: &[(
             "servers/unixd/src/sockdiag.rs",
