@@ -101,7 +101,8 @@ impl Life<'_> {
     /// Writes the header of a thread; `more`: flags for this once.
     fn show_trace(&self, tid: Tid, more: u32) {
         let flags = self.procs.tracees.live(tid).map_or(0, Tracee::flags);
-        let asked = self.procs.tracees.asked.contains_key(&tid) && !self.procs.tracees.has_stopped(tid);
+        let asked =
+            self.procs.tracees.asked.contains_key(&tid) && !self.procs.tracees.has_stopped(tid);
         let serves = if asked { flag::SERVE } else { 0 };
         if let Ok(session) = self.procs.session_of(tid) {
             session.header().trace.store(flags | serves | more, Relaxed);

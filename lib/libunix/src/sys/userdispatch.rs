@@ -5,8 +5,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::mm::user;
-use crate::process::{frame, Process, Task};
-use crate::signal::{self, Fault};
+use crate::process::{frame, Task};
 use crate::upcall;
 use abi::layout::USER_END;
 use abi::Regs;
@@ -54,8 +53,8 @@ pub fn adopt(p: &Task) {
     }
 }
 
-/// Is the call in `regs` the program's own affair? Then it knows.
-pub fn takes(p: &mut Process, regs: &Regs) -> bool {
+/// Is the call in `regs` the program's own affair? Then it is to know.
+pub fn takes(p: &mut Task, regs: &Regs) -> bool {
     let Some(Dispatch { start, bytes, selector }) = p.me.dispatch else { return false };
     if regs.rip.wrapping_sub(start) < bytes {
         return false;
@@ -68,7 +67,5 @@ pub fn takes(p: &mut Process, regs: &Regs) -> bool {
             Err(_) => upcall::die(SIGSEGV, "what it says of its calls cannot be read"),
         }
     }
-    // Its number is what a tracer sees still.
-    signal::force(p, Fault::of_own_call(regs));
     true
 }

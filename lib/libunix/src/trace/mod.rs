@@ -221,7 +221,8 @@ pub fn asks_about_call(p: &mut Task, regs: &mut Regs, data: u32) -> bool {
 /// A system call of a traced thread, or of one that is filtered, or makes calls itself.
 pub fn syscall(p: &mut Process, regs: &mut Regs) {
     if userdispatch::takes(p, regs) {
-        return;
+        // Its number is what a tracer sees still.
+        return signal::force(p, signal::Fault::of_own_call(regs));
     }
     if !is_traced() && !p.me.filter.is_some() && p.me.dispatch.is_none() {
         upcall::show_calls(frame(), false);

@@ -196,7 +196,8 @@ fn peek_signals(target: &mut Target<'_>, which: u64, to: u64) -> Result<u64> {
     }
     let mut done = 0;
     while let (true, Some(next)) = (done < most, first.checked_add(done)) {
-        let (bytes, value) = (INFO_BYTES as u64, most - done | u64::from(flags) << 32);
+        let (bytes, left) = (INFO_BYTES as u64, most - done);
+        let value = left | u64::from(flags) << 32;
         let some = target.get(request::PEEK_SIGNALS, next, value)?;
         let place = to.wrapping_add(done * bytes);
         let told = user::write(&mut target.task.mm, place, &some).bytes as u64 / bytes;

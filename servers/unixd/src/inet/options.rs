@@ -13,8 +13,6 @@ const BUFFER: core::ops::RangeInclusive<u64> = 2304..=425_984;
 /// What they tell if nobody has said (Linux: `tcp_wmem`, `tcp_rmem`, `net.core.rmem_default`).
 const SEND_STREAM: u32 = 16_384;
 const RECEIVE_STREAM: u32 = 131_072;
-/// Bytes of a segment inside of the machine (its packets have 64 KiB), and outside.
-
 /// Levels of options as requests name them, and options there.
 const IP: u32 = of_level(0, 0) >> 16;
 const TCP: u32 = of_level(IPPROTO_TCP, 0) >> 16;
