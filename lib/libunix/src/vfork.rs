@@ -19,7 +19,7 @@ use crate::mm::user;
 use crate::process::{self, Process, NO_CALL};
 use crate::server::{self, op, Caps};
 use crate::signal::Signals;
-use crate::sys;
+use crate::sys::{self, userdispatch};
 use crate::thread::{company, Thread};
 use crate::trace::breakpoints;
 use abi::dispatcher::Regs;
@@ -120,7 +120,7 @@ pub fn begin(p: &mut Process, regs: &mut Regs, how: &How) -> Result<u64> {
     p.me.signals.child();
     p.sys.child();
     breakpoints::forget(&mut p.me);
-    (p.me.clear_tid, p.me.robust_list) = (how.clear_tid, 0);
+    (p.me.clear_tid, p.me.robust_list, p.me.dispatch) = (how.clear_tid, 0, None);
     if how.stack != 0 {
         regs.rsp = how.stack;
     }
@@ -148,6 +148,7 @@ pub fn resume(p: &mut Process, regs: &mut Regs) {
     // Each from where it is to where it belongs: some are large.
     p.signals = parent.signals;
     *p.me = parent.me;
+    userdispatch::adopt(p);
     breakpoints::restore(&p.me);
     p.sys = parent.sys;
     // The child has a copy of what it has drawn from.

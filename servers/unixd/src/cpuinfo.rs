@@ -166,7 +166,7 @@ const SAVING: Names = [
 ];
 
 /// A leaf, zero if the processor does not have it.
-fn leaf(number: u32, part: u32) -> CpuidResult {
+pub fn leaf(number: u32, part: u32) -> CpuidResult {
     let range = number & 0x8000_0000;
     match __cpuid(range).eax >= number {
         true => __cpuid_count(number, part),

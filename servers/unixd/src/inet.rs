@@ -6,7 +6,7 @@ mod options;
 use crate::descs::{Desc, Object};
 use crate::effects::Effects;
 use crate::open::Opening;
-use crate::otherspaces::{EndedNets, Net};
+use crate::otherspaces::{EndedNets, Net, FIRST_NETS};
 use crate::pipes::broken;
 use crate::procs::Pid;
 use crate::sockets::{directions, just_counted, BEHIND, USER_BYTES};
@@ -18,6 +18,7 @@ use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use credentials::Capability;
 use files::Claim;
+use inet::netlink::Language;
 use inet::{Changes, Family, Inet, Kind, Number, Received, Sending, Telling, NUMBERS};
 use piecewise::Table;
 use unixproto::files::{O_NONBLOCK, O_RDWR};
@@ -32,7 +33,6 @@ const IPPROTO_UDP: u32 = 17;
 /// One more than the last number of a protocol that packets can have.
 const PROTOCOLS: u32 = 256;
 const IPPROTO_ICMPV6: u32 = 58;
-const NETLINK_ROUTE: u32 = 0;
 
 /// Of inodes: those of local sockets are below.
 const INODES: u64 = 1 << 20;
@@ -115,6 +115,13 @@ impl Sockets {
             other.space = Rc::downgrade(&space);
             space
         }))
+    }
+
+    /// The number of the network name space of a socket.
+    pub fn space_number(&self, number: Number) -> u64 {
+        let place = slot_of(number).checked_sub(1);
+        let other = place.and_then(|place| self.others.get(place as usize));
+        other.map_or(FIRST_NETS, |other| other.number)
     }
 
     /// The user name space that a socket's network belongs to.
@@ -205,7 +212,7 @@ pub fn told_of(call: &Call) -> Option<Telling> {
 /// An address as programs read it.
 fn encode(address: core::net::SocketAddr, (family, kind): (Family, Kind)) -> Vec<u8> {
     match kind {
-        Kind::Route => inet::route::encode(address),
+        Kind::Route => inet::netlink::encode(address),
         Kind::Packet => inet::packet::encode(address),
         _ => inet::encode(address, family),
     }
@@ -341,14 +348,13 @@ impl Opening<'_> {
 
     /// `socket`, of netlink.
     fn make_route(&mut self, op: op::Socket) -> Tried {
-        match (op.kind, op.protocol) {
-            (SOCK_RAW | SOCK_DGRAM, NETLINK_ROUTE) => {}
-            (SOCK_RAW | SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
-            _ => return Err(Errno::ESOCKTNOSUPPORT),
+        if !matches!(op.kind, SOCK_RAW | SOCK_DGRAM) {
+            return Err(Errno::ESOCKTNOSUPPORT);
         }
+        let language = Language::of(op.protocol).ok_or(Errno::EPROTONOSUPPORT)?;
         self.room(1)?;
         let uid = self.cred().uid;
-        let number = self.own_inet()?.make(Family::V4, Kind::Route, uid)?;
+        let number = self.own_inet()?.make_netlink(language, uid)?;
         // What it was made as is told again.
         self.inet(number).set_options(number, |options| {
             options.others.insert(SO_TYPE, op.kind.into());
@@ -586,7 +592,18 @@ impl Opening<'_> {
         }
         let to = (!address.is_empty()).then_some(address);
         let (pid, may_change) = (self.own_number(), self.has_over(number, Capability::NetAdmin));
-        self.inet(number).send_route(number, (to, pid, may_change), bytes, changes)
+        match self.inet(number).language(number)? {
+            Language::Route => {
+                self.inet(number).send_route(number, (to, pid, may_change), bytes, changes)
+            }
+            Language::Diag => {
+                let own = self.inet(number).asks(number, to, pid)?;
+                self.ask_diag((number, own), may_change, bytes, changes);
+                Ok(bytes.len())
+            }
+            // Nobody hears it.
+            Language::Events => Err(Errno::ECONNREFUSED),
+        }
     }
 
     /// Where a datagram is to go, and how.
@@ -676,6 +693,9 @@ impl Opening<'_> {
             }
             received => received?,
         };
+        if kind == Kind::Route {
+            self.go_on_dumping(number, &mut changes);
+        }
         let told = Behind { user: 0, name: name.len(), control: control.len() };
         name.append(&mut control);
         if !name.is_empty() {

@@ -1,6 +1,8 @@
 //! `/proc/sys` and `/sys`: what programs ask about the machine and the limits of the system. Names are made at start; what a
 //! file says is made when it is opened.
 
+mod machine;
+
 use crate::clock::Clock;
 use crate::messages::QUEUES_MOST;
 use crate::procs::{PID_MAX, PROCESSES_MAX};
@@ -11,6 +13,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::Cell;
+pub use machine::{list_of, mask_of};
 use unixproto::Errno;
 
 /// As `uname` has them.
@@ -71,6 +74,14 @@ struct Entry {
     above: u16,
     name: String,
     content: Content,
+    /// Of a directory: what is in it.
+    below: Vec<u16>,
+}
+
+impl Entry {
+    fn new(above: u16, name: String, content: Content) -> Entry {
+        Entry { above, name, content, below: Vec::new() }
+    }
 }
 
 /// All entries, by number.
@@ -129,45 +140,16 @@ fn first_number(text: &[u8]) -> Option<(i32, usize)> {
     Some((value, behind(end, |byte| !byte.is_ascii_whitespace())))
 }
 
-fn list(count: usize) -> String {
-    match count {
-        0 | 1 => String::from("0\n"),
-        count => format!("0-{}\n", count - 1),
-    }
-}
-
-/// A mask of cores as these files have it: words of 32 bits, the highest first.
-fn mask(cores: core::ops::Range<usize>) -> String {
-    let words = cores.end.max(1).div_ceil(32);
-    let word = |at: usize| {
-        cores
-            .clone()
-            .filter(|core| core / 32 == at)
-            .fold(0u32, |word, core| word | 1 << (core % 32))
-    };
-    let all: Vec<String> =
-        (0..words)
-            .rev()
-            .map(|at| {
-                if at + 1 == words {
-                    format!("{:x}", word(at))
-                } else {
-                    format!("{:08x}", word(at))
-                }
-            })
-            .collect();
-    all.join(",") + "\n"
-}
-
 impl Made {
-    /// Of a machine with so many cores, where the layout of programs is chosen so.
-    pub fn new(cores: usize, clock: &Clock, randomizes: u32) -> Made {
+    /// Of a machine with so many cores and so much memory, where the layout of programs is chosen so.
+    pub fn new(cores: usize, ram: u64, clock: &Clock, randomizes: u32) -> Made {
         let mut made = Made { settings: SETTINGS.map(Cell::new), ..Made::default() };
-        made.all.push(Entry { above: SYS, name: String::new(), content: Content::Dir });
-        made.all.push(Entry { above: TUNABLES, name: String::new(), content: Content::Dir });
+        for root in [SYS, TUNABLES] {
+            made.all.push(Entry::new(root, String::new(), Content::Dir));
+        }
         made.uuids.set(clock.boot_wall() ^ clock.hz());
         made.tunables(&uuid(clock.boot_wall()), randomizes);
-        made.machine(cores);
+        made.machine(cores, ram);
         made
     }
 
@@ -241,68 +223,6 @@ impl Made {
         }
     }
 
-    fn machine(&mut self, cores: usize) {
-        let all = list(cores);
-        let cpu = "devices/system/cpu";
-        for name in ["online", "possible", "present"] {
-            self.fixed(&format!("{cpu}/{name}"), &all);
-        }
-        self.fixed(&format!("{cpu}/offline"), "\n");
-        self.fixed(&format!("{cpu}/kernel_max"), &format!("{}\n", cores.max(1) - 1));
-        for core in 0..cores {
-            let topology = format!("{cpu}/cpu{core}/topology");
-            let (own, own_mask) = (format!("{core}\n"), mask(core..core + 1));
-            for (name, text) in [
-                ("core_id", &own),
-                ("physical_package_id", &String::from("0\n")),
-                ("die_id", &String::from("0\n")),
-                ("thread_siblings", &own_mask),
-                ("thread_siblings_list", &own),
-                ("core_cpus", &own_mask),
-                ("core_cpus_list", &own),
-                ("core_siblings", &mask(0..cores)),
-                ("core_siblings_list", &all),
-                ("package_cpus", &mask(0..cores)),
-                ("package_cpus_list", &all),
-            ] {
-                self.fixed(&format!("{topology}/{name}"), text);
-            }
-            if core > 0 {
-                self.fixed(&format!("{cpu}/cpu{core}/online"), "1\n");
-            }
-        }
-        let node = "devices/system/node";
-        for name in ["online", "possible", "has_cpu", "has_memory", "has_normal_memory"] {
-            self.fixed(&format!("{node}/{name}"), "0\n");
-        }
-        self.fixed(&format!("{node}/node0/cpulist"), &all);
-        self.fixed(&format!("{node}/node0/cpumap"), &mask(0..cores));
-        self.fixed(&format!("{node}/node0/distance"), "10\n");
-        self.add(SYS, &format!("{node}/node0/meminfo"), Content::Live(Live::NodeMemory));
-        let large = "kernel/mm/transparent_hugepage";
-        self.fixed(&format!("{large}/enabled"), "always [madvise] never\n");
-        self.fixed(&format!("{large}/defrag"), "always defer defer+madvise [madvise] never\n");
-        self.fixed(&format!("{large}/hpage_pmd_size"), "2097152\n");
-        self.fixed(&format!("{large}/use_zero_page"), "0\n");
-        let pages = "kernel/mm/hugepages/hugepages-2048kB";
-        for name in ["nr_hugepages", "free_hugepages", "resv_hugepages", "surplus_hugepages"] {
-            self.fixed(&format!("{pages}/{name}"), "0\n");
-        }
-        for empty in ["fs/cgroup", "class/block", "block", "bus", "module", "firmware"] {
-            self.add(SYS, empty, Content::Dir);
-        }
-        for (name, text) in
-            [("address", "00:00:00:00:00:00\n"), ("ifindex", "1\n"), ("type", "772\n")]
-        {
-            self.fixed(&format!("class/net/lo/{name}"), text);
-        }
-        for (name, fact) in
-            [("mtu", Inside::Mtu), ("flags", Inside::Flags), ("operstate", Inside::State)]
-        {
-            self.add(SYS, &format!("class/net/lo/{name}"), Content::Live(Live::Inside(fact)));
-        }
-    }
-
     fn fixed(&mut self, path: &str, text: &str) {
         self.add(SYS, path, Content::Fixed(text.to_string()));
     }
@@ -318,8 +238,10 @@ impl Made {
                 None => {
                     let content = if is_last { content.take() } else { None };
                     let content = content.unwrap_or(Content::Dir);
-                    self.all.push(Entry { above: at, name: name.to_string(), content });
-                    self.all.len() as u16 - 1
+                    self.all.push(Entry::new(at, name.to_string(), content));
+                    let number = self.all.len() as u16 - 1;
+                    self.all[usize::from(at)].below.push(number);
+                    number
                 }
             };
         }
@@ -332,15 +254,16 @@ impl Made {
     /// The entry with a name in a directory.
     pub fn lookup(&self, dir: u16, name: &[u8]) -> Option<u16> {
         let is_it =
-            |(_, entry): &(usize, &Entry)| entry.above == dir && entry.name.as_bytes() == name;
-        self.all.iter().enumerate().skip(2).find(is_it).map(|(number, _)| number as u16)
+            |number: &u16| self.entry(*number).is_some_and(|entry| entry.name.as_bytes() == name);
+        self.entry(dir)?.below.iter().copied().find(is_it)
     }
 
     /// The entries of a directory: name, is it a directory, number.
     pub fn entries(&self, dir: u16) -> impl Iterator<Item = (&str, bool, u16)> {
-        let all = self.all.iter().enumerate().skip(2).filter(move |(_, entry)| entry.above == dir);
-        all.map(|(number, entry)| {
-            (&entry.name[..], matches!(entry.content, Content::Dir), number as u16)
+        let below = self.entry(dir).into_iter().flat_map(|entry| &entry.below);
+        below.filter_map(|&number| {
+            let entry = self.entry(number)?;
+            Some((&entry.name[..], matches!(entry.content, Content::Dir), number))
         })
     }
 

@@ -20,9 +20,20 @@ impl Opening<'_> {
     fn texts(&self) -> Texts<'_> {
         let Opening { procs, system, load, .. } = self;
         let Handles { clock, tree, descs, terminal, sockets, locks, leases, .. } = &self.handles;
-        let sockets = &sockets.inet;
-        let reader = self.caller.pid;
-        Texts { reader, procs, descs, clock, terminal, system, tree, load, sockets, locks, leases }
+        Texts {
+            reader: self.caller.pid,
+            procs,
+            descs,
+            clock,
+            terminal,
+            system,
+            tree,
+            load,
+            sockets: &sockets.inet,
+            locals: &sockets.all,
+            locks,
+            leases,
+        }
     }
 
     /// Opens a node.

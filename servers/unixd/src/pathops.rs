@@ -7,6 +7,7 @@ use crate::effects::Effects;
 use crate::leases::AllLeases;
 use crate::loans;
 use crate::lower::UNREAD;
+use crate::morefds::ShownFd;
 use crate::names::{Found, Parent, View};
 use crate::nodes::{Node, Tree};
 use crate::notify::{generation, FileEvent};
@@ -137,7 +138,7 @@ impl PathOps<'_> {
             }
         };
         let mut stat = match found {
-            None => self.nameless_stat(dir)?,
+            None => self.nameless_stat(&self.descs.of(self.caller.pid, dir)?.object)?,
             Some(Node::Mem(ino)) if self.tree.files().names().lent_to(ino).is_some() => {
                 loans::end(self.tree.files_mut(), self.procs, self.clock, ino);
                 return self.stat(call, dir, flags);
@@ -149,6 +150,18 @@ impl PathOps<'_> {
             Some(Node::Proc(ProcNode::Bound(number))) => {
                 view.space_stat(self.tree.bound(number).ok_or(Errno::ENOENT)?)
             }
+            // What has a place is stood for by that.
+            Some(Node::Proc(ProcNode::Fd(pid, fd))) if follow => match view.any_fd(pid, fd)? {
+                ShownFd::Desc(desc) => self.nameless_stat(&self.descs.get(desc)?.object)?,
+                ShownFd::Own(_) => Stat {
+                    dev: DEVICE + 1,
+                    ino: 1,
+                    nlink: 1,
+                    mode: 0o600,
+                    blksize: 4096,
+                    ..Stat::default()
+                },
+            },
             Some(Node::Proc(node)) => view.proc_stat(node, self.clock.boot_wall())?,
             Some(Node::Share(node)) => self.shared_stat(empty, dir, node)?,
         };
@@ -178,8 +191,7 @@ impl PathOps<'_> {
     }
 
     /// Pipes, and the console when it is opened by nobody.
-    fn nameless_stat(&self, desc: u32) -> Result<Stat, Errno> {
-        let object = &self.descs.of(self.caller.pid, desc)?.object;
+    fn nameless_stat(&self, object: &Object) -> Result<Stat, Errno> {
         if let Object::Space(space) = object {
             return Ok(self.view()?.space_stat(space));
         }
@@ -187,7 +199,7 @@ impl PathOps<'_> {
             Object::Tty(line, _) => (S_IFCHR, line.device(), 1),
             Object::Master(..) => (S_IFCHR, crate::open::device::PTMX, 1),
             Object::Pipe(pipe, _) => (S_IFIFO, 0, 1 + *pipe as u64),
-            Object::Socket(number) => (S_IFSOCK, 0, 1 + *number as u64),
+            Object::Socket(number) => (S_IFSOCK, 0, crate::sockdiag::local_inode(*number).into()),
             Object::Inet(number) => (S_IFSOCK, 0, crate::inet::inode(*number)),
             _ => (S_IFIFO, 0, 1),
         };

@@ -223,6 +223,15 @@ impl Ring {
         self.is_open.set(true);
     }
 
+    /// How many bytes are in it, as its ends say; nothing, if they say what cannot be. It stays as it is.
+    pub fn bytes(&self) -> usize {
+        if !self.is_open.get() {
+            return self.left.get().1;
+        }
+        let [read, written] = [READ, WRITE].map(|which| self.word(which, 0).load(SeqCst));
+        filled(written, read).unwrap_or(0)
+    }
+
     /// Closes it. Answers how many bytes are in it, which come before all others of the pipe.
     #[inline]
     pub fn close(&self) -> usize {
@@ -285,6 +294,9 @@ impl sockets::Ring for Box<Ring> {
     }
     fn close(&self) -> usize {
         (**self).close()
+    }
+    fn bytes(&self) -> usize {
+        (**self).bytes()
     }
     fn open(&self) {
         (**self).open();

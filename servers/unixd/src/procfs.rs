@@ -9,6 +9,7 @@ use crate::names::View;
 use crate::nodes::Node;
 use crate::procnet::FILES as NET;
 use crate::procs::{Pid, Proc, INIT};
+use crate::sockdiag::local_inode;
 use crate::spaces::{InSpaces, Opened as OpenedSpace, KINDS};
 use crate::threads::Tid;
 use crate::volumes::{Spot, Standing};
@@ -756,7 +757,7 @@ impl View<'_> {
             Object::Stream(_) => b"pipe:[0]".to_vec(),
             Object::Counter(Kind::Timer, _) => b"anon_inode:[timerfd]".to_vec(),
             Object::Set(_) => b"anon_inode:[eventpoll]".to_vec(),
-            Object::Socket(number) => format!("socket:[{}]", 1 + number).into_bytes(),
+            Object::Socket(number) => format!("socket:[{}]", local_inode(*number)).into_bytes(),
             Object::Notices(_) => b"anon_inode:inotify".to_vec(),
             Object::Fanotify(_) => b"anon_inode:[fanotify]".to_vec(),
             Object::Inet(number) => format!("socket:[{}]", inet::inode(*number)).into_bytes(),

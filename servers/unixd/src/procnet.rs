@@ -1,15 +1,32 @@
-//! The texts of `/proc/net`: sockets of the internet, interfaces, where packets go. Of packets there are no counters: those are told as 0.
+//! The texts of `/proc/net`: sockets, interfaces, where packets go. Of packets there are no counters: those are told as 0.
 
 use crate::inet::inode;
+use crate::otherspaces::FIRST_NETS;
 use crate::proctext::Texts;
+use crate::sockdiag::{kind_number, local_inode};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Write;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use inet::{Family, Inet, Interface, Kind, Row};
+use sockets::State;
 
 /// Names of its files.
-pub const FILES: [&str; 7] = ["dev", "if_inet6", "route", "tcp", "tcp6", "udp", "udp6"];
+pub const FILES: [&str; 12] = [
+    "dev",
+    "if_inet6",
+    "raw",
+    "raw6",
+    "route",
+    "sockstat",
+    "sockstat6",
+    "tcp",
+    "tcp6",
+    "udp",
+    "udp6",
+    "unix",
+];
 /// Flags of a route: it is up; it leads to somebody who knows the way.
 const UP: u32 = 1;
 const GATEWAY: u32 = 2;
@@ -29,9 +46,83 @@ impl Texts<'_> {
             "tcp" => sockets(all, Kind::Stream, Family::V4),
             "tcp6" => sockets(all, Kind::Stream, Family::V6),
             "udp" => sockets(all, Kind::Datagram, Family::V4),
-            _ => sockets(all, Kind::Datagram, Family::V6),
+            "udp6" => sockets(all, Kind::Datagram, Family::V6),
+            "raw" => sockets(all, Kind::Raw, Family::V4),
+            "raw6" => sockets(all, Kind::Raw, Family::V6),
+            "sockstat" => self.counts(all),
+            "sockstat6" => counts_v6(all),
+            _ => self.local_sockets(),
         }
     }
+}
+
+impl Texts<'_> {
+    /// How many sockets there are.
+    fn counts(&self, all: &Inet) -> String {
+        let used = all.len() + self.locals.rows(self.own_net(), 0).count();
+        let of = |kind| counted(all, kind, Family::V4);
+        let (streams, pages) = all.streams();
+        format!(
+            "sockets: used {used}\nTCP: inuse {} orphan 0 tw 0 alloc {streams} mem {pages}\nUDP: inuse {} mem 0\n\
+             UDPLITE: inuse 0\nRAW: inuse {}\nFRAG: inuse 0 memory 0\n",
+            of(Kind::Stream),
+            of(Kind::Datagram),
+            of(Kind::Raw),
+        )
+    }
+
+    /// The number of the network name space of who looks.
+    fn own_net(&self) -> u64 {
+        self.procs.get(self.reader).map_or(FIRST_NETS, |own| own.spaces.net_number())
+    }
+
+    /// Local sockets of the name space of who looks.
+    fn local_sockets(&self) -> String {
+        const ACCEPTS: u32 = 1 << 16;
+        const CONNECTED: u32 = 3;
+        const ALONE: u32 = 1;
+        let mut text = String::from("Num       RefCount Protocol Flags    Type St Inode Path\n");
+        for row in self.locals.rows(self.own_net(), 0) {
+            let (kind, inode) = (kind_number(row.kind), local_inode(row.number));
+            let (flags, state) = match row.state {
+                State::Listening => (ACCEPTS, ALONE),
+                State::Connected => (0, CONNECTED),
+                State::Closed => (0, ALONE),
+            };
+            let holders = if state == CONNECTED { 3 } else { 2 };
+            put!(
+                text,
+                "{:016x}: {holders:08X} {:08X} {flags:08X} {kind:04X} {state:02X} {inode:5}",
+                0,
+                0
+            );
+            if let Some(name) = row.name {
+                // That of a file ends with a zero; those of others are told as what can be read.
+                let shown = name.text.strip_suffix(&[0]).filter(|_| name.file.is_some());
+                let shown: Vec<u8> = shown.unwrap_or(&name.text).to_vec();
+                let shown: Vec<u8> =
+                    shown.into_iter().map(|byte| if byte == 0 { b'@' } else { byte }).collect();
+                put!(text, " {}", String::from_utf8_lossy(&shown));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// How many of a kind are bound, or connected.
+fn counted(all: &Inet, kind: Kind, family: Family) -> usize {
+    all.rows().filter(|row| row.kind == kind && row.family == family).count()
+}
+
+fn counts_v6(all: &Inet) -> String {
+    let of = |kind| counted(all, kind, Family::V6);
+    format!(
+        "TCP6: inuse {}\nUDP6: inuse {}\nUDPLITE6: inuse 0\nRAW6: inuse {}\nFRAG6: inuse 0 memory 0\n",
+        of(Kind::Stream),
+        of(Kind::Datagram),
+        of(Kind::Raw),
+    )
 }
 
 /// Addresses of IPv6: number of the interface, bits of the network, scope, flags (lasting), name.
@@ -133,14 +224,14 @@ fn sockets(all: &Inet, kind: Kind, family: Family) -> String {
     put_line!(text, "{head:width$}");
     let rows = all.rows().filter(|row| row.kind == kind && row.family == family);
     for (index, row) in rows.enumerate() {
-        let Row { number, local, remote, state, unread, uid, .. } = row;
-        let (local, remote, state, inode) = (end(local), end(remote), state as u8, inode(number));
+        let Row { number, local, remote, state, waiting, sent, uid, .. } = row;
+        let (local, remote, inode) = (end(local), end(remote), inode(number));
         let (numbers, last) = match is_stream {
             true => (4, "1 0000000000000000 100 0 0 10 0"),
             false => (5, "2 0000000000000000 0"),
         };
         let row = format!(
-            "{index:numbers$}: {local} {remote} {state:02X} 00000000:{unread:08X} 00:00000000 00000000 {uid:5}        0 {inode} {last}"
+            "{index:numbers$}: {local} {remote} {state:02X} {sent:08X}:{waiting:08X} 00:00000000 00000000 {uid:5}        0 {inode} {last}"
         );
         put_line!(text, "{row:width$}");
     }

@@ -4,10 +4,11 @@
 //! process that reads is its library's; of others it is without shares.
 
 use crate::cputime::CpuTime;
+use crate::made::{list_of, mask_of};
 use crate::mountlists::{mount_info, mount_stats, mounts};
 use crate::oom;
 use crate::procs::{Pid, Proc, Procs, State};
-use crate::procsystem::{Usage, PAGE_KIB};
+use crate::procsystem::{idle_ticks, Usage, PAGE_KIB};
 use crate::proctext::{in_ticks, Texts};
 use crate::threads::Tid;
 use alloc::format;
@@ -138,6 +139,7 @@ impl Texts<'_> {
             'R' => "R (running)",
             'S' => "S (sleeping)",
             'T' => "T (stopped)",
+            't' => "t (tracing stop)",
             _ => "Z (zombie)",
         };
         let who = &proc.who;
@@ -155,7 +157,8 @@ impl Texts<'_> {
             self.number(tid),
             self.number(proc.parent)
         );
-        put_line!(text, "TracerPid:\t0");
+        let tracer = self.procs.tracees.live(tid).map_or(0, |tracee| self.number(tracee.tracer));
+        put_line!(text, "TracerPid:\t{tracer}");
         for (name, ids) in [("Uid", users), ("Gid", groups)] {
             let Ids { real, effective, saved, file } = ids;
             put_line!(text, "{name}:\t{real}\t{effective}\t{saved}\t{file}");
@@ -208,7 +211,22 @@ impl Texts<'_> {
         put_line!(text, "NoNewPrivs:\t{}", who.no_new_privileges as u32);
         let Forgone { mode, filters, .. } = who.forgone;
         put_line!(text, "Seccomp:\t{mode}\nSeccomp_filters:\t{filters}");
+        self.put_places(&mut text, tid);
         text
+    }
+
+    /// The lines of `status` about where a thread may run, and its memory may be.
+    fn put_places(&self, text: &mut String, tid: Tid) {
+        /// Nodes that Debian's kernel could have.
+        const NODES: usize = 1024;
+        let cores = idle_ticks().count();
+        let all = u64::MAX.unbounded_shr(64 - cores.clamp(1, 64) as u32);
+        let chosen =
+            self.procs.session_of(tid).map_or(0, |one| one.header().affinity.load(Relaxed));
+        let cores_of = if chosen & all == 0 { all } else { chosen & all };
+        put_line!(text, "Cpus_allowed:\t{}", mask_of(cores_of, cores));
+        put_line!(text, "Cpus_allowed_list:\t{}", list_of(cores_of));
+        put_line!(text, "Mems_allowed:\t{}\nMems_allowed_list:\t0", mask_of(1, NODES));
     }
 
     /// The number of a process, thread, group or session as who reads sees it.
@@ -230,6 +248,7 @@ impl Procs {
             State::Ending | State::Zombie => 'Z',
             // It has ended, while others go on.
             _ if tid == proc.pid && proc.first_ended => 'Z',
+            _ if self.tracees.has_stopped(tid) => 't',
             _ if proc.stopped => 'T',
             _ if self.blocked(tid).is_some() => 'S',
             _ if self.sleeps(tid) => 'S',

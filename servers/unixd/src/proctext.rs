@@ -8,12 +8,14 @@ use crate::leases::AllLeases;
 use crate::load::Load;
 use crate::locks::AllLocks;
 use crate::nodes::Tree;
+use crate::peers::Ring;
 use crate::procfs::ProcNode;
 use crate::procs::{Pid, Procs};
 use crate::procstatus::init_text;
 use crate::swap;
 use crate::system::System;
 use crate::terminal::Terminal;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use captypes::invocations::Counter;
@@ -36,6 +38,7 @@ pub struct Texts<'a> {
     pub system: &'a System,
     pub load: &'a Load,
     pub sockets: &'a Sockets,
+    pub locals: &'a sockets::Sockets<Box<Ring>>,
     pub locks: &'a AllLocks,
     pub leases: &'a AllLeases,
 }

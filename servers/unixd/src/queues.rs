@@ -71,6 +71,16 @@ impl Procs {
         })
     }
 
+    /// The signals that wait, with what comes with each: by their numbers, and those of one number in the order in which they came.
+    pub fn waiting_signals(&self, owner: Owner) -> impl Iterator<Item = (u32, SigInfo)> + '_ {
+        let pending = self.pending_of(owner);
+        (1..=64).flat_map(move |signal| {
+            let first = pending.and_then(|pending| pending.peek(signal));
+            let behind = self.queues.all_of(owner, signal).filter_map(Waiting::info);
+            first.into_iter().chain(behind).map(move |info| (signal, info))
+        })
+    }
+
     /// Adds a signal to those that wait. `false`: one waits, and it does so only once.
     ///
     /// # Errors

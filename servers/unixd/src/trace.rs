@@ -18,6 +18,7 @@ use crate::wait::{count, done, Call, Outcome, Tried};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use credentials::Capability;
+use sigqueue::Owner;
 use unixproto::files::CALL_SERVES;
 use unixproto::ops::{CallReply, TraceCommand};
 use unixproto::session::{DATA_BYTES, NOTE_TRACE};
@@ -100,17 +101,12 @@ impl Life<'_> {
     /// Writes the header of a thread; `more`: flags for this once.
     fn show_trace(&self, tid: Tid, more: u32) {
         let flags = self.procs.tracees.live(tid).map_or(0, Tracee::flags);
-        let asked = self.procs.tracees.asked.contains_key(&tid) && !self.has_stopped(tid);
+        let asked =
+            self.procs.tracees.asked.contains_key(&tid) && !self.procs.tracees.has_stopped(tid);
         let serves = if asked { flag::SERVE } else { 0 };
         if let Ok(session) = self.procs.session_of(tid) {
             session.header().trace.store(flags | serves | more, Relaxed);
         }
-    }
-
-    /// Has a thread stopped for its tracer?
-    fn has_stopped(&self, tid: Tid) -> bool {
-        let phase = self.procs.tracees.live(tid).map(|tracee| tracee.phase);
-        matches!(phase, Some(Phase::Stopped | Phase::Listening))
     }
 
     /// Makes a thread look at its header, whatever it does.
@@ -177,7 +173,7 @@ impl Life<'_> {
                 }
                 self.fx.wake(asked.by);
             }
-            if !self.has_stopped(tid) {
+            if !self.procs.tracees.has_stopped(tid) {
                 // It has served, or its tracer is gone.
                 self.clear_serve(tid);
                 return done(GO_ON);
@@ -253,6 +249,9 @@ impl Life<'_> {
             request::SET_INFO => Some(self.procs.a(self.caller, call)?),
             _ => None,
         };
+        if what == request::PEEK_SIGNALS {
+            return self.peek_signals(tid, address, value);
+        }
         let Some(tracee) = self.procs.tracees.get_mut(tid) else { return Err(Errno::ESRCH) };
         let bytes = match what {
             request::CONTINUE | request::DETACH if value > 64 => return Err(Errno::EIO),
@@ -290,6 +289,20 @@ impl Life<'_> {
             request::SET_INFO => return Err(Errno::EINVAL),
             _ => return Err(Errno::EIO),
         };
+        self.procs.put(self.caller, &bytes)?;
+        count(bytes.len())
+    }
+
+    /// `PTRACE_PEEKSIGINFO`.
+    fn peek_signals(&self, tid: Tid, first: u64, which: u64) -> Tried {
+        let owner = match which >> 32 {
+            0 => Owner::Thread(tid),
+            _ => Owner::Process(self.procs.leader(tid)),
+        };
+        let first = usize::try_from(first).unwrap_or(usize::MAX);
+        let most = (which as u32 as usize).min(DATA_BYTES / INFO_BYTES);
+        let some = self.procs.waiting_signals(owner).skip(first).take(most);
+        let bytes: Vec<u8> = some.flat_map(|(signal, info)| info_bytes(signal, &info)).collect();
         self.procs.put(self.caller, &bytes)?;
         count(bytes.len())
     }
@@ -638,6 +651,19 @@ impl Life<'_> {
             self.show_trace(pid, 0);
         }
     }
+}
+
+/// `siginfo_t` of a signal that waits.
+fn info_bytes(signal: u32, info: &SigInfo) -> Info {
+    let of_child = signal == SIGCHLD && info.code > 0;
+    let what = if of_child { u64::from(info.status as u32) } else { info.value };
+    let who = u64::from(info.pid) | u64::from(info.uid) << 32;
+    let mut bytes = [0; INFO_BYTES];
+    let words = [u64::from(signal), u64::from(info.code as u32), who, what];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
 }
 
 /// Are these options that there are? Suspending seccomp is nothing that a program may.

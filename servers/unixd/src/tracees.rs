@@ -159,6 +159,11 @@ impl Tracees {
     pub fn live(&self, tid: Tid) -> Option<&Tracee> {
         self.get(tid).filter(|tracee| tracee.phase != Phase::Ended)
     }
+    /// Has a thread stopped for its tracer?
+    pub fn has_stopped(&self, tid: Tid) -> bool {
+        let phase = self.live(tid).map(|tracee| tracee.phase);
+        matches!(phase, Some(Phase::Stopped | Phase::Listening))
+    }
     /// Adds one.
     pub fn add(&mut self, tid: Tid, tracee: Tracee) {
         self.remove(tid);

@@ -134,6 +134,9 @@ pub mod request {
     pub const GET_INFO: u32 = 0x107;
     /// Sets it to `a`.
     pub const SET_INFO: u32 = 0x108;
+    /// Answers the `siginfo_t`s of signals that wait for it, from the `address`th on, in data: no more than the lower half of `value` says, those of its
+    /// process if the upper half is not 0.
+    pub const PEEK_SIGNALS: u32 = 0x109;
 }
 
 /// `MADV_WILLNEED`, `MADV_COLD`, `MADV_PAGEOUT`, `MADV_COLLAPSE`: what is said of others' memory at all. Nothing is lost by it.

@@ -17,14 +17,17 @@ extern crate alloc;
 
 mod account;
 mod address;
+mod bytecode;
 mod connect;
 mod control;
 mod datagram;
 mod devices;
+pub mod diag;
 mod errors;
 mod groups;
 mod inside;
 mod listing;
+pub mod netlink;
 mod options;
 pub mod packet;
 mod pieces;
@@ -62,5 +65,7 @@ pub const OVERHEAD: usize = 576;
 pub const DATAGRAM_MOST: usize = 65_507;
 /// Connections that may wait for `accept` (Linux: `net.core.somaxconn`).
 pub const BACKLOG_MOST: u32 = 4096;
+/// Bytes of a segment inside of the machine, as they are told.
+pub const SEGMENT_INSIDE: u32 = 32_768;
 /// The first port that anybody may take.
 pub const FREE_PORT: u16 = 1024;

@@ -1,8 +1,8 @@
 //! What is told of all sockets (`/proc/net`).
 
+use crate::diag::Seen;
 use crate::socket::{Family, Inet, Kind, Number};
-use crate::TcpState;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::SocketAddr;
 
 /// A socket.
 #[derive(Clone, Copy, Debug)]
@@ -18,29 +18,45 @@ pub struct Row {
     /// That of the other end, or none in particular.
     pub remote: SocketAddr,
     /// How far it is.
-    pub state: TcpState,
-    /// Bytes that wait to be read.
-    pub unread: usize,
+    pub state: u8,
+    /// Bytes that wait to be read, or connections that wait to be accepted.
+    pub waiting: u32,
+    /// Bytes that were sent and have not come to the other end.
+    pub sent: u32,
     /// Who has made it.
     pub uid: u32,
 }
 
 impl Inet {
-    /// Those that have a port.
+    /// How many sockets there are.
+    pub fn len(&self) -> usize {
+        self.each_from(0).count()
+    }
+
+    /// How many streams there are, connected or not, and how many pages the bytes have that wait in them.
+    pub fn streams(&self) -> (usize, usize) {
+        const PAGE: usize = 4096;
+        let all = self.each_from(0).filter(|(_, socket)| socket.kind == Kind::Stream);
+        let sizes = all.map(|(_, socket)| socket.bytes.len());
+        let (count, bytes) = sizes.fold((0, 0), |(count, all), own| (count + 1, all + own));
+        (count, bytes.div_ceil(PAGE))
+    }
+
+    /// Those that have a port, or are raw.
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        self.each().filter(|(_, socket)| socket.is_bound()).map(|(number, socket)| {
-            let none = match socket.family {
-                Family::V4 => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-                Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
-            };
+        self.seen(0).map(|seen| {
+            let (waiting, sent) = seen.queues();
+            let Seen { socket, number, local, remote, state } = seen;
             Row {
                 number,
                 family: socket.family,
                 kind: socket.kind,
-                local: socket.local,
-                remote: socket.remote.unwrap_or(SocketAddr::new(none, 0)),
-                state: self.tcp_state(number).unwrap_or(TcpState::Close),
-                unread: socket.bytes.len() + socket.packet_bytes,
+                local,
+                remote,
+                state,
+                waiting,
+                // As Linux has it: how many connections may wait is not told here.
+                sent: if self.listens(number).unwrap_or(false) { 0 } else { sent },
                 uid: socket.uid,
             }
         })

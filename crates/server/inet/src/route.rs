@@ -1,25 +1,19 @@
-//! Netlink: what programs ask of interfaces, addresses and ways by messages (`NETLINK_ROUTE`, `rtnetlink(7)`).
+//! What programs ask of interfaces, addresses and ways by [messages](crate::netlink) (`NETLINK_ROUTE`, `rtnetlink(7)`).
 //!
-//! Such a socket is one of datagrams, each of which is answered at once, and the answers wait in it. What can be changed by them is the interface inside of the
+//! Each request is answered at once, and the answers wait in the socket. What can be changed by them is the interface inside of the
 //! machine: it is brought up and down, has addresses, and a size of its packets.
 
 use crate::control::{Passage, LO};
 use crate::devices::{broadcast, mask, Device};
 use crate::inside::Inside;
-use crate::socket::{Changes, Inet, Kind, Number};
+use crate::netlink::{address_of, Message, Request, PACKET};
+use crate::socket::{Changes, Inet, Number};
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use linux_raw_sys::netlink as nl;
-use unixproto::sockets::{AF_INET, AF_INET6, AF_NETLINK, AF_UNSPEC};
+use unixproto::sockets::{AF_INET, AF_INET6, AF_UNSPEC};
 use unixproto::Errno;
 
-/// Bytes of `struct nlmsghdr`, of `struct sockaddr_nl`.
-const HEAD: usize = 16;
-const ADDRESS_BYTES: usize = 12;
-/// Bytes of a packet of answers: more are in the next one.
-const PACKET: usize = 8192;
-/// Messages are padded to this.
-const ALIGN: usize = 4;
 /// `struct ifinfomsg`, `struct ifaddrmsg`, `struct rtmsg`: bytes.
 const LINK_BYTES: usize = 16;
 const PLACE_BYTES: usize = 8;
@@ -35,112 +29,7 @@ const MEDIUM: u8 = 0;
 /// Bytes of `struct rtnl_link_stats64`, of which nothing is counted.
 const COUNTERS: usize = 25 * 8;
 
-/// The address of such a socket, as programs read it: a number that it has alone. The socket's own address here is that number as one of
-/// IPv4; 0 is the system's.
-pub fn encode(address: SocketAddr) -> Vec<u8> {
-    let mut bytes = AF_NETLINK.to_ne_bytes().to_vec();
-    bytes.resize(4, 0);
-    bytes.extend_from_slice(&number_of(address).to_ne_bytes());
-    bytes.resize(ADDRESS_BYTES, 0);
-    bytes
-}
-
-fn number_of(address: SocketAddr) -> u32 {
-    match address.ip() {
-        IpAddr::V4(ip) => ip.into(),
-        IpAddr::V6(_) => 0,
-    }
-}
-
-fn address_of(number: u32) -> SocketAddr {
-    SocketAddr::new(Ipv4Addr::from(number).into(), 0)
-}
-
-/// The number and the groups of an address that a program writes.
-fn decode(bytes: &[u8]) -> Result<(u32, u32), Errno> {
-    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
-    if bytes.first_chunk() != Some(&AF_NETLINK.to_ne_bytes()) {
-        return Err(Errno::EINVAL);
-    }
-    word(4).zip(word(8)).ok_or(Errno::EINVAL)
-}
-
-/// A message that is being written.
-struct Message(Vec<u8>);
-
-impl Message {
-    fn new(kind: u16, flags: u32, (sequence, to): (u32, u32)) -> Message {
-        let mut bytes = 0u32.to_ne_bytes().to_vec();
-        bytes.extend_from_slice(&kind.to_ne_bytes());
-        bytes.extend_from_slice(&(flags as u16).to_ne_bytes());
-        bytes.extend_from_slice(&sequence.to_ne_bytes());
-        bytes.extend_from_slice(&to.to_ne_bytes());
-        Message(bytes)
-    }
-
-    fn put(mut self, bytes: &[u8]) -> Message {
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn attribute(mut self, kind: u32, value: &[u8]) -> Message {
-        self.0.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
-        self.0.extend_from_slice(&(kind as u16).to_ne_bytes());
-        self.0.extend_from_slice(value);
-        self.0.resize(self.0.len().next_multiple_of(ALIGN), 0);
-        self
-    }
-
-    fn number(self, kind: u32, value: u32) -> Message {
-        self.attribute(kind, &value.to_ne_bytes())
-    }
-
-    fn text(self, kind: u32, text: &str) -> Message {
-        let mut bytes = text.as_bytes().to_vec();
-        bytes.push(0);
-        self.attribute(kind, &bytes)
-    }
-
-    fn ip(self, kind: u32, ip: IpAddr) -> Message {
-        match ip {
-            IpAddr::V4(ip) => self.attribute(kind, &ip.octets()),
-            IpAddr::V6(ip) => self.attribute(kind, &ip.octets()),
-        }
-    }
-
-    fn end(mut self) -> Vec<u8> {
-        let len = self.0.len() as u32;
-        self.0[..4].copy_from_slice(&len.to_ne_bytes());
-        self.0
-    }
-}
-
-/// A request.
-struct Request<'a> {
-    kind: u16,
-    flags: u32,
-    /// Its number, and who asks.
-    from: (u32, u32),
-    /// All of it, and what follows its head.
-    whole: &'a [u8],
-    body: &'a [u8],
-}
-
 impl Request<'_> {
-    /// The first of `bytes`, and what follows it.
-    fn next(bytes: &[u8], from: u32) -> Option<(Request<'_>, &[u8])> {
-        let word = |at: usize| bytes.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
-        let len = word(0)? as usize;
-        if len < HEAD || len > bytes.len() {
-            return None;
-        }
-        let (whole, _) = bytes.split_at(len);
-        let (kind, flags) = (word(4)? as u16, word(4)? >> 16);
-        let rest = &bytes[len.next_multiple_of(ALIGN).min(bytes.len())..];
-        let from = (word(8)?, from);
-        Some((Request { kind, flags, from, whole, body: &whole[HEAD..] }, rest))
-    }
-
     /// Kinds of requests come in fours: new, delete, get, set.
     fn is_get(&self) -> bool {
         (u32::from(self.kind).wrapping_sub(nl::RTM_BASE as u32)) & 3 == 2
@@ -149,33 +38,6 @@ impl Request<'_> {
     /// All are asked for. Of other kinds of requests these flags say something else.
     fn is_dump(&self) -> bool {
         self.is_get() && self.flags & (nl::NLM_F_ROOT | nl::NLM_F_MATCH) != 0
-    }
-
-    fn family(&self) -> u16 {
-        self.body.first().map_or(AF_UNSPEC, |&family| family.into())
-    }
-
-    fn word(&self, at: usize) -> Option<u32> {
-        self.body.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word))
-    }
-
-    /// The attributes behind so many bytes: kind and value.
-    fn attributes(&self, behind: usize) -> impl Iterator<Item = (u32, &[u8])> {
-        let mut rest = self.body.get(behind..);
-        core::iter::from_fn(move || {
-            let all = rest?;
-            let (len, more) = all.split_first_chunk()?;
-            let (kind, _) = more.split_first_chunk()?;
-            let len = usize::from(u16::from_ne_bytes(*len));
-            let value = all.get(4..len)?;
-            rest = all.get(len.next_multiple_of(ALIGN)..);
-            Some((u16::from_ne_bytes(*kind).into(), value))
-        })
-    }
-
-    /// One of them.
-    fn attribute(&self, behind: usize, wanted: u32) -> Option<&[u8]> {
-        self.attributes(behind).find_map(|(kind, value)| (kind == wanted).then_some(value))
     }
 
     /// Which interface is meant: by its number, or by its name.
@@ -190,21 +52,6 @@ impl Request<'_> {
             (index, _) => device.index == index,
         };
         all.iter().find(is_it).ok_or(Errno::ENODEV)
-    }
-
-    /// How it was: 0, or an error's number.
-    fn acknowledge(&self, error: Result<(), Errno>) -> Vec<u8> {
-        let number = error.map_or_else(|error| -i32::from(error.0), |()| 0);
-        // What went well is not repeated.
-        let told = if number == 0 { &self.whole[..HEAD] } else { self.whole };
-        Message::new(nl::NLMSG_ERROR as u16, 0, self.from)
-            .put(&number.to_ne_bytes())
-            .put(told)
-            .end()
-    }
-
-    fn done(&self) -> Vec<u8> {
-        Message::new(nl::NLMSG_DONE as u16, nl::NLM_F_MULTI, self.from).put(&[0; 4]).end()
     }
 
     fn link(&self, device: &Device) -> Vec<u8> {
@@ -426,52 +273,6 @@ fn ways_v6(interface: Option<&crate::Interface>, inside: &Inside) -> Vec<Way> {
 }
 
 impl Inet {
-    /// Gives a socket of netlink the number that it wants, or one of its own: that of its process if that is free.
-    ///
-    /// # Errors
-    /// `EINVAL`: it has another one. `EADDRINUSE`. `EPERM`: it wants to hear what is told to groups.
-    pub fn bind_route(&mut self, number: Number, address: &[u8], pid: u32) -> Result<(), Errno> {
-        let (wanted, _) = decode(address)?;
-        let own = number_of(self.get(number)?.local);
-        if own != 0 {
-            return if wanted == own || wanted == 0 { Ok(()) } else { Err(Errno::EINVAL) };
-        }
-        match wanted {
-            0 => self.settle_route(number, pid),
-            _ if self.routes.contains_key(&wanted) => Err(Errno::EADDRINUSE),
-            _ => self.have_route(number, wanted),
-        }
-    }
-
-    fn settle_route(&mut self, number: Number, pid: u32) -> Result<(), Errno> {
-        // Processes have lower numbers than those that are given to others.
-        let given = (1..=u32::from(u16::MAX)).map(|step| u32::MAX - 4096 - step);
-        let mut all = core::iter::once(pid).chain(given);
-        let free = all.find(|one| *one != 0 && !self.routes.contains_key(one));
-        self.have_route(number, free.ok_or(Errno::EADDRINUSE)?)
-    }
-
-    fn have_route(&mut self, number: Number, id: u32) -> Result<(), Errno> {
-        self.get_mut(number)?.local = address_of(id);
-        self.routes.insert(id, number);
-        Ok(())
-    }
-
-    /// It sends to the system, to which it need not be connected.
-    ///
-    /// # Errors
-    /// `EPERM`: to anybody else.
-    pub fn connect_route(&mut self, number: Number, address: &[u8], pid: u32) -> Result<(), Errno> {
-        if address.first_chunk() != Some(&AF_UNSPEC.to_ne_bytes()) && decode(address)? != (0, 0) {
-            return Err(Errno::EPERM);
-        }
-        if number_of(self.get(number)?.local) == 0 {
-            self.settle_route(number, pid)?;
-        }
-        self.get_mut(number)?.remote = Some(address_of(0));
-        Ok(())
-    }
-
     /// Sends requests, which are answered at once.
     ///
     /// # Errors
@@ -483,17 +284,8 @@ impl Inet {
         bytes: &[u8],
         changes: &mut Changes,
     ) -> Result<usize, Errno> {
-        if to.map(decode).transpose()?.unwrap_or((0, 0)) != (0, 0) {
-            return Err(Errno::EPERM);
-        }
-        if number_of(self.get(number)?.local) == 0 {
-            self.settle_route(number, pid)?;
-        }
-        let socket = self.get(number)?;
-        let (id, uid) = (number_of(socket.local), socket.uid);
-        if socket.packet_bytes >= socket.capacity() {
-            return Err(Errno::ENOBUFS);
-        }
+        let id = self.asks(number, to, pid)?;
+        let uid = self.get(number)?.uid;
         let mut rest = bytes;
         while let Some((request, more)) = Request::next(rest, id) {
             rest = more;
@@ -505,13 +297,6 @@ impl Inet {
         Ok(bytes.len())
     }
 
-    /// The system says something to a socket of netlink. What there is no room for is lost.
-    pub fn tell_route(&mut self, number: Number, bytes: Vec<u8>, changes: &mut Changes) {
-        let Ok(uid) = self.get(number).map(|socket| socket.uid) else { return };
-        let way = Passage::inside(address_of(0), address_of(0));
-        self.deliver(number, bytes, (way, uid), changes);
-    }
-
     /// The packets with which a request is answered.
     fn answers(&mut self, request: &Request, may_change: bool) -> Vec<Vec<u8>> {
         // What is no request, or the acknowledgement of something, is not answered.
@@ -521,7 +306,7 @@ impl Inet {
         let found = self.found(request, may_change);
         let wants_word = request.flags & nl::NLM_F_ACK != 0;
         match found {
-            Ok(found) if request.is_dump() => in_packets(found, request.done()),
+            Ok(found) if request.is_dump() => in_packets(found, request.done(Ok(()))),
             Ok(mut found) => {
                 if wants_word {
                     found.push(request.acknowledge(Ok(())));
@@ -657,15 +442,6 @@ impl Inet {
             return Ok(Vec::new());
         }
         Err(Errno::EOPNOTSUPP)
-    }
-
-    /// A socket of netlink goes.
-    pub(crate) fn forget_route(&mut self, number: Number) {
-        let Ok(socket) = self.get(number) else { return };
-        if socket.kind == Kind::Route {
-            let id = number_of(socket.local);
-            self.routes.remove(&id);
-        }
     }
 }
 

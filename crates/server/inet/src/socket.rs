@@ -6,6 +6,7 @@ use crate::control::Passage;
 use crate::errors::{cost_of, Entry};
 use crate::groups::Membership;
 use crate::inside::Inside;
+use crate::netlink::{Dump, Language};
 use crate::options::{Options, TcpState};
 use crate::packet::Watching;
 use crate::pieces::Pieces;
@@ -238,6 +239,9 @@ pub(crate) struct Socket {
     pub filter: Option<Rc<Filter>>,
     /// Groups that it is in.
     pub groups: Vec<Membership>,
+    /// Of netlink: what is spoken, and what it is still to be told.
+    pub language: Language,
+    pub dump: Option<Box<Dump>>,
     pub options: Options,
 }
 
@@ -289,7 +293,7 @@ pub struct Inet {
     /// Of which listener's sockets the next connection goes to which.
     pub(crate) turn: u32,
     /// Sockets of netlink by their numbers.
-    pub(crate) routes: BTreeMap<u32, Number>,
+    pub(crate) routes: BTreeMap<(Language, u32), Number>,
     /// Raw sockets, and packet sockets.
     pub(crate) raws: Vec<Number>,
     pub(crate) watchers: Vec<Number>,
@@ -352,9 +356,10 @@ impl Inet {
         number.wrapping_sub(self.first) as usize
     }
 
-    /// All of them with their numbers.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (Number, &Socket)> {
-        self.table.iter().map(|(place, socket)| (self.first + place as Number, socket))
+    /// All of them with their numbers, from one on.
+    pub(crate) fn each_from(&self, first: Number) -> impl Iterator<Item = (Number, &Socket)> {
+        let first = first.saturating_sub(self.first) as usize;
+        self.table.iter_from(first).map(|(place, socket)| (self.first + place as Number, socket))
     }
 
     pub(crate) fn get(&self, number: Number) -> Result<&Socket, Errno> {
@@ -410,6 +415,8 @@ impl Inet {
             watching: None,
             filter: None,
             groups: Vec::new(),
+            language: Language::Route,
+            dump: None,
             options: Options::default(),
         };
         // There are fewer than a name space has numbers.
@@ -591,10 +598,12 @@ impl Inet {
         bits | if has_room { WRITABLE } else { 0 }
     }
 
-    /// What is told of a stream.
+    /// What is told of a socket as of a stream.
     pub fn tcp_state(&self, number: Number) -> Result<TcpState, Errno> {
         let socket = self.get(number)?;
         Ok(match &socket.state {
+            // Of all others it is told whether they have another end.
+            _ if socket.kind != Kind::Stream && socket.remote.is_some() => TcpState::Established,
             State::Idle | State::Closed => TcpState::Close,
             State::Listening { .. } => TcpState::Listen,
             State::Connecting => TcpState::SynSent,

@@ -304,7 +304,7 @@ impl Inet {
         self.tell_watch();
         self.tell_groups();
         let all: Vec<(Number, Kind, u16)> = self
-            .each()
+            .each_from(0)
             .map(|(number, socket)| (number, socket.kind, socket.local.port()))
             .collect();
         for (number, kind, port) in all {

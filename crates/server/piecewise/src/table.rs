@@ -119,10 +119,17 @@ impl<T> Table<T> {
 
     /// All values with their numbers, in order.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.pieces.iter().enumerate().flat_map(|(index, piece)| {
+        self.iter_from(0)
+    }
+
+    /// The same from a number on.
+    pub fn iter_from(&self, first: usize) -> impl Iterator<Item = (usize, &T)> {
+        let pieces = self.pieces.iter().enumerate().skip(first / PIECE);
+        let all = pieces.flat_map(|(index, piece)| {
             let numbered = piece.values.iter().flat_map(|values| values.iter()).enumerate();
             numbered.filter_map(move |(at, value)| Some((index * PIECE + at, value.as_ref()?)))
-        })
+        });
+        all.skip_while(move |(number, _)| *number < first)
     }
 }
 

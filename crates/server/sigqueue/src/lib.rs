@@ -70,6 +70,12 @@ impl<T> Queues<T> {
         self.lists.contains_key(&(owner, signal))
     }
 
+    /// All of a number, in the order in which they came.
+    pub fn all_of(&self, owner: Owner, signal: u32) -> impl Iterator<Item = &T> {
+        let list = self.lists.get(&(owner, signal));
+        list.into_iter().flatten().map(|item| &item.what)
+    }
+
     /// Takes the one that has waited longest.
     pub fn pop(&mut self, owner: Owner, signal: u32) -> Option<T> {
         let list = self.lists.get_mut(&(owner, signal))?;

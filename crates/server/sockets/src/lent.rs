@@ -24,6 +24,8 @@ pub trait Ring {
     fn close(&self) -> usize;
     /// Is it open?
     fn is_open(&self) -> bool;
+    /// How many bytes are in it, as its ends say. It stays as it is.
+    fn bytes(&self) -> usize;
     /// Takes what is in it, which is closed, to the end of `to`, where there is room.
     fn take(&self, to: &mut Vec<u8>);
     /// Opens it, if it is lent to both, and empty.

@@ -14,6 +14,7 @@
 extern crate alloc;
 
 mod lent;
+mod listing;
 mod message;
 mod names;
 mod options;
@@ -25,6 +26,7 @@ mod transfer;
 mod tests;
 
 pub use lent::{Ring, RING_BYTES};
+pub use listing::{Row, State};
 pub use message::{Message, User};
 pub use names::Name;
 pub use options::Options;

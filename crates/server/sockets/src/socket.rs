@@ -69,6 +69,8 @@ pub(crate) struct Socket<R> {
     pub is_mute: bool,
     /// What the next operation fails with.
     pub error: Option<Errno>,
+    /// Somebody has it: it does not wait to be accepted.
+    pub is_accepted: bool,
     /// Who has made it.
     pub user: User,
     /// Who was at the other end when the connection was made.
@@ -158,6 +160,7 @@ impl<R: Ring> Sockets<R> {
             is_over: false,
             is_mute: false,
             error: None,
+            is_accepted: true,
             user,
             peer_user: None,
             options: Options::default(),
@@ -307,6 +310,7 @@ impl<R: Ring> Sockets<R> {
         let server = self.make(kind, user, space).map_err(|_| Errno::ENOMEM)?;
         self.join(number, server);
         let end = self.get_mut(server)?;
+        end.is_accepted = false;
         (end.name, end.user, end.peer_user) = (name, listener, Some(user));
         end.options.tells_user = options.tells_user;
         // The user who has connected is charged for it, whoever accepts it.
@@ -368,6 +372,9 @@ impl<R: Ring> Sockets<R> {
         match waiting.pop_front() {
             Some(accepted) => {
                 changes.push((number, false));
+                if let Ok(socket) = self.get_mut(accepted) {
+                    socket.is_accepted = true;
+                }
                 Ok(accepted)
             }
             None if is_over => Err(Errno::EINVAL),
@@ -379,6 +386,9 @@ impl<R: Ring> Sockets<R> {
     pub fn accept_later(&mut self, number: Number, accepted: Number) {
         if let Ok(Socket { peer: Peer::Listens { waiting, .. }, .. }) = self.get_mut(number) {
             waiting.push_front(accepted);
+        }
+        if let Ok(socket) = self.get_mut(accepted) {
+            socket.is_accepted = false;
         }
     }
 

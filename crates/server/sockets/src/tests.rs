@@ -30,6 +30,9 @@ impl Ring for Way {
     fn is_open(&self) -> bool {
         self.is_open.get()
     }
+    fn bytes(&self) -> usize {
+        self.bytes.borrow().len()
+    }
     fn take(&self, to: &mut Vec<u8>) {
         assert!(!self.is_open.get() && to.capacity() - to.len() >= self.bytes.borrow().len());
         to.extend(self.bytes.borrow_mut().drain(..));
@@ -275,6 +278,9 @@ fn what_is_on_its_way_is_seen_by_everybody() {
         // There is room without asking the ring; and who looks into it is told of nothing else.
         assert_eq!(sockets.ready(one), POLLOUT | POLLWRNORM);
         assert_eq!(sockets.told(other), POLLOUT | POLLWRNORM);
+        // So is who lists all sockets, and he is told how many.
+        let [row, other_row] = [one, other].map(|number| sockets.row_of(0, number).unwrap());
+        assert_eq!((row.sent, other_row.waiting), (5, 5));
         assert!(sockets.ring(other).unwrap().is_open());
         question(&mut sockets, [one, other]);
         let _ = send(&mut sockets, one, b", you");

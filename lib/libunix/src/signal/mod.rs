@@ -29,10 +29,12 @@ use crate::trace;
 use abi::Regs;
 use actions::Action;
 use alloc::vec::Vec;
+use callfilter::ARCHITECTURE;
 pub use cause::Cause;
 use cause::PAGE_FAULT;
 pub use deliver::settle;
 pub use deliver::{check_rip, Info};
+use linuxabi::general::{SYS_SECCOMP, SYS_USER_DISPATCH};
 use linuxabi::sigstack::AltStack;
 use linuxabi::Errno;
 use unixproto::signals::*;
@@ -62,10 +64,18 @@ impl Fault {
     }
 
     /// `SIGSYS` for the call in `regs`, which is not made: `data` is what its filter says of it.
-    pub fn of_call(regs: &Regs, data: u32, architecture: u32) -> Fault {
-        let code = linuxabi::general::SYS_SECCOMP as i32;
-        let more = regs.rax & u64::from(u32::MAX) | u64::from(architecture) << 32;
-        Fault { signal: SIGSYS, code, errno: data, address: regs.rip, more }
+    pub fn of_call(regs: &Regs, data: u32) -> Fault {
+        Fault::not_made(regs, SYS_SECCOMP, data)
+    }
+
+    /// The same for one that the program [makes itself](crate::sys::userdispatch).
+    pub fn of_own_call(regs: &Regs) -> Fault {
+        Fault::not_made(regs, SYS_USER_DISPATCH, 0)
+    }
+
+    fn not_made(regs: &Regs, code: u32, errno: u32) -> Fault {
+        let more = regs.rax & u64::from(u32::MAX) | u64::from(ARCHITECTURE) << 32;
+        Fault { signal: SIGSYS, code: code as i32, errno, address: regs.rip, more }
     }
 }
 

@@ -40,6 +40,7 @@ mod thread;
 pub mod time;
 mod timers;
 pub mod unlocked;
+pub mod userdispatch;
 mod xattrs;
 
 use crate::errno::{self, Errno};

@@ -1,6 +1,6 @@
 //! The calling thread: its identity, its registers, its name.
 
-use super::{pageout, passing, privilege, seccomp};
+use super::{pageout, passing, privilege, seccomp, userdispatch};
 use crate::errno::{Errno, Result};
 use crate::invoke::invoke;
 use crate::mm::{user, Mm};
@@ -75,6 +75,9 @@ pub fn prctl(p: &mut Process, option: u32, a: u64, b: u64, c: u64, d: u64) -> Re
     }
     if option == raw::PR_SET_SECCOMP {
         return seccomp::set(p, a, b);
+    }
+    if option == raw::PR_SET_SYSCALL_USER_DISPATCH {
+        return userdispatch::set(p, a, b, c, d);
     }
     let (task, sys): (&mut Task, &mut State) = Needs::of(p);
     let mm = &mut task.mm;

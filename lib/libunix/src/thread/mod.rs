@@ -22,6 +22,7 @@ use crate::server::Header;
 use crate::signal;
 use crate::sys::numa::Policy;
 use crate::sys::seccomp::Filter;
+use crate::sys::userdispatch::Dispatch;
 use crate::trace::breakpoints;
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
@@ -59,6 +60,8 @@ pub struct Thread {
     pub before_step: Option<Box<breakpoints::Before>>,
     /// How its calls are filtered.
     pub filter: Filter,
+    /// Which of its calls the program makes itself.
+    pub dispatch: Option<Dispatch>,
     /// Where its memory is to be; `None`: anywhere.
     pub policy: Option<Policy>,
     /// How it starts.
@@ -82,6 +85,7 @@ impl Thread {
             debug: DebugRegisters::NONE,
             before_step: None,
             filter: Filter::None,
+            dispatch: None,
             policy: None,
             start: create::Start::NONE,
         }
@@ -91,7 +95,7 @@ impl Thread {
 impl Thread {
     /// `execve`: of the old program's memory nothing is left.
     pub fn exec(&mut self) {
-        (self.clear_tid, self.robust_list) = (0, 0);
+        (self.clear_tid, self.robust_list, self.dispatch) = (0, 0, None);
         restart::forget(self);
         breakpoints::forget(self);
     }
@@ -311,7 +315,7 @@ pub fn each_header(mut f: impl FnMut(&Header)) {
 /// A forked child: the thread that forked is its first and only one.
 pub fn after_fork(task: &mut Task, tid: u32) {
     let mut me = Thread::clone(&task.me);
-    (me.index, me.tid, me.debug) = (0, tid, DebugRegisters::NONE);
+    (me.index, me.tid, me.debug, me.dispatch) = (0, tid, DebugRegisters::NONE, None);
     // SAFETY: nobody else runs, and `me` is a copy.
     unsafe { *FIRST.0.get() = me };
     task.me = Me::first();

@@ -20,6 +20,7 @@ use crate::process::{frame, Process, Task, NO_CALL};
 use crate::server::{self, header, op, Header};
 use crate::signal::{self, Info};
 use crate::sys::seccomp::{self, Decision};
+use crate::sys::userdispatch;
 use crate::thread::restart;
 use crate::{sys, upcall};
 use abi::Regs;
@@ -217,9 +218,13 @@ pub fn asks_about_call(p: &mut Task, regs: &mut Regs, data: u32) -> bool {
     is_call
 }
 
-/// A system call of a traced thread, or of one that is filtered.
+/// A system call of a traced thread, or of one that is filtered, or makes calls itself.
 pub fn syscall(p: &mut Process, regs: &mut Regs) {
-    if !is_traced() && !p.me.filter.is_some() {
+    if userdispatch::takes(p, regs) {
+        // Its number is what a tracer sees still.
+        return signal::force(p, signal::Fault::of_own_call(regs));
+    }
+    if !is_traced() && !p.me.filter.is_some() && p.me.dispatch.is_none() {
         upcall::show_calls(frame(), false);
         return sys::dispatch(p, regs);
     }
@@ -243,7 +248,7 @@ pub fn syscall(p: &mut Process, regs: &mut Regs) {
         Decision::Answered => return end_of_call(p, regs),
         Decision::Traps(data) => {
             p.me.call = NO_CALL;
-            signal::force(p, signal::Fault::of_call(regs, data, ARCHITECTURE));
+            signal::force(p, signal::Fault::of_call(regs, data));
             return end_of_call(p, regs);
         }
     }

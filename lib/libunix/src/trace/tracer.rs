@@ -174,6 +174,7 @@ fn structures(target: &mut Target<'_>, number: u32, addr: u64, data: u64) -> Res
             return Ok(bytes.len() as u64);
         }
         PTRACE_SECCOMP_GET_FILTER => return get_filter(target, addr, data),
+        PTRACE_PEEKSIGINFO => return peek_signals(target, addr, data),
         _ => {
             // Whoever does not trace it is told so first.
             target.get(command::GET_MASK, 0, 0)?;
@@ -181,6 +182,34 @@ fn structures(target: &mut Target<'_>, number: u32, addr: u64, data: u64) -> Res
         }
     };
     Ok(0)
+}
+
+/// Signals that wait for a thread, or for its process. Answers how many it was told of.
+fn peek_signals(target: &mut Target<'_>, which: u64, to: u64) -> Result<u64> {
+    // Whoever does not trace it is told so first.
+    target.get(command::GET_MASK, 0, 0)?;
+    let [first, rest]: [u64; 2] = user::copy_in(&mut target.task.mm, which)?;
+    let (flags, most) = (rest as u32, (rest >> 32) as i32);
+    let Ok(most) = u64::try_from(most) else { return Err(Errno::EINVAL) };
+    if flags & !PTRACE_PEEKSIGINFO_SHARED != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut done = 0;
+    while let (true, Some(next)) = (done < most, first.checked_add(done)) {
+        let (bytes, left) = (INFO_BYTES as u64, most - done);
+        let value = left | u64::from(flags) << 32;
+        let some = target.get(request::PEEK_SIGNALS, next, value)?;
+        let place = to.wrapping_add(done * bytes);
+        let told = user::write(&mut target.task.mm, place, &some).bytes as u64 / bytes;
+        done += told;
+        if told * bytes < some.len() as u64 {
+            return if done == 0 { Err(Errno::EFAULT) } else { Ok(done) };
+        }
+        if some.is_empty() {
+            break;
+        }
+    }
+    Ok(done)
 }
 
 /// A program that filters the calls of a thread. Answers how many instructions it has.

@@ -13,9 +13,6 @@ const BUFFER: core::ops::RangeInclusive<u64> = 2304..=425_984;
 /// What they tell if nobody has said (Linux: `tcp_wmem`, `tcp_rmem`, `net.core.rmem_default`).
 const SEND_STREAM: u32 = 16_384;
 const RECEIVE_STREAM: u32 = 131_072;
-/// Bytes of a segment inside of the machine (its packets have 64 KiB), and outside.
-const SEGMENT_INSIDE: u64 = 32_768;
-
 /// Levels of options as requests name them, and options there.
 const IP: u32 = of_level(0, 0) >> 16;
 const TCP: u32 = of_level(IPPROTO_TCP, 0) >> 16;
@@ -363,7 +360,8 @@ fn own(all: &mut Inet, number: Number, option: u32) -> Result<u64, Errno> {
         SO_PROTOCOL => match (kind, family) {
             (Kind::Stream, _) => IPPROTO_TCP.into(),
             (Kind::Datagram, _) => IPPROTO_UDP.into(),
-            (Kind::Route | Kind::Packet, _) => 0,
+            (Kind::Route, _) => all.language(number)? as u64,
+            (Kind::Packet, _) => 0,
             (Kind::Raw, _) => all.raw_protocol(number)?.into(),
             (Kind::Echo, Family::V4) => IPPROTO_ICMP.into(),
             (Kind::Echo, Family::V6) => IPPROTO_ICMPV6.into(),
@@ -415,10 +413,10 @@ fn of_protocol(
     }
     let options = all.options(number)?;
     let value = match (level, name) {
-        (TCP, TCP_INFO) => return info(all, number),
+        (TCP, TCP_INFO) => return all.tcp_info(number),
         (TCP, TCP_CONGESTION) => return Ok(b"cubic\0\0\0\0\0\0\0\0\0\0\0".to_vec()),
         (TCP, TCP_NODELAY) => options.no_delay.into(),
-        (TCP, TCP_MAXSEG) => SEGMENT_INSIDE,
+        (TCP, TCP_MAXSEG) => inet::SEGMENT_INSIDE.into(),
         (IPV6, IPV6_V6ONLY) => options.v6_only.into(),
         (IP, IP_TTL) | (IPV6, IPV6_UNICAST_HOPS) => {
             options.others.get(&of_level(0, IP_TTL)).copied().unwrap_or(64)
@@ -438,21 +436,4 @@ fn of_protocol(
         }
     };
     Ok(value.to_le_bytes().to_vec())
-}
-
-/// `struct tcp_info`, as far as it is known: the state, and sizes of segments.
-fn info(all: &Inet, number: Number) -> Result<Vec<u8>, Errno> {
-    const BYTES: usize = 232;
-    const MSS: [usize; 2] = [16, 20];
-    const PATH_MTU: usize = 60;
-    const WINDOW: usize = 80;
-    const ADVERTISED: usize = 84;
-    let mut bytes = alloc::vec![0; BYTES];
-    bytes[0] = all.tcp_state(number)? as u8;
-    let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-    MSS.iter().for_each(|&at| put(at, SEGMENT_INSIDE as u32));
-    put(PATH_MTU, 65_535);
-    put(WINDOW, 10);
-    put(ADVERTISED, 65_483);
-    Ok(bytes)
 }

@@ -99,7 +99,7 @@ pub fn start(start: &Start) -> Result<Unixd, &'static str> {
     let cores = (0..).take_while(|&core| {
         libos::log::counter_of(core, captypes::invocations::Counter::IdleTicks).is_ok()
     });
-    let made = Made::new(cores.count(), &unixd.clock, unixd.procs.randomizes);
+    let made = Made::new(cores.count(), unixd.system.ram(), &unixd.clock, unixd.procs.randomizes);
     unixd.tree.show_made(made, now).map_err(|_| "no directory for /sys")?;
     unixd.resolver = Resolver::of_boot(boot.archive(), &unixd.tree);
     unixd.begin_network().map_err(|_| "no memory for the network")?;
