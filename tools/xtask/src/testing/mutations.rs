@@ -55,42 +55,6 @@ enum Test {
 
 const BUGS: &[Bug] = &[
     Bug {
-        name: "signals_that_wait_behind_others_are_not_told",
-        changes: &[(
-            "servers/unixd/src/queues.rs",
-            "first.into_iter().chain(behind).map(",
-            "first.into_iter().chain(behind.take(usize::from(signal > 34))).map(",
-        )],
-        found_by: Test::Machine { test: "linux/ptrace_signals.gcc" },
-    },
-    Bug {
-        name: "between_two_packets_of_sockets_one_is_not_told",
-        changes: &[(
-            "servers/unixd/src/sockdiag.rs",
-            "return Ok((bytes, number));",
-            "return Ok((bytes, number + 1));",
-        )],
-        found_by: Test::Machine { test: "linux/sock_diag.gcc" },
-    },
-    Bug {
-        name: "a_program_about_sockets_goes_on_between_its_instructions",
-        changes: &[(
-            "crates/server/inet/src/bytecode.rs",
-            "|| begins.contains(&to)",
-            "|| to > 0",
-        )],
-        found_by: Test::Machine { test: "linux/sock_diag.gcc" },
-    },
-    Bug {
-        name: "who_acts_as_its_child_has_its_own_calls_still",
-        changes: &[(
-            "lib/libunix/src/vfork.rs",
-            "(p.me.clear_tid, p.me.robust_list, p.me.dispatch) = (how.clear_tid, 0, None);",
-            "(p.me.clear_tid, p.me.robust_list) = (how.clear_tid, 0);",
-        )],
-        found_by: Test::Machine { test: "linux/user_dispatch.gcc" },
-    },
-    Bug {
         name: "a_file_that_is_mapped_is_sealed",
         changes: &[(
             "servers/unixd/src/seals.rs",
