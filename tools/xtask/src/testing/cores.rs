@@ -234,8 +234,6 @@ fn no_shootdown_linux(context: &Context) -> Result<()> {
 fn hostile_requests(context: &Context) -> Result<()> {
     linux::expect_named(context, "cores/hostile-requests", "fuzz_requests", |directives| {
         directives.cores = Some(4);
-        // Fewer than on one core, where they take a third of the time.
-        directives.arguments = vec!["1".into(), "150000".into()];
     })
 }
 
