@@ -20,6 +20,7 @@ pub mod guest;
 mod host;
 pub mod linux;
 mod lockstep;
+mod long;
 mod map;
 mod model;
 mod monitors;
@@ -318,12 +319,12 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(cores::cases());
     cases.extend(monitors::cases());
     cases.extend(devices::cases());
-    cases.extend(of_day(filter, processors::cases()));
+    cases.extend(processors::cases());
     cases.extend(events::cases());
     cases.extend(map::cases());
     cases.extend(crash::cases(filter));
     cases.extend(persistent::cases());
-    cases.extend(of_day(filter, benches::cases()));
+    cases.extend(benches::cases());
     cases.extend(cli::cases());
     cases.extend(streams::cases());
     cases.extend(files::cases());
@@ -343,16 +344,7 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(linux::cases(context)?);
     // They take what time is left.
     cases.extend(mutations::cases(filter));
-    Ok(cases)
-}
-
-/// In a run of all tests a third of these, each day another.
-fn of_day(filter: &str, cases: Vec<Case>) -> Vec<Case> {
-    const DAYS: usize = 3;
-    match filter.is_empty() {
-        true => cases.into_iter().skip(today() % DAYS).step_by(DAYS).collect(),
-        false => cases,
-    }
+    Ok(if filter.is_empty() { long::of_day(cases, today()) } else { cases })
 }
 
 /// Counts and shows results as they come.
