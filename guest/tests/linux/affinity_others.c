@@ -97,6 +97,24 @@ int main(int argc, char **argv) {
         printf(", told: %lu\n", cores_of(pid));
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
+        // Set while it begins, and has its parent's still to take.
+        int kept = 0;
+        for (int n = 0; n < 100; n++) {
+            int go[2];
+            MUST(pipe(go) == 0);
+            pid = fork();
+            if (pid == 0) {
+                char byte;
+                close(go[1]);
+                MUST(read(go[0], &byte, 1) == 0);
+                _exit(cores_of(0));
+            }
+            MUST(set(pid, 2) == 0);
+            close(go[0]), close(go[1]);
+            waitpid(pid, &status, 0);
+            kept += status == 2 << 8;
+        }
+        printf("while they begin: %d\n", kept);
         _exit(0);
     }
     waitpid(child, &status, 0);

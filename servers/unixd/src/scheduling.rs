@@ -10,7 +10,7 @@ use crate::wait::{count, Call, Tried};
 use abi::slots::KERNEL;
 use alloc::vec::Vec;
 use captypes::op as invocation;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use credentials::{Capability, Credentials};
 use libos::{invoke, CapAddr};
 use unixproto::scheduling::*;
@@ -296,8 +296,12 @@ impl Procs {
         // The first process runs nothing, and who has just ended runs nowhere.
         if let (Some(runner), Ok(session)) = (self.runner_of(tid), self.session_of(tid)) {
             let set = invocation::SetAffinity { mask: cores };
-            invoke(runner.dispatcher, set).map_err(|_| Errno::EINVAL)?;
-            session.header().affinity.store(cores, Relaxed);
+            // Before the kernel is told: a child that begins takes its parent's only if nobody has said anything.
+            let before = session.header().affinity.swap(cores, SeqCst);
+            if invoke(runner.dispatcher, set).is_err() {
+                session.header().affinity.store(before, SeqCst);
+                return Err(Errno::EINVAL);
+            }
         }
         count(0)
     }

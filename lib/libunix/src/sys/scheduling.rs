@@ -83,12 +83,24 @@ pub fn set_affinity(dispatcher: CapAddr, cores: u64) -> Result<()> {
     invoke(dispatcher, captypes::op::SetAffinity { mask }).map_err(|_| Errno::EINVAL)
 }
 
-/// The only thread of a child, or of a program, runs where its parent did, or who executed it.
+/// The only thread of a child, or of a program, runs where its parent did, or who executed it, unless somebody has said since where
+/// it shall.
 pub fn take_affinity(cores: u64) {
-    if cores != u64::MAX {
+    if cores == u64::MAX {
+        return;
+    }
+    let own = &server::header().affinity;
+    // Said before it runs at all: the kernel knows of it already, or is told again.
+    let _ = own.compare_exchange(0, cores, Ordering::SeqCst, Ordering::SeqCst);
+    let mut said = own.load(Ordering::SeqCst);
+    loop {
         // That was right there; if it is not here, it runs anywhere.
-        let _ = set_affinity(area::own_dispatcher(), cores);
-        server::header().affinity.store(cores, Ordering::Relaxed);
+        let _ = set_affinity(area::own_dispatcher(), said);
+        // Who says something meanwhile writes it there first, and tells the kernel then.
+        match own.load(Ordering::SeqCst) {
+            same if same == said => return,
+            other => said = other,
+        }
     }
 }
 
