@@ -61,7 +61,7 @@ pub struct MachineOptions {
     /// NUMA nodes: cores and memory are divided evenly over them, in order
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub nodes: u32,
-    /// Memory, such as 512M or 2G; at least 32M (37M for 64 cores), and 16M more than the boot image, which grows with the files given
+    /// Memory, such as 512M or 2G; at least 32M (38M for 64 cores), and 16M more than the boot image, which grows with the files given
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
     pub mem: MemorySize,
     /// A memory disk of this size, /dev/ram0, such as 64K or 16G: whole pages, taken from the memory when they are
