@@ -19,6 +19,8 @@ enum { FILES = 11, MOST = 24, AGAIN = 5, THREADS = 4, ROUNDS = 300 };
 #define PATH "/tmp/lent_writes.%d"
 
 static unsigned long wrongs;
+// Times are as exact as the clock.
+static int is_exact;
 static uint64_t state = 20261130;
 
 static unsigned below(unsigned end) {
@@ -401,7 +403,7 @@ static void appends(void) {
 
 // Several processes write to one file, each to pages of its own, while others look: once a write is done, or its bytes are seen, the time is that
 // of this write or later.
-static void together(int writers) {
+static void write_together(int writers) {
     struct seen {
         int64_t begun, number;
         char gap[48];
@@ -409,7 +411,6 @@ static void together(int writers) {
     static uint64_t page[PAGE / 8];
     pid_t children[THREADS];
     struct stat is;
-    unsigned long before = wrongs;
     int fd = open(path_of(5), O_RDWR);
     MUST(fd >= 0 && ftruncate(fd, 0) == 0);
     for (int i = 0; i < 2 * writers; i++) MUST(pwrite(fd, page, PAGE, i * PAGE) == PAGE);
@@ -442,16 +443,22 @@ static void together(int writers) {
         }
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         MUST((last % 2 ? stat(path_of(5), &is) : fstat(fd, &is)) == 0);
-        // A tick of Linux's clock, which is that of all of its files, takes at most 10 ms. Here it has been seen, in one run of four, that a
-        // time stays the same for up to 9 ms while others write: it should not, and is not understood yet.
+        // A tick of Linux's clock, which is that of all of its files, takes at most 10 ms.
         if (ns_of(is.st_mtim) < least - 10000000) wrong("time of who writes together", writers, ns_of(is.st_mtim), least);
-        last++;
+        if (!is_exact || ns_of(is.st_mtim) >= least) last++;
+        else wrong("exact time of who writes together", writers, ns_of(is.st_mtim), least);
         usleep(500);
     }
     for (int i = 0; i < writers; i++) MUST(waitpid(children[i], NULL, 0) == children[i]);
-    printf("%d processes that write to one file: %lu wrong\n", writers, wrongs - before);
     MUST(munmap((void *)map, 2 * writers * PAGE) == 0 && munmap(done, PAGE) == 0);
     close(fd);
+}
+
+// As often as the end of one falls together with another one's being lent the file.
+static void together(int writers, int rounds) {
+    unsigned long before = wrongs;
+    while (rounds-- > 0) write_together(writers);
+    printf("%d processes that write to one file: %lu wrong\n", writers, wrongs - before);
 }
 
 static int shared_file, others[40];
@@ -561,8 +568,9 @@ int main(int argc, char **argv) {
     limited();
     set_id();
     appends();
-    together(1);
-    together(3);
+    is_exact = access("/proc/tessera", F_OK) == 0;
+    together(1, 1);
+    together(3, 30);
     threads();
     for (int i = 0; i < FILES; i++) unlink(path_of(i));
     printf("%lu wrong\n", wrongs);

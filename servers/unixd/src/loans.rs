@@ -36,10 +36,12 @@ pub fn end(files: &mut Files, procs: &Procs, clock: &Clock, ino: Ino) {
     }
 }
 
-/// Ends the loan of a file to whom it is lent.
+/// Ends the loan of a file, which is or was lent so.
 #[cold]
 #[inline(never)]
-pub fn end_with(files: &mut Files, procs: &Procs, clock: &Clock, (ino, shown): (Ino, Shown)) {
+pub fn end_with(files: &mut Files, procs: &Procs, clock: &Clock, (ino, was): (Ino, Shown)) {
+    // Since then others may have it, too; of a file that is gone there is only what was.
+    let shown = files.names().lent_to(ino).unwrap_or(was);
     settle(files, procs, clock);
     let end = |proc: &Proc| {
         if proc.lent.has(ino) {
