@@ -13,7 +13,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::Cell;
-pub use machine::{list_of, mask_of};
+pub use machine::{first_cores, list_of, mask_of};
 use unixproto::Errno;
 
 /// As `uname` has them.

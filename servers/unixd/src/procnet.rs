@@ -99,9 +99,9 @@ impl Texts<'_> {
             if let Some(name) = row.name {
                 // That of a file ends with a zero; those of others are told as what can be read.
                 let shown = name.text.strip_suffix(&[0]).filter(|_| name.file.is_some());
-                let shown: Vec<u8> = shown.unwrap_or(&name.text).to_vec();
+                let shown = shown.unwrap_or(&name.text).iter();
                 let shown: Vec<u8> =
-                    shown.into_iter().map(|byte| if byte == 0 { b'@' } else { byte }).collect();
+                    shown.map(|&byte| if byte == 0 { b'@' } else { byte }).collect();
                 put!(text, " {}", String::from_utf8_lossy(&shown));
             }
             text.push('\n');

@@ -4,7 +4,7 @@
 //! process that reads is its library's; of others it is without shares.
 
 use crate::cputime::CpuTime;
-use crate::made::{list_of, mask_of};
+use crate::made::{first_cores, list_of, mask_of};
 use crate::mountlists::{mount_info, mount_stats, mounts};
 use crate::oom;
 use crate::procs::{Pid, Proc, Procs, State};
@@ -220,7 +220,7 @@ impl Texts<'_> {
         /// Nodes that Debian's kernel could have.
         const NODES: usize = 1024;
         let cores = idle_ticks().count();
-        let all = u64::MAX.unbounded_shr(64 - cores.clamp(1, 64) as u32);
+        let all = first_cores(cores);
         let chosen =
             self.procs.session_of(tid).map_or(0, |one| one.header().affinity.load(Relaxed));
         let cores_of = if chosen & all == 0 { all } else { chosen & all };

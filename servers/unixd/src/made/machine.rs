@@ -6,37 +6,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-fn list(count: usize) -> String {
-    match count {
-        0 | 1 => String::from("0\n"),
-        count => format!("0-{}\n", count - 1),
-    }
+/// So many cores, as bits: the first 64 at most.
+pub fn first_cores(count: usize) -> u64 {
+    u64::MAX.unbounded_shr(64 - count.clamp(1, 64) as u32)
 }
 
-/// A mask of cores as these files have it: words of 32 bits, the highest first.
-fn mask(cores: core::ops::Range<usize>) -> String {
-    let words = cores.end.max(1).div_ceil(32);
-    let word = |at: usize| {
-        cores
-            .clone()
-            .filter(|core| core / 32 == at)
-            .fold(0u32, |word, core| word | 1 << (core % 32))
-    };
-    let all: Vec<String> =
-        (0..words)
-            .rev()
-            .map(|at| {
-                if at + 1 == words {
-                    format!("{:x}", word(at))
-                } else {
-                    format!("{:08x}", word(at))
-                }
-            })
-            .collect();
-    all.join(",") + "\n"
-}
-
-/// The same of 64 bits, where there are so many cores, or nodes.
+/// A mask as these files have it, where there are so many cores, or nodes: words of 32 bits, the highest first.
 pub fn mask_of(bits: u64, count: usize) -> String {
     let words = (0..count.div_ceil(32)).rev().map(|at| (bits.unbounded_shr(32 * at as u32)) as u32);
     let texts: Vec<String> = words
@@ -64,6 +39,11 @@ pub fn list_of(mut bits: u64) -> String {
     ranges.join(",")
 }
 
+/// Lines with a list of cores, and with their mask.
+fn lines(bits: u64, cores: usize) -> (String, String) {
+    (list_of(bits) + "\n", mask_of(bits, cores) + "\n")
+}
+
 impl Made {
     pub fn machine(&mut self, cores: usize, ram: u64) {
         self.processors(cores);
@@ -72,7 +52,7 @@ impl Made {
     }
 
     fn processors(&mut self, cores: usize) {
-        let all = list(cores);
+        let (all, all_mask) = lines(first_cores(cores), cores);
         let caches = caches::all();
         let cpu = "devices/system/cpu";
         for name in ["online", "possible", "present"] {
@@ -82,7 +62,7 @@ impl Made {
         self.fixed(&format!("{cpu}/kernel_max"), &format!("{}\n", cores.max(1) - 1));
         for core in 0..cores {
             let topology = format!("{cpu}/cpu{core}/topology");
-            let (own, own_mask) = (format!("{core}\n"), mask(core..core + 1));
+            let (own, own_mask) = lines(1 << core, cores);
             for (name, text) in [
                 ("core_id", &own),
                 ("physical_package_id", &String::from("0\n")),
@@ -91,9 +71,9 @@ impl Made {
                 ("thread_siblings_list", &own),
                 ("core_cpus", &own_mask),
                 ("core_cpus_list", &own),
-                ("core_siblings", &mask(0..cores)),
+                ("core_siblings", &all_mask),
                 ("core_siblings_list", &all),
-                ("package_cpus", &mask(0..cores)),
+                ("package_cpus", &all_mask),
                 ("package_cpus_list", &all),
             ] {
                 self.fixed(&format!("{topology}/{name}"), text);
@@ -102,16 +82,18 @@ impl Made {
                 self.fixed(&format!("{cpu}/cpu{core}/online"), "1\n");
             }
             for (index, cache) in caches.iter().enumerate() {
-                self.cache(&format!("{cpu}/cpu{core}/cache/index{index}"), cache, (core, cores));
+                let at = format!("{cpu}/cpu{core}/cache/index{index}");
+                let (id, shared) = match cache.is_shared {
+                    true => (0, (&all, &all_mask)),
+                    false => (core, (&own, &own_mask)),
+                };
+                self.cache(&at, cache, id, shared);
             }
         }
     }
 
-    /// A cache as a core sees it.
-    fn cache(&mut self, at: &str, cache: &Cache, (core, cores): (usize, usize)) {
-        let sharing = if cache.is_shared { 0..cores } else { core..core + 1 };
-        let sharers =
-            list_of(sharing.clone().fold(0, |all, core| all | 1u64.unbounded_shl(core as u32)));
+    /// A cache as a core sees it: its number, and who shares it.
+    fn cache(&mut self, at: &str, cache: &Cache, id: usize, (list, mask): (&String, &String)) {
         for (name, text) in [
             ("level", format!("{}\n", cache.level)),
             ("type", format!("{}\n", cache.kind)),
@@ -120,22 +102,22 @@ impl Made {
             ("physical_line_partition", format!("{}\n", cache.partitions)),
             ("ways_of_associativity", format!("{}\n", cache.ways)),
             ("number_of_sets", format!("{}\n", cache.sets)),
-            ("shared_cpu_map", mask(sharing)),
-            ("shared_cpu_list", format!("{sharers}\n")),
-            ("id", format!("{}\n", if cache.is_shared { 0 } else { core })),
+            ("shared_cpu_map", mask.clone()),
+            ("shared_cpu_list", list.clone()),
+            ("id", format!("{id}\n")),
         ] {
             self.fixed(&format!("{at}/{name}"), &text);
         }
     }
 
     fn memory(&mut self, cores: usize, ram: u64) {
-        let all = list(cores);
+        let (all, all_mask) = lines(first_cores(cores), cores);
         let node = "devices/system/node";
         for name in ["online", "possible", "has_cpu", "has_memory", "has_normal_memory"] {
             self.fixed(&format!("{node}/{name}"), "0\n");
         }
         self.fixed(&format!("{node}/node0/cpulist"), &all);
-        self.fixed(&format!("{node}/node0/cpumap"), &mask(0..cores));
+        self.fixed(&format!("{node}/node0/cpumap"), &all_mask);
         self.fixed(&format!("{node}/node0/distance"), "10\n");
         self.add(SYS, &format!("{node}/node0/meminfo"), Content::Live(Live::NodeMemory));
         self.blocks(ram);
