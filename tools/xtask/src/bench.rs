@@ -365,6 +365,7 @@ fn prepare_built(project: &Project, built: Built) -> Result<Context> {
         filter: String::new(),
         notes: Default::default(),
         started: Instant::now(),
+        day: None,
     })
 }
 

@@ -8,7 +8,7 @@
 use super::directives::{Directives, BUILDS, DYNAMIC};
 use super::guest::{GuestRun, Observed};
 use super::model::number;
-use super::{feed, today, Case, Context};
+use super::{feed, long, Case, Context};
 use crate::dynamic;
 use crate::image::Addition;
 use crate::machine::Homes;
@@ -86,8 +86,8 @@ pub fn cases(context: &Context) -> Result<Vec<Case>> {
         let mut ways: Vec<Way> = builds.map(Way::Build).collect();
         ways.extend(AT_HOMES.contains(&name.as_str()).then_some(Way::Homes));
         ways.extend(EAGER.contains(&name.as_str()).then_some(Way::Eager));
-        if context.filter.is_empty() {
-            ways = of_day(ways, tests + today());
+        if let Some(day) = context.day {
+            ways = of_day(ways, tests + long::turns(&format!("linux/{name}"), day));
         }
         tests += 1;
         cases.extend(ways.into_iter().map(|way| way.case(&source, &name)));

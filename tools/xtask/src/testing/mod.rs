@@ -115,6 +115,8 @@ pub struct Context {
     pub notes: Mutex<Vec<String>>,
     /// When the run began.
     pub started: Instant,
+    /// In a run of all tests, which does not do all that there is: the number of the day.
+    pub day: Option<usize>,
 }
 
 impl Context {
@@ -153,7 +155,7 @@ pub struct TestResult {
     pub outcome: Result<(), String>,
 }
 
-/// The number of the day: a run of all tests does not do all that there is, but other things each day.
+/// The number of the day.
 pub fn today() -> usize {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs() as usize / 86_400
@@ -227,7 +229,7 @@ pub fn test(project: &Project, options: &TestOptions) -> Result<i32> {
     let mut tally = Tally::new();
     let _on_interrupt = tally.watch()?;
     // They need no machine, so that nothing is built for one.
-    let host_only = filter.starts_with(host::SUITE.trim_end_matches('/'));
+    let host_only = filter == "host" || filter.starts_with(host::SUITE);
     if host_only && !options.list {
         let inner = filter.strip_prefix(host::SUITE).unwrap_or("");
         let _progress = Progress::new("building and running the tests on the host", 0);
@@ -308,6 +310,7 @@ fn prepare(project: &Project, options: &TestOptions, started: Instant) -> Result
         filter: options.filter.clone().unwrap_or_default(),
         notes: Mutex::default(),
         started,
+        day: (options.filter.as_deref().unwrap_or("").is_empty() && !options.list).then(today),
     })
 }
 
@@ -344,7 +347,10 @@ fn cases(context: &Context, filter: &str) -> Result<Vec<Case>> {
     cases.extend(linux::cases(context)?);
     // They take what time is left.
     cases.extend(mutations::cases(filter));
-    Ok(if filter.is_empty() { long::of_day(cases, today()) } else { cases })
+    Ok(match context.day {
+        Some(day) => long::of_day(cases, day),
+        None => cases,
+    })
 }
 
 /// Counts and shows results as they come.
