@@ -1064,15 +1064,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Machine { test: "linux/hostile_pipes.gcc" },
     },
     Bug {
-        name: "who_has_a_file_since_it_was_seen_keeps_it",
-        changes: &[(
-            "servers/unixd/src/loans.rs",
-            "files.names().lent_to(ino).unwrap_or(was)",
-            "was",
-        )],
-        found_by: Test::Machine { test: "linux/lent_writes" },
-    },
-    Bug {
         name: "what_is_on_its_way_is_not_counted",
         changes: &[(
             "crates/server/sockets/src/queue.rs",
