@@ -44,6 +44,7 @@ pub(super) fn dispatch_morsel(local: &mut CpuDriver, dcb: DcbRef, op: MorselOp) 
         MorselOp::GrowMorsel => grow(local, dcb),
         MorselOp::AdviseMorsel => advise(local, dcb),
         MorselOp::LimitMorsel => limit(local, dcb),
+        MorselOp::ExtendMorsel => extend(local, dcb),
         MorselOp::AllowRaising => allow_raising(local, dcb),
         MorselOp::SnapshotMorsel => snapshot(local, dcb),
         MorselOp::CommitMorsel => commit(local, dcb),
@@ -165,6 +166,10 @@ handlers! {
     };
     limit(LimitMorsel) = |local, d, target, a| {
         morsels::limit(local, &of::<op::LimitMorsel>(d, target)?, a.bytes)
+    };
+    extend(ExtendMorsel) = |local, d, target, a| {
+        let cap = of::<op::ExtendMorsel>(d, target)?;
+        morsels::extend(local, &cap, a.bytes, a.first).map(|value| Value { value })
     };
     allow_raising(AllowRaising) = |local, d, target, a| {
         let cap = of::<op::AllowRaising>(d, target)?;

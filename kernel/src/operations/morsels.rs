@@ -648,6 +648,33 @@ fn set_limit(
     }
 }
 
+/// Raises the limit and makes pages up to it; see [`captypes::op::ExtendMorsel`].
+pub fn extend(cpu: &mut CpuDriver, cap: &RawCap, bytes: u64, first: u64) -> Result<u64> {
+    whole(cpu, cap)?;
+    let count = bytes.div_ceil(PAGE).saturating_sub(first);
+    let mut is_raised = false;
+    in_steps(cpu, cap, (first, count), |objects, record, at, end| {
+        if !is_raised {
+            raise(objects, record, bytes)?;
+            is_raised = true;
+        }
+        objects.populate(record, at, end, false)
+    })
+}
+
+/// Nobody has anything of what is behind a limit that is not inside a page, once that has gone.
+fn raise(
+    objects: &Objects<'_, '_, Scheduler>,
+    record: Record,
+    bytes: u64,
+) -> core::result::Result<(), Refused> {
+    let old = objects.limit(record);
+    if bytes <= old || old % PAGE != 0 || objects.anchor(record).has(Anchor::TRIMMING) {
+        return Err(Refused::Invalid);
+    }
+    objects.limit_to(record, bytes)
+}
+
 /// Allows that the limit is raised; see [`captypes::op::AllowRaising`].
 pub(super) fn allow_raising(cpu: &mut CpuDriver, cap: &RawCap, pages: u64) -> Result<u64> {
     whole(cpu, cap)?;

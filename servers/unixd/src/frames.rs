@@ -156,6 +156,10 @@ impl Memory for Frames {
         }
     }
 
+    fn extend_object(&mut self, object: &mut Morsel, bytes: u64, from: u64) -> bool {
+        object.extend(bytes, from)
+    }
+
     fn next_data(
         &self,
         object: &Morsel,

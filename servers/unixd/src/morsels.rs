@@ -61,6 +61,13 @@ enum Fate {
     },
 }
 
+/// Bytes that are mapped here, and that only the kernel reads.
+#[derive(Clone, Copy)]
+pub struct Shown {
+    pub from: u64,
+    pub bytes: u64,
+}
+
 impl Drop for Morsel {
     fn drop(&mut self) {
         if let Fate::Goes { size, .. } = self.fate {
@@ -256,6 +263,26 @@ impl Morsel {
         Ok(done)
     }
 
+    /// Makes it larger, with the pages from a byte on, if one invocation does both: then it is `true`. If not, both are to be done one after the other, as if this had not been tried.
+    pub fn extend(&mut self, bytes: u64, from: u64) -> bool {
+        let new = bytes.next_multiple_of(PAGE);
+        let (first, end) = (from / PAGE, new / PAGE);
+        let (is_one, most) = (end.saturating_sub(first) <= STEP, self.most());
+        let Fate::Goes { size, limit, full, rises: false } = &mut self.fate else { return false };
+        if new <= *limit || new > most || !is_one {
+            return false;
+        }
+        let made = invoke(self.slot.first(), op::ExtendMorsel { bytes: new, first });
+        if !made.is_ok_and(|next| next.value == end) {
+            return false;
+        }
+        (*size, *limit) = (bytes, new);
+        if from <= *full {
+            *full = new.max(*full);
+        }
+        true
+    }
+
     fn make_pages(&self, from: u64, to: u64) -> Result<u64, Errno> {
         let (mut at, end, mut step) = (from / PAGE, to.div_ceil(PAGE), STEP);
         while at < end {
@@ -344,16 +371,20 @@ impl Morsel {
 
     /// Copies bytes into it.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.write_shown(offset, Shown { from: data.as_ptr() as u64, bytes: data.len() as u64 })
+    }
+
+    /// The same with what others may change meanwhile.
+    pub fn write_shown(&self, offset: u64, data: Shown) -> Result<(), Errno> {
         let mut done = 0;
-        while done < data.len() {
-            let rest = &data[done..];
-            let from = rest.as_ptr() as u64;
-            let at = offset + done as u64;
-            let copied =
-                self.present(&[at], || self.cap().write_morsel(at, from, rest.len() as u64));
+        while done < data.bytes {
+            let at = offset + done;
+            let copied = self.present(&[at], || {
+                self.cap().write_morsel(at, data.from + done, data.bytes - done)
+            });
             match copied.map_err(errno_of)?.bytes {
                 0 => return Err(Errno::EIO),
-                bytes => done += bytes as usize,
+                bytes => done += bytes,
             }
         }
         Ok(())

@@ -373,6 +373,15 @@ invocations! {
             /// Bytes.
             bytes: u64
         ) -> (), needs REVOKE;
+        /// Makes it larger, and the pages from `first` on that are missing inside of it then, at most 64. Answers the first that was not
+        /// looked at. `Unsupported`, and nothing is done: it is as large, or what is behind its size is still to go, or the size lies inside a page. `NoMemory`
+        /// if the pool is empty, `OutOfRange` if it has no tables for so much: it is larger all the same.
+        197 ExtendMorsel(
+            /// Bytes.
+            bytes: u64,
+            /// First page.
+            first: u64
+        ) -> Value, needs REVOKE;
         /// Allows that whoever has a table of it shown, and may write there, raises its size where he runs (`RaiseHere`): by up to so many pages from what it is now, or by
         /// fewer than before. Answers up to which byte: not more than its order allows, nor than 16 MiB more. A snapshot may be raised by as much. Once the size is
         /// set it may be raised no more. `Unsupported`: it is in a memory that survives, or its size is no whole number of pages; `Again` asks to be repeated.

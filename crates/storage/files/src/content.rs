@@ -353,6 +353,15 @@ impl<M: Memory> Files<M> {
         self.store_in_object(ino, offset, data)
     }
 
+    /// The same for who copies them himself.
+    pub fn store_by<R>(
+        &mut self,
+        ino: Ino,
+        copies: impl FnOnce(&mut M::Object) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        copies(self.object(ino)?.1)
+    }
+
     /// The first bytes at or behind `offset` that there is memory for, `[from, to)`, up to the size; all others are
     /// zeros. `None`: there are no more.
     pub fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<(u64, u64)>, Errno> {

@@ -94,6 +94,10 @@ pub trait Memory {
         user: u32,
     ) -> Result<u64, Errno>;
 
+    /// Makes an object larger, but no larger than it can be without growing, and its pages from a byte on, if both can be had at once. If not, whatever was done of it is done again,
+    /// or undone, by the one and the other.
+    fn extend_object(&mut self, object: &mut Self::Object, bytes: u64, from: u64) -> bool;
+
     /// Of the pages of an object that are there, the first ones between two bytes, up to a hole.
     fn next_data(
         &self,

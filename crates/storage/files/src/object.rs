@@ -267,6 +267,9 @@ impl<M: Memory> Files<M> {
     ) -> Result<u64, Errno> {
         let old = self.look(ino)?.0;
         if end > old {
+            if self.extends_at_once(ino, (offset, end)) {
+                return Ok(end);
+            }
             if !self.has_any(ino) && !self.survives(ino) {
                 let needed = if offset == 0 { end } else { 0 };
                 self.make_object_of(ino, (end, needed), user)?;
@@ -289,6 +292,24 @@ impl<M: Memory> Files<M> {
             0 => Err(Errno::ENOSPC),
             done => Ok(done),
         }
+    }
+
+    /// Makes a file larger that has its object, and stays what it is for everybody.
+    fn extends_at_once(&mut self, ino: Ino, (offset, end): (u64, u64)) -> bool {
+        let Files { names, memory, .. } = self;
+        let Ok(memfs::Node::File { size, content }) = names.get_mut(ino).map(|inode| &mut inode.node)
+        else {
+            return false;
+        };
+        let Some(stored) = content.stored.as_mut().filter(|stored| pages(end) <= stored.until) else {
+            return false;
+        };
+        let Some(object) = &mut stored.object else { return false };
+        let is_done = memory.extend_object(object, end, offset & !(PAGE - 1));
+        if is_done {
+            *size = end;
+        }
+        is_done
     }
 
     pub(crate) fn store_in_object(

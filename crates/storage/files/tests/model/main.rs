@@ -132,6 +132,15 @@ impl Memory for Bytes {
         Ok(object.borrow_mut().populate(from, to))
     }
 
+    fn extend_object(&mut self, object: &mut Object, bytes: u64, from: u64) -> bool {
+        let mut object = object.borrow_mut();
+        if bytes > object.most || object.resize(bytes).is_err() {
+            return false;
+        }
+        let end = bytes.next_multiple_of(PAGE);
+        object.populate(from, end) >= end
+    }
+
     fn next_data(
         &self,
         object: &Object,
