@@ -159,3 +159,82 @@ fn nothing_is_left_of_what_was_raised() {
     // And its root.
     assert_eq!(m.call(HEAD, op::PoolInfo {}).unwrap().free, free + 1);
 }
+
+fn extend(m: &mut Machine, bytes: u64, first: u64) -> Result<u64, Status> {
+    let made = m.call(OBJECT, op::ExtendMorsel { bytes, first }).map(|next| next.value);
+    m.check();
+    made
+}
+
+/// Which of its pages are there, up to a page.
+fn is_there(m: &mut Machine, pages: u64) -> Vec<bool> {
+    let mut is_there = |first| {
+        let survey = op::SurveyMorsel { first, count: 1, until: 0 };
+        m.call(OBJECT, survey).unwrap().pages == 1
+    };
+    (0..pages).map(&mut is_there).collect()
+}
+
+#[test]
+fn what_is_made_larger_has_its_pages_at_once() {
+    let mut m = setup();
+    assert_eq!((extend(&mut m, 6 * PAGE, 4), pages(&mut m)), (Ok(6), 6));
+    assert_eq!(is_there(&mut m, 6), [false, false, false, false, true, true]);
+    assert_eq!(peek(&m, SECOND + 5 * PAGE), 0);
+    poke(&m, SECOND + 5 * PAGE, 7);
+    // As large, or smaller: nothing is done.
+    for bytes in [6 * PAGE, 5 * PAGE, 0] {
+        assert_eq!(
+            (extend(&mut m, bytes, 0), pages(&mut m)),
+            (extended_not(bytes), 6),
+            "{bytes:x}"
+        );
+    }
+    assert!(!is_there(&mut m, 1)[0]);
+    // A hole stays between, and what is there stays.
+    assert_eq!(extend(&mut m, 10 * PAGE, 9), Ok(10));
+    assert_eq!(is_there(&mut m, 10)[4..], [true, true, false, false, false, true]);
+    assert_eq!(extend(&mut m, 11 * PAGE, 5), Ok(11));
+    assert_eq!(
+        (is_there(&mut m, 11)[5..].to_vec(), peek(&m, SECOND + 5 * PAGE)),
+        (vec![true; 6], 7)
+    );
+    // Not more than it has tables for.
+    assert_eq!(
+        (extend(&mut m, 200 * PAGE, 100), is_there(&mut m, 200)[100..] == [true; 100]),
+        (Ok(200), true)
+    );
+    assert_eq!(extend(&mut m, 600 * PAGE, 512), Err(Status::OutOfRange));
+}
+
+/// Of no page nothing is asked, and nothing is done.
+fn extended_not(bytes: u64) -> Result<u64, Status> {
+    match bytes {
+        0 => Ok(0),
+        _ => Err(Status::Unsupported),
+    }
+}
+
+/// What somebody may have written behind a limit inside a page is not cleared by this.
+#[test]
+fn a_size_inside_a_page_is_not_made_larger_at_once() {
+    let mut m = setup();
+    assert!(may_write(&mut m, 2));
+    m.until_done(OBJECT, op::LimitMorsel { bytes: 2 * PAGE + 8 }).unwrap();
+    poke(&m, SECOND + 2 * PAGE + 16, 9);
+    assert_eq!(extend(&mut m, 5 * PAGE, 3), Err(Status::Unsupported));
+    limit(&mut m, 5);
+    assert_eq!(peek(&m, SECOND + 2 * PAGE + 16), 0);
+    assert_eq!(extend(&mut m, 6 * PAGE, 5), Ok(6));
+}
+
+/// Who may write to it does not decide how large it is.
+#[test]
+fn only_its_owner_makes_it_larger_at_once() {
+    let mut m = setup();
+    let rights = Rights::READ.or(Rights::WRITE);
+    m.call(OBJECT, op::Mint { dst: at(62).into(), rights, badge: 0 }).unwrap();
+    let wanted = op::ExtendMorsel { bytes: 5 * PAGE, first: 4 };
+    assert_eq!(m.call(at(62), wanted), Err(Status::NoRights));
+    assert_eq!(pages(&mut m), 4);
+}

@@ -373,7 +373,7 @@ invocations! {
             /// Bytes.
             bytes: u64
         ) -> (), needs REVOKE;
-        /// Makes it larger, and the pages from `first` on that are missing inside of it then, at most 64. Answers the first that was not
+        /// Makes it larger, and the pages from `first` on that are missing inside of it then, as many as there is time for. Answers the first that was not
         /// looked at. `Unsupported`, and nothing is done: it is as large, or what is behind its size is still to go, or the size lies inside a page. `NoMemory`
         /// if the pool is empty, `OutOfRange` if it has no tables for so much: it is larger all the same.
         197 ExtendMorsel(

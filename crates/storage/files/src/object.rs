@@ -297,11 +297,13 @@ impl<M: Memory> Files<M> {
     /// Makes a file larger that has its object, and stays what it is for everybody.
     fn extends_at_once(&mut self, ino: Ino, (offset, end): (u64, u64)) -> bool {
         let Files { names, memory, .. } = self;
-        let Ok(memfs::Node::File { size, content }) = names.get_mut(ino).map(|inode| &mut inode.node)
+        let Ok(memfs::Node::File { size, content }) =
+            names.get_mut(ino).map(|inode| &mut inode.node)
         else {
             return false;
         };
-        let Some(stored) = content.stored.as_mut().filter(|stored| pages(end) <= stored.until) else {
+        let Some(stored) = content.stored.as_mut().filter(|stored| pages(end) <= stored.until)
+        else {
             return false;
         };
         let Some(object) = &mut stored.object else { return false };

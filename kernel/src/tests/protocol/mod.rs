@@ -379,7 +379,7 @@ impl Run {
             };
             return self.perform(core, client, label, POOL.into(), args);
         };
-        let (target, label, args) = match random.below(13) {
+        let (target, label, args) = match random.below(14) {
             0 | 1 => (object, Label::PartMorsel, [part, 1, own, 0, 0, 0, 0, 0, 0]),
             2 | 3 => {
                 let (table, entry) = (random.one_of(&[20, 22, 23]) as u32, random.below(200));
@@ -393,6 +393,9 @@ impl Run {
             8 => (object, Label::SnapshotMorsel, [own, 0, 0, 0, 0, 0, 0, 0, 0]),
             9 => (object, Label::LimitMorsel, [random.below(600) * 4096, 0, 0, 0, 0, 0, 0, 0, 0]),
             10 => (object, Label::CommitMorsel, [0; 9]),
+            11 => {
+                (object, Label::ExtendMorsel, [random.below(600) * 4096, part, 0, 0, 0, 0, 0, 0, 0])
+            }
             _ => {
                 let to = random.below(self.cluster.sites.len() as u64) as usize;
                 if let Some(dst) = self.slot(to, false).filter(|_| to != core) {
