@@ -2,7 +2,7 @@
 
 use crate::descs::{Desc, Descs, Object};
 use crate::nodes::{Node, Tree};
-use crate::paths::{Memory, Question, Trail};
+use crate::paths::{self, Memory, Paths, Question, Trail};
 use crate::procs::{cred_of, Procs};
 use crate::share::{Visit, Way};
 use crate::voices::Speaker;
@@ -142,24 +142,45 @@ impl<'a> View<'a> {
         let is_absolute = path.first() == Some(&b'/') && !resolve.in_root && !resolve.beneath;
         let start = if is_absolute { root } else { self.start(dir)? };
         let root = if resolve.in_root { start } else { root };
-        let found = walk(self, Walk { root, start, cred: self.cred(), follow, resolve }, path)?;
-        Ok(Found::new(found))
+        let how = Walk { root, start, cred: self.cred(), follow, resolve };
+        Ok(Found::new(match resolve == Resolve::default() {
+            true => self.walk_near(how, path)?,
+            false => walk(self, how, path)?,
+        }))
+    }
+
+    /// Walks a path from the directory in which its last component lies, if it is [known](crate::paths) where that is.
+    fn walk_near(&self, how: Walk<Spot>, path: &[u8]) -> Result<memfs::Found<Spot>, Errno> {
+        if let Some((dir, name)) = paths::split(path) {
+            let Walk { root, start, ref cred, .. } = how;
+            let question = Question { root, start, cred, follow: true, path: dir };
+            match self.tree.directories().directory(self.tree, &question) {
+                // A relative path begins there.
+                Ok(dir) => return walk(self, Walk { start: dir, ..how }, name),
+                Err(true) => {
+                    let to_it = Walk { follow: true, ..how.clone() };
+                    let _ = self.walk_to_keep(to_it, &question, self.tree.directories());
+                }
+                Err(false) => {}
+            }
+        }
+        walk(self, how, path)
     }
 
     /// Walks a path to look at what is there, as is done again and again, unless it is [known](crate::paths) where it leads.
     pub fn walk_again(&self, dir: u32, path: &[u8], follow: bool) -> Result<Found, Errno> {
         let root = self.root()?;
         let start = if path.first() == Some(&b'/') { root } else { self.start(dir)? };
-        let question = Question { root, start, who: self.who, follow, path };
+        let how = Walk { root, start, cred: self.cred(), follow, resolve: Resolve::default() };
+        let question = Question { root, start, cred: &how.cred, follow, path };
         let is_kept = match self.tree.paths().find(self.tree, &question) {
             Memory::Leads(found) => return Ok(found),
             Memory::Again => true,
             Memory::New => false,
         };
-        let how = Walk { root, start, cred: self.cred(), follow, resolve: Resolve::default() };
         Ok(Found::new(match is_kept {
-            true => self.walk_to_keep(how, &question)?,
-            false => walk(self, how, path)?,
+            true => self.walk_to_keep(how.clone(), &question, self.tree.paths())?,
+            false => self.walk_near(how, path)?,
         }))
     }
 
@@ -169,11 +190,12 @@ impl<'a> View<'a> {
         &self,
         how: Walk<Spot>,
         question: &Question,
+        among: &Paths,
     ) -> Result<memfs::Found<Spot>, Errno> {
         let trailed = Trailed { view: self, trail: Trail::new() };
         let found = walk(&trailed, how, question.path);
         let mounted = self.tree.mounted().turn;
-        self.tree.paths().keep(question, found.as_ref().ok(), mounted, trailed.trail);
+        among.keep(question, found.as_ref().ok(), mounted, trailed.trail);
         found
     }
 
@@ -301,7 +323,10 @@ impl Names for Trailed<'_, '_> {
         match (&step, spot.node) {
             // It is noted when it is entered.
             (Step::Dir, _) | (Step::Other, Node::Mem(_)) => {}
-            _ => self.note(spot),
+            _ => {
+                self.trail.bends();
+                self.note(spot);
+            }
         }
         Ok(step)
     }

@@ -4,7 +4,7 @@ use crate::descs::Object;
 use crate::frames::Files;
 use crate::lower::LowerTree;
 use crate::made::{self, Made};
-use crate::paths::Paths;
+use crate::paths::{self, Paths};
 use crate::procfs::ProcNode;
 use crate::share::{self, OpenFile, Share};
 use crate::spaces::{Ipc, Opened};
@@ -60,6 +60,7 @@ pub struct Tree {
     /// What files without a name are called in `/proc`.
     called: BTreeMap<Ino, Box<[u8]>>,
     paths: Paths,
+    directories: Paths,
     /// Name spaces that are mounted, and how often each is held.
     bound: Table<(Opened, u32)>,
 }
@@ -80,7 +81,8 @@ impl Tree {
             shares: Vec::new(),
             lower: None,
             called: BTreeMap::new(),
-            paths: Paths::new(),
+            paths: Paths::new(paths::PATHS),
+            directories: Paths::new(paths::DIRECTORIES),
             bound: Table::default(),
         }
     }
@@ -155,6 +157,11 @@ impl Tree {
     #[inline]
     pub fn paths(&self) -> &Paths {
         &self.paths
+    }
+    /// Where the directories are that paths have led over last.
+    #[inline]
+    pub fn directories(&self) -> &Paths {
+        &self.directories
     }
     /// The volume of what others have, if it is mounted.
     pub fn shown(&self, folder: u32) -> Option<&Weak<Volume>> {

@@ -6,22 +6,24 @@
 //! change nothing for a path that has led to something, so they are not counted, and what was not found is not kept. Of what is mounted there is
 //! one turn for all.
 //!
+//! A path that is only walked once, or leads to nothing, lies in a directory that others of the kind lie in, too: so there is also kept which
+//! [directories](split) paths led over last.
+//!
 //! Only walks through files in memory are kept; those of `/proc` depend on who looks, and of what others have on them.
 
 use crate::names::Found;
 use crate::nodes::Tree;
-use crate::procs::cred_of;
 use crate::volumes::Spot;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::cell::{Cell, RefCell};
 use core::hash::BuildHasher;
-use credentials::Credentials;
 use hashbrown::DefaultHashBuilder;
-use memfs::{Cred, Ino, Name};
+use memfs::{Cred, Ino, Name, PATH_MAX};
 
-/// How many are kept, each at the place that its hash says. A power of two.
-const PATHS: usize = 256;
+/// How many are kept, each at the place that its hash says. Powers of two.
+pub const PATHS: usize = 256;
+pub const DIRECTORIES: usize = 64;
 /// Bytes of the longest path that is kept, directories and links on it, and groups of who walked it: there is no more memory than there was at
 /// the beginning.
 const LENGTH: usize = 96;
@@ -37,10 +39,21 @@ pub struct Question<'a> {
     /// Where a relative path begins; the root if it is not.
     pub start: Spot,
     /// On whose behalf.
-    pub who: &'a Credentials,
+    pub cred: &'a Cred,
     /// Is a link at the end followed?
     pub follow: bool,
     pub path: &'a [u8],
+}
+
+/// The directory in which the last component of a path lies, and that component with the slashes behind it, if there is more than one component and nobody has to ask
+/// whether it is a path at all.
+pub fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let is_slash = |byte: &u8| *byte == b'/';
+    let end = path.iter().rposition(|byte| !is_slash(byte))?;
+    let last = path[..end].iter().rposition(is_slash)?;
+    let (dir, name) = path.split_at(last + 1);
+    let dir_end = dir.iter().rposition(|byte| !is_slash(byte))?;
+    (path.len() < PATH_MAX).then_some((&dir[..=dir_end], name))
 }
 
 type Passed = ArrayVec<(Ino, u64), PASSED>;
@@ -58,6 +71,8 @@ struct Known {
     name: Name,
     node: Spot,
     slash: bool,
+    /// No link was followed.
+    is_straight: bool,
 }
 
 /// What a path that is looked for may be.
@@ -71,6 +86,8 @@ pub enum Memory {
 
 /// Answers by the hashes of what was asked.
 pub struct Paths {
+    /// How many there are at most.
+    most: usize,
     hasher: DefaultHashBuilder,
     known: RefCell<Places>,
 }
@@ -84,45 +101,68 @@ struct Places {
 }
 
 impl Paths {
-    /// Nothing is known.
-    pub fn new() -> Paths {
+    /// Nothing is known, and never of more than so many.
+    pub fn new(most: usize) -> Paths {
         let known = RefCell::new(Places { known: Vec::new(), missed: Vec::new() });
-        Paths { hasher: DefaultHashBuilder::default(), known }
+        Paths { most, hasher: DefaultHashBuilder::default(), known }
     }
 
     /// What is known of a path.
     pub fn find(&self, tree: &Tree, question: &Question) -> Memory {
+        let found = self.ask(tree, question, |place, known| {
+            let &Known { parent, node, slash, .. } = known;
+            Found {
+                parent: parent.node,
+                name: Name::from_slice(&known.name),
+                node: Some(node.node),
+                slash,
+                above: parent.mount,
+                mount: node.mount,
+                known: Some(place),
+            }
+        });
+        match found {
+            Ok(found) => Memory::Leads(found),
+            Err(true) => Memory::Again,
+            Err(false) => Memory::New,
+        }
+    }
+
+    /// The directory to which a path leads, over no link. If that is not known: was it looked for repeatedly?
+    pub fn directory(&self, tree: &Tree, question: &Question) -> Result<Spot, bool> {
+        let found = self.ask(tree, question, |_, known| known.is_straight.then_some(known.node));
+        found?.ok_or(false)
+    }
+
+    #[inline]
+    fn ask<R>(
+        &self,
+        tree: &Tree,
+        question: &Question,
+        answer: impl FnOnce(usize, &Known) -> R,
+    ) -> Result<R, bool> {
         if question.path.len() > LENGTH {
-            return Memory::New;
+            return Err(false);
         }
         let hash = self.hasher.hash_one(question.path);
-        let place = hash as usize % PATHS;
+        let place = hash as usize % self.most;
         let mut places = self.known.borrow_mut();
         if let Some(Some(known)) = places.known.get(place) {
             if known.answers(tree, question) {
-                let &Known { parent, node, slash, .. } = known;
-                return Memory::Leads(Found {
-                    parent: parent.node,
-                    name: Name::from_slice(&known.name),
-                    node: Some(node.node),
-                    slash,
-                    above: parent.mount,
-                    mount: node.mount,
-                    known: Some(place),
-                });
+                return Ok(answer(place, known));
             }
         }
         let Some(missed) = places.missed.get_mut(place) else {
-            places.make_room();
-            return Memory::New;
+            places.make_room(self.most);
+            return Err(false);
         };
         match *missed ^ (hash >> 32) as u32 {
-            0 => return Memory::Again,
+            0 => return Err(true),
             not_yet @ 1..=REFUSED => *missed = (hash >> 32) as u32 ^ (not_yet - 1),
             // The third time it is.
             _ => *missed = (hash >> 32) as u32 ^ 1,
         }
-        Memory::New
+        Err(false)
     }
 
     /// Has `pass` be told what the path at a place leads over.
@@ -141,7 +181,7 @@ impl Paths {
         trail: Trail,
     ) {
         let hash = self.hasher.hash_one(question.path);
-        let place = hash as usize % PATHS;
+        let place = hash as usize % self.most;
         let known = found.and_then(|found| Known::new(question, found, mounted, trail));
         let places = &mut *self.known.borrow_mut();
         match known {
@@ -154,12 +194,11 @@ impl Paths {
 impl Places {
     /// Without memory for it all is as it was.
     #[cold]
-    fn make_room(&mut self) {
-        if self.known.try_reserve_exact(PATHS).is_ok()
-            && self.missed.try_reserve_exact(PATHS).is_ok()
+    fn make_room(&mut self, most: usize) {
+        if self.known.try_reserve_exact(most).is_ok() && self.missed.try_reserve_exact(most).is_ok()
         {
-            self.known.resize_with(PATHS, || None);
-            self.missed.resize(PATHS, 0);
+            self.known.resize_with(most, || None);
+            self.missed.resize(most, 0);
         }
     }
 }
@@ -171,8 +210,8 @@ impl Known {
         mounted: u64,
         trail: Trail,
     ) -> Option<Known> {
-        let Trail { passed, is_known } = trail;
-        let cred = cred_of(question.who);
+        let Trail { passed, is_known, is_straight } = trail;
+        let cred = question.cred.clone();
         if !is_known.get() || found.name.spilled() || cred.groups.ids().len() > GROUPS {
             return None;
         }
@@ -188,6 +227,7 @@ impl Known {
             name: found.name.clone(),
             node: found.node?,
             slash: found.slash,
+            is_straight: is_straight.get(),
         })
     }
 
@@ -202,7 +242,7 @@ impl Known {
             && self.start == question.start
             && self.follow == question.follow
             && self.mounted == tree.mounted().turn
-            && self.cred == cred_of(question.who)
+            && self.cred == *question.cred
             && self.passed.iter().all(is_same)
     }
 }
@@ -212,12 +252,15 @@ pub struct Trail {
     passed: RefCell<Passed>,
     /// All of it is files in memory.
     is_known: Cell<bool>,
+    /// No link was followed.
+    is_straight: Cell<bool>,
 }
 
 impl Trail {
     /// It begins.
     pub fn new() -> Trail {
-        Trail { passed: RefCell::new(Passed::new()), is_known: Cell::new(true) }
+        let passed = RefCell::new(Passed::new());
+        Trail { passed, is_known: Cell::new(true), is_straight: Cell::new(true) }
     }
 
     /// Over a directory or a link of the files in memory, whose turn this is.
@@ -225,6 +268,11 @@ impl Trail {
         if self.passed.borrow_mut().try_push((ino, turn)).is_err() {
             self.elsewhere();
         }
+    }
+
+    /// Over a link.
+    pub fn bends(&self) {
+        self.is_straight.set(false);
     }
 
     /// Over something else.
