@@ -13,12 +13,14 @@ pub struct Table<T> {
     /// A bit for each piece in which there is room.
     room: Vec<u64>,
     len: usize,
+    /// The piece that became empty last, which keeps its memory: mostly the next value comes there.
+    spare: usize,
 }
 
 struct Piece<T> {
     /// A bit for each value that is there.
     used: u64,
-    /// Nothing at all while no value is there.
+    /// Nothing at all while no value is there, but in the one that became empty last.
     values: Option<Box<Values<T>>>,
 }
 
@@ -26,7 +28,7 @@ type Values<T> = [Option<T>; PIECE];
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Table { pieces: Vec::new(), room: Vec::new(), len: 0 }
+        Table { pieces: Vec::new(), room: Vec::new(), len: 0, spare: 0 }
     }
 }
 
@@ -110,11 +112,21 @@ impl<T> Table<T> {
         let value = piece.values.as_mut()?[number % PIECE].take()?;
         piece.used &= !(1 << (number % PIECE));
         if piece.used == 0 {
-            piece.values = None;
+            self.keep_only(index);
         }
         self.room[index / 64] |= 1 << (index % 64);
         self.len -= 1;
         Some(value)
+    }
+
+    /// Of all pieces that are empty only this one keeps its memory.
+    fn keep_only(&mut self, index: usize) {
+        let last = core::mem::replace(&mut self.spare, index);
+        if let Some(piece) =
+            self.pieces.get_mut(last).filter(|piece| last != index && piece.used == 0)
+        {
+            piece.values = None;
+        }
     }
 
     /// All values with their numbers, in order.
@@ -159,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_piece_has_no_memory() {
+    fn one_empty_piece_has_memory() {
         let mut table = Table::default();
         for value in 0..1000 {
             assert_eq!(table.insert(value), Ok(value));
@@ -167,7 +179,14 @@ mod tests {
         for number in 64..1000 {
             table.remove(number);
         }
-        assert_eq!(table.pieces.iter().filter(|piece| piece.values.is_some()).count(), 1);
-        assert_eq!((table.get(63), table.get(64)), (Some(&63), None));
+        let with_memory =
+            |table: &Table<_>| table.pieces.iter().filter(|piece| piece.values.is_some()).count();
+        assert_eq!((with_memory(&table), table.get(63), table.get(64)), (2, Some(&63), None));
+        for number in 0..64 {
+            table.remove(number);
+        }
+        assert_eq!((with_memory(&table), table.is_empty()), (1, true));
+        // It is the one where the next value comes.
+        assert_eq!((table.insert(7), with_memory(&table)), (Ok(0), 1));
     }
 }
