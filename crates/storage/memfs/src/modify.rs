@@ -65,7 +65,7 @@ impl<C: Default> Fs<C> {
         if is_dir {
             parent.nlink += 1;
         }
-        parent.dir_mut()?.set(name, ino);
+        parent.dir_mut()?.add(name.into(), ino);
         parent.modified(now);
         Ok(ino)
     }
@@ -120,7 +120,8 @@ impl<C: Default> Fs<C> {
         if self.get(victim)?.is_dir() {
             return Err(Errno::EISDIR);
         }
-        self.forget(dir, name, now)
+        self.not_mounted(dir, victim)?;
+        self.forget((dir, name), victim, now)
     }
     /// Removes an empty directory.
     pub fn rmdir(&mut self, dir: Ino, name: &[u8], cred: &Cred, now: i64) -> Result<(), Errno> {
@@ -130,12 +131,10 @@ impl<C: Default> Fs<C> {
         if !self.get(victim)?.dir()?.is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
-        self.forget(dir, name, now)
+        self.forget((dir, name), victim, now)
     }
-    /// Takes a name away, and what hangs on it: link counts, and the inode if it was the last.
-    pub(crate) fn forget(&mut self, dir: Ino, name: &[u8], now: i64) -> Result<(), Errno> {
-        let victim = self.get(dir)?.dir()?.get(name).ok_or(Errno::ENOENT)?;
-        self.not_mounted(dir, victim)?;
+    /// Takes the name of an inode away, and what hangs on it: link counts, and the inode if it was the last.
+    fn forget(&mut self, (dir, name): (Ino, &[u8]), victim: Ino, now: i64) -> Result<(), Errno> {
         let is_dir = self.get(victim)?.is_dir();
         if let Some((keeper, at)) = self.keeper_of(dir, name)? {
             keeper.remove(at, is_dir, now)?;
