@@ -75,7 +75,7 @@ impl Locals<'_> {
     /// What is told, from a socket on, as far as it is found in a turn.
     fn packet(&self, request: &Request<'_>, first: Number) -> Result<Found, Errno> {
         let states = request.word(STATES).ok_or(Errno::EINVAL)?;
-        let mut answers = Answers::new();
+        let mut answers = Answers::default();
         for number in self.all.numbers_from(first) {
             if answers.is_over() {
                 return Ok(answers.until(Some(number)));

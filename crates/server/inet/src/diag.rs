@@ -277,8 +277,8 @@ impl Inet {
     ) -> Result<Found, Errno> {
         // It was checked before.
         let wanted = Wanted::of(request, true)?;
-        let kind = wanted.kind.clone()?;
-        let mut answers = Answers::new();
+        let kind = wanted.kind?;
+        let mut answers = Answers::default();
         for (number, socket) in self.each_from(first) {
             if answers.is_over() {
                 return Ok(answers.until(Some(number)));
@@ -309,7 +309,7 @@ impl Inet {
         looks: &mut usize,
     ) -> Result<Vec<u8>, Errno> {
         let wanted = Wanted::of(request, true)?;
-        let (kind, (from, to)) = (wanted.kind.clone()?, wanted.ports);
+        let (kind, (from, to)) = (wanted.kind?, wanted.ports);
         let (local, remote) = (wanted.end(0), wanted.end(1));
         let is_connected = |seen: &Seen<'_>| {
             seen.local.ip() == local && seen.remote == SocketAddr::new(remote, to)

@@ -68,13 +68,14 @@ pub struct Found {
     pub next: Option<Number>,
 }
 
-impl Answers {
+impl Default for Answers {
     /// Nothing yet.
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Answers {
+    fn default() -> Answers {
         Answers { bytes: Vec::new(), left: LOOKS }
     }
+}
 
+impl Answers {
     /// So much was looked at.
     pub fn looked(&mut self, count: usize) {
         self.left = self.left.saturating_sub(count);
