@@ -2276,11 +2276,6 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "mounttable", test: "nodes_are_let_go_as_often_as_they_are_held" },
     },
     Bug {
-        name: "net_looking_for_sockets_takes_no_turns",
-        changes: &[("crates/server/inet/src/netlink.rs", "        self.left = self.left.saturating_sub(count);", "        self.left = self.left.saturating_sub(count.min(0));")],
-        found_by: Test::Machine { test: "linux/hostile_sock_diag.gcc" },
-    },
-    Bug {
         name: "net_half_of_a_window_is_left",
         changes: &[("crates/server/netstack/src/cubic.rs", "const LEFT: usize = 7;", "const LEFT: usize = 5;")],
         found_by: Test::Host { package: "netstack", test: "a_large_window_follows_the_curve" },
