@@ -31,6 +31,8 @@ pub struct Net {
     /// The server's, with all rights: of all of them.
     endpoint: CapAddr,
     address: Address,
+    /// So many more servers fail by themselves, if the command line wants that.
+    failing: u32,
     child: Option<Child>,
     started: u32,
     /// The latest so many failed at their start.
@@ -46,8 +48,9 @@ impl Net {
             libos::log!("init: {text:?} is no place in a network");
             return Ok(None);
         };
-        let fails = cmdline::option(boot.cmdline(), "netfails");
-        address.fails = fails.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let number = |name| cmdline::option(boot.cmdline(), name)?.parse::<u8>().ok();
+        address.fails = number("netfails").unwrap_or(0);
+        let failing = u32::from(number("nettimes").unwrap_or(1));
         let device = match bus::claim(boot, DeviceType::Network, NET_LINE, window) {
             Ok(device) => device,
             Err(why) => {
@@ -66,6 +69,7 @@ impl Net {
             frame,
             endpoint,
             address,
+            failing,
             child: None,
             started: 0,
             failed_at_start: 0,
@@ -90,8 +94,8 @@ impl Net {
             let [w0, w1, w2, w3] = self.device.lend(child, Slots::FIRST)?;
             Ok([w0, w1, w2, w3, self.address.to_word()])
         });
-        // Only the first one fails by itself, unless each is to.
-        if self.address.fails != FAILS_AT_START {
+        self.failing = self.failing.saturating_sub(1);
+        if self.failing == 0 && self.address.fails != FAILS_AT_START {
             self.address.fails = 0;
         }
         self.child = Some(child.map_err(|error| StartError::Server(PATH, error))?);

@@ -14,6 +14,7 @@ use crate::spaces::Lease;
 use crate::threads::Tid;
 use crate::wait::{count, done, Call, Outcome, Tried, WaitersOf};
 use crate::watches::Source;
+use alloc::collections::VecDeque;
 use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use credentials::Capability;
@@ -64,6 +65,8 @@ pub struct Sockets {
     /// The others: the one of slot N is at N - 1.
     others: Table<Other>,
     waiters: WaitersOf<Number>,
+    /// Of netlink: those that ask about sockets, and have another turn.
+    pub dumps: VecDeque<Number>,
 }
 
 /// The slot of a socket's name space.
@@ -520,6 +523,13 @@ impl Opening<'_> {
         // From where it lies: a part that there is no room for is not copied.
         let take = |count| session.data(call.done, count);
         let sent = match self.inet(number).kind(number)?.1 {
+            // An error is told by the next call, if this one has sent anything.
+            Kind::Stream
+                if (call.done > 0 || op.flags & CONTINUED != 0)
+                    && self.inet(number).has_failed(number, false) =>
+            {
+                Err(Errno::ECONNRESET)
+            }
             Kind::Stream => {
                 let all = self.handles.sockets.inet.of_mut(number);
                 all.send(number, (left, op.flags & MSG_OOB != 0), take, &mut changes)
@@ -657,8 +667,13 @@ impl Opening<'_> {
                 session.put(&[byte][..room]);
                 Ok((room, 1))
             }
-            // What goes on ends at a mark.
-            Kind::Stream if op.flags & REST != 0 && all.is_at_mark(number)? => Ok((0, 0)),
+            // What goes on ends at a mark, and at an error, which the next call tells.
+            Kind::Stream
+                if op.flags & REST != 0
+                    && (all.is_at_mark(number)? || all.has_failed(number, true)) =>
+            {
+                Ok((0, 0))
+            }
             Kind::Stream => {
                 let put = |offset, bytes: &[u8]| session.put_at(offset, bytes);
                 let count = all.receive(number, most, looks, put, &mut changes);

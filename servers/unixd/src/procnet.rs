@@ -59,7 +59,7 @@ impl Texts<'_> {
 impl Texts<'_> {
     /// How many sockets there are.
     fn counts(&self, all: &Inet) -> String {
-        let used = all.len() + self.locals.rows(self.own_net(), 0).count();
+        let used = all.len() + self.locals.rows(self.own_net()).count();
         let of = |kind| counted(all, kind, Family::V4);
         let (streams, pages) = all.streams();
         format!(
@@ -82,7 +82,7 @@ impl Texts<'_> {
         const CONNECTED: u32 = 3;
         const ALONE: u32 = 1;
         let mut text = String::from("Num       RefCount Protocol Flags    Type St Inode Path\n");
-        for row in self.locals.rows(self.own_net(), 0) {
+        for row in self.locals.rows(self.own_net()) {
             let (kind, inode) = (kind_number(row.kind), local_inode(row.number));
             let (flags, state) = match row.state {
                 State::Listening => (ACCEPTS, ALONE),

@@ -207,10 +207,23 @@ impl Unixd {
         self.stock.tidy_later(&mut self.clock, self.tree.files_mut());
         self.clock.arm();
         let is_answered = matches!(answer, Ok(Outcome::Never));
-        if is_answered && !self.voices.is_idle() && !self.was_notified {
-            self.life().work_off_endings();
+        if is_answered && !self.is_idle() && !self.was_notified {
+            self.work_off();
         }
         self.fx.is_settled() && !self.sockets.has_closed()
+    }
+
+    /// Is there nothing to do between two messages?
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        self.voices.is_idle() && self.sockets.inet.dumps.is_empty()
+    }
+
+    /// Some of what there is to do between two messages.
+    #[inline(never)]
+    fn work_off(&mut self) {
+        self.life().work_off_endings();
+        self.opening().dump_in_turn();
     }
 
     /// Answers whoever has made the last request, and waits for the next message.
@@ -232,7 +245,7 @@ impl Unixd {
                 reply = Some((Place::own(last), words, Caps::NONE));
             }
         }
-        let is_idle = self.voices.is_idle();
+        let is_idle = self.is_idle();
         let message = match reply {
             // There is more to do, once whoever has a request was served. The kernel gives notifications before
             // messages, so behind a notification comes no work: else timers could keep messages away.

@@ -1,7 +1,8 @@
 //! What programs ask about sockets by messages (`NETLINK_SOCK_DIAG`): who is asked, and what is told of local ones. Of those of the internet the crate `inet`
 //! tells.
 //!
-//! All sockets do not fit in a socket's queue. The next packet is made when those before it were read.
+//! All sockets do not fit in a socket's queue. The next packet is made when those before it were read; looking for what belongs into it is divided into turns, between
+//! which others are served.
 
 use crate::inet::inode;
 use crate::nodes::Tree;
@@ -12,7 +13,7 @@ use crate::volumes::device_of_volume;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use inet::diag::{BY_FAMILY, DESTROY};
-use inet::netlink::{Dump, Request, PACKET};
+use inet::netlink::{Answers, Dump, Found, Request};
 use inet::{Changes, Number};
 use memfs::Ino;
 use sockets::{Kind, Row};
@@ -38,6 +39,8 @@ const MEMORY: u32 = 5;
 const SHUTDOWN: u32 = 6;
 const USER: u32 = 7;
 const WANTS_USER: u32 = 6;
+/// Sockets that are looked at for the requests of one call. The answers to those behind that are lost.
+const CALL_LOOKS: usize = 65_536;
 
 /// Of inodes of local sockets. Programs take no number for one that has a single digit.
 const INODES: u32 = 1 << 19;
@@ -69,21 +72,22 @@ struct Locals<'a> {
 }
 
 impl Locals<'_> {
-    /// A packet of what is told, from a socket on, and which one comes next.
-    fn packet(&self, request: &Request<'_>, first: Number) -> Result<(Vec<u8>, Number), Errno> {
+    /// What is told, from a socket on, as far as it is found in a turn.
+    fn packet(&self, request: &Request<'_>, first: Number) -> Result<Found, Errno> {
         let states = request.word(STATES).ok_or(Errno::EINVAL)?;
-        let mut bytes = Vec::new();
-        for row in self.all.rows(self.space, first) {
-            if states >> row.state as u32 & 1 == 0 {
-                continue;
+        let mut answers = Answers::default();
+        for number in self.all.numbers_from(first) {
+            if answers.is_over() {
+                return Ok(answers.until(Some(number)));
             }
-            let (number, message) = (row.number, self.tell(request, row));
-            if !bytes.is_empty() && bytes.len() + message.len() > PACKET {
-                return Ok((bytes, number));
+            answers.looked(1);
+            let Some(row) = self.all.row_of(self.space, number) else { continue };
+            answers.looked(row.pending.len());
+            if states >> row.state as u32 & 1 != 0 && !answers.put(&self.tell(request, row)) {
+                return Ok(answers.until(Some(number)));
             }
-            bytes.extend(message);
         }
-        Ok((bytes, Number::MAX))
+        Ok(answers.until(None))
     }
 
     /// What is told of one.
@@ -168,11 +172,15 @@ impl Opening<'_> {
         bytes: &[u8],
         changes: &mut Changes,
     ) {
-        let mut rest = bytes;
+        let (mut rest, mut looks) = (bytes, 0);
         while let Some((request, more)) = Request::next(rest, own) {
+            if looks > CALL_LOOKS {
+                self.handles.sockets.inet.of_mut(number).lose_answers(number, changes);
+                break;
+            }
             rest = more;
             let answer = match request.is_one() {
-                true => self.answer_diag(number, &request, may_mark),
+                true => self.answer_diag(number, &request, may_mark, &mut looks),
                 false => Ok(None),
             };
             let inet = self.handles.sockets.inet.of_mut(number);
@@ -197,6 +205,7 @@ impl Opening<'_> {
         number: Number,
         request: &Request<'_>,
         may_mark: bool,
+        looks: &mut usize,
     ) -> Result<Option<Vec<u8>>, Errno> {
         match (request.kind, request.body.len(), request.family()) {
             (BY_FAMILY, 2.., family) if family < FAMILIES => {}
@@ -218,34 +227,60 @@ impl Opening<'_> {
         }
         match request.family() {
             AF_UNIX => self.locals(number).one(request).map(Some),
-            _ => self.handles.sockets.inet.of(number).diag_one(request, inode).map(Some),
+            _ => self.handles.sockets.inet.of(number).diag_one(request, inode, looks).map(Some),
         }
     }
 
     /// The next packet for a socket of netlink that has read all before it.
     pub fn go_on_dumping(&mut self, number: Number, changes: &mut Changes) {
-        let Some(mut dump) = self.handles.sockets.inet.of_mut(number).take_dump(number) else {
-            return;
-        };
-        let (packet, next) = self.dump_packet(number, &dump);
-        let rest = next.map(|next| {
-            dump.next = next;
-            dump
-        });
-        self.handles.sockets.inet.of_mut(number).tell_dump(number, (packet, rest), changes);
+        let inet = &mut self.handles.sockets.inet;
+        if let Some(dump) = inet.of_mut(number).take_dump(number, false) {
+            self.find_more(number, dump, changes);
+        }
     }
 
-    fn dump_packet(&self, number: Number, dump: &Dump) -> (Vec<u8>, Option<Number>) {
+    /// A turn of one for which nothing was found in the last one.
+    pub fn dump_in_turn(&mut self) {
+        let inet = &mut self.handles.sockets.inet;
+        let Some(number) = inet.dumps.pop_front() else { return };
+        // It may have been closed, and another one have its number.
+        let Some(dump) = inet.of_mut(number).take_dump(number, true) else { return };
+        let mut changes = Changes::new();
+        self.find_more(number, dump, &mut changes);
+        self.handles.sockets.inet.told(changes, self.handles.fx);
+    }
+
+    fn find_more(&mut self, number: Number, mut dump: Box<Dump>, changes: &mut Changes) {
+        let Found { bytes, next } = self.found(number, &dump);
+        let is_due = bytes.is_empty() && next.is_some();
+        let rest = next.map(|next| {
+            (dump.next, dump.is_due) = (next, is_due);
+            dump
+        });
+        let inet = &mut self.handles.sockets.inet;
+        match rest {
+            Some(rest) if is_due => {
+                inet.of_mut(number).keep_dump(number, rest);
+                inet.dumps.push_back(number);
+            }
+            rest => inet.of_mut(number).tell_dump(number, (bytes, rest), changes),
+        }
+    }
+
+    /// What is found in a turn. The end is told when there is nothing else.
+    fn found(&self, number: Number, dump: &Dump) -> Found {
         // It was one when it came.
-        let Some(request) = dump.request() else { return (Vec::new(), None) };
-        let made = match request.family() {
+        let Some(request) = dump.request() else { return Found { bytes: Vec::new(), next: None } };
+        let found = match request.family() {
             AF_UNIX => self.locals(number).packet(&request, dump.next),
             _ => self.handles.sockets.inet.of(number).diag_packet(&request, dump.next, inode),
         };
-        match made {
-            Ok((bytes, next)) if !bytes.is_empty() => (bytes, Some(next)),
-            Ok(_) => (request.done(Ok(())), None),
-            Err(error) => (request.done(Err(error)), None),
+        match found {
+            Ok(Found { bytes, next: None }) if bytes.is_empty() => {
+                Found { bytes: request.done(Ok(())), next: None }
+            }
+            Ok(Found { bytes, next }) => Found { bytes, next: next.or(Some(Number::MAX)) },
+            Err(error) => Found { bytes: request.done(Err(error)), next: None },
         }
     }
 }

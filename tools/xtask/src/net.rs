@@ -21,9 +21,9 @@ const ALWAYS: u8 = 255;
 pub enum Kind {
     /// None.
     None,
-    /// The emulator's own. The first server of the network fails after so many hundred frames, for a test of that; 0: never; [`ALWAYS`]: each one does, at its
-    /// start.
-    User { fails: u8 },
+    /// The emulator's own. The first servers of the network, so many of them, fail after so many hundred frames each, for a test of that; 0: none; [`ALWAYS`]:
+    /// each one does, at its start.
+    User { fails: u8, times: u8 },
     /// The same at another place (`A.B.C`, of 24 bits), which the guest is not told: it asks for it.
     Elsewhere { place: [u8; 3] },
     /// The same behind a wire that loses, delays, reorders and repeats frames.
@@ -54,14 +54,9 @@ const TAP: &str = "tap:INTERFACE,ADDRESS/BITS[,GATEWAY][,sums=no]";
 pub fn parse(text: &str) -> Result<Kind> {
     match (text, text.strip_prefix("tap:")) {
         ("none", _) => Ok(Kind::None),
-        ("user", _) => Ok(Kind::User { fails: 0 }),
-        ("user,fails=start", _) => Ok(Kind::User { fails: ALWAYS }),
-        (text, None) if text.starts_with("user,fails=") => {
-            let count = text["user,fails=".len()..].parse().ok();
-            let count = count.filter(|count| (1..ALWAYS).contains(count));
-            let count = count.context("between 1 and 254 hundred frames, or start")?;
-            Ok(Kind::User { fails: count })
-        }
+        ("user", _) => Ok(Kind::RELIABLE),
+        ("user,fails=start", _) => Ok(Kind::User { fails: ALWAYS, times: 1 }),
+        (text, None) if text.starts_with("user,fails=") => failing(&text["user,fails=".len()..]),
         (text, None) if text.starts_with("user,dhcp=") => {
             const WRONG: &str = "a network of 24 bits, such as 192.168.76.0/24";
             let place = text["user,dhcp=".len()..].strip_suffix("/24").context(WRONG)?;
@@ -100,6 +95,20 @@ pub fn parse(text: &str) -> Result<Kind> {
     }
 }
 
+impl Kind {
+    /// The emulator's own, whose server does not fail by itself.
+    const RELIABLE: Kind = Kind::User { fails: 0, times: 1 };
+}
+
+/// Takes `N[,times=M]` apart.
+fn failing(text: &str) -> Result<Kind> {
+    let (fails, times) = text.split_once(",times=").unwrap_or((text, "1"));
+    let fails = fails.parse().ok().filter(|fails| (1..ALWAYS).contains(fails));
+    let fails = fails.context("between 1 and 254 hundred frames, or start")?;
+    let times = times.parse().ok().filter(|&times| times > 0);
+    Ok(Kind::User { fails, times: times.context("between 1 and 255 times")? })
+}
+
 /// Takes `--publish` apart.
 pub fn parse_port(text: &str) -> Result<Port> {
     const WRONG: &str = "[ADDRESS:]HOST:GUEST[/udp], such as 8080:80";
@@ -120,7 +129,7 @@ impl Wish {
     /// Of both options. Whoever publishes a port wants a network.
     pub fn new(kind: Option<Kind>, ports: &[Port]) -> Result<Wish> {
         let kind = match kind {
-            None if !ports.is_empty() => Some(Kind::User { fails: 0 }),
+            None if !ports.is_empty() => Some(Kind::RELIABLE),
             Some(Kind::None) if !ports.is_empty() => bail!("--publish, but --net none"),
             Some(Kind::Tap { .. }) if !ports.is_empty() => {
                 bail!("--publish is for --net user: through a tap every port is reached")
@@ -189,10 +198,12 @@ impl Network {
     pub fn command_line(&self) -> String {
         match &self.wish.kind {
             None | Some(Kind::None) => String::new(),
-            Some(Kind::User { fails: 0 } | Kind::Elsewhere { .. } | Kind::Worse(_)) => {
+            Some(Kind::User { fails: 0, .. } | Kind::Elsewhere { .. } | Kind::Worse(_)) => {
                 format!(" net={USER}")
             }
-            Some(Kind::User { fails }) => format!(" net={USER} netfails={fails}"),
+            Some(Kind::User { fails, times }) => {
+                format!(" net={USER} netfails={fails} nettimes={times}")
+            }
             Some(Kind::Tap { place, gateway, .. }) => {
                 let gateway = gateway.map_or(String::new(), |gateway| format!(",{gateway}"));
                 format!(" net={place}{gateway}")
@@ -244,9 +255,10 @@ mod tests {
     #[test]
     fn networks_and_ports() {
         assert_eq!(parse("none").unwrap(), Kind::None);
-        assert_eq!(parse("user").unwrap(), Kind::User { fails: 0 });
-        assert_eq!(parse("user,fails=3").unwrap(), Kind::User { fails: 3 });
-        assert_eq!(parse("user,fails=start").unwrap(), Kind::User { fails: ALWAYS });
+        assert_eq!(parse("user").unwrap(), Kind::RELIABLE);
+        assert_eq!(parse("user,fails=3").unwrap(), Kind::User { fails: 3, times: 1 });
+        assert_eq!(parse("user,fails=3,times=2").unwrap(), Kind::User { fails: 3, times: 2 });
+        assert_eq!(parse("user,fails=start").unwrap(), Kind::User { fails: ALWAYS, times: 1 });
         assert_eq!(
             parse("user,dhcp=192.168.76.0/24").unwrap(),
             Kind::Elsewhere { place: [192, 168, 76] }
@@ -267,6 +279,8 @@ mod tests {
             "",
             "user,fails=0",
             "user,fails=255",
+            "user,fails=3,times=0",
+            "user,fails=3,times=256",
             "user,dhcp=192.168.76.1/24",
             "user,dhcp=192.168.76.0/16",
             "user,dhcp=127.0.0.0/24",

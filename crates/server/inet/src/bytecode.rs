@@ -174,12 +174,13 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Does it mean a socket? It only goes forwards.
-    pub fn takes(&self, seen: &Seen<'_>) -> bool {
-        let mut at = 0;
+    /// Does it mean a socket, and how many instructions has it taken to know that? It only goes forwards.
+    pub fn takes(&self, seen: &Seen<'_>) -> (bool, usize) {
+        let (mut at, mut count) = (0, 0);
         while let Some(step) = self.0.get(at..).and_then(Step::at) {
             at += if step.holds(seen) { step.yes } else { step.no };
+            count += 1;
         }
-        at == self.0.len()
+        (at == self.0.len(), count)
     }
 }

@@ -2,7 +2,7 @@
 //! told to whoever is in it, as `/proc/net` does.
 
 use crate::bytecode::Program;
-use crate::netlink::{Message, Request, PACKET};
+use crate::netlink::{Answers, Found, Message, Request};
 use crate::socket::{Family, Inet, Kind, Number, Socket, State};
 use crate::OVERHEAD;
 use alloc::vec::Vec;
@@ -94,6 +94,20 @@ impl<'a> Wanted<'a> {
             AF_INET => Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into(),
             _ => Ipv6Addr::from(*bytes).into(),
         }
+    }
+
+    /// Does it mean a socket of its kind and family?
+    fn takes(&self, seen: &Seen<'_>, answers: &mut Answers) -> bool {
+        let (from, to) = self.ports;
+        let is_it = self.states >> seen.state & 1 != 0
+            && (from == 0 || from == seen.local.port())
+            && (to == 0 || to == seen.remote.port());
+        is_it
+            && self.program.as_ref().is_none_or(|program| {
+                let (takes, count) = program.takes(seen);
+                answers.looked(count);
+                takes
+            })
     }
 
     fn is_of_family(&self, socket: &Socket) -> bool {
@@ -211,23 +225,35 @@ impl Inet {
     /// The sockets that others see, from a number on: those that have a port, or a protocol. A stream that is neither connected nor listens is not among
     /// them, as on Linux.
     pub(crate) fn seen(&self, first: Number) -> impl Iterator<Item = Seen<'_>> {
-        self.each_from(first).filter_map(|(number, socket)| {
-            let is_raw = socket.kind == Kind::Raw;
-            let state = self.tcp_state(number).ok()? as u8;
-            let is_hidden = socket.kind == Kind::Stream && state == CLOSED;
-            if is_hidden || !is_raw && !socket.is_bound() {
-                return None;
-            }
-            let none = match socket.family {
-                Family::V4 => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-                Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
-            };
-            let mut local = socket.local;
-            if is_raw {
-                local.set_port(socket.raw.protocol.into());
-            }
-            let remote = socket.remote.unwrap_or(SocketAddr::new(none, 0));
-            Some(Seen { socket, number, local, remote, state })
+        self.each_from(first).filter_map(|(number, socket)| self.seen_one(number, socket))
+    }
+
+    fn seen_one<'a>(&self, number: Number, socket: &'a Socket) -> Option<Seen<'a>> {
+        let is_raw = socket.kind == Kind::Raw;
+        let state = self.tcp_state(number).ok()? as u8;
+        let is_hidden = socket.kind == Kind::Stream && state == CLOSED;
+        if is_hidden || !is_raw && !socket.is_bound() {
+            return None;
+        }
+        let none = match socket.family {
+            Family::V4 => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut local = socket.local;
+        if is_raw {
+            local.set_port(socket.raw.protocol.into());
+        }
+        let remote = socket.remote.unwrap_or(SocketAddr::new(none, 0));
+        Some(Seen { socket, number, local, remote, state })
+    }
+
+    /// Those of a kind that have a port (or a protocol).
+    fn seen_at(&self, kind: Kind, port: u16) -> impl Iterator<Item = Seen<'_>> {
+        let raws = self.raws.iter().filter(move |_| kind == Kind::Raw);
+        let all = self.ports.all_at(kind, port).chain(raws);
+        all.filter_map(move |&number| {
+            let seen = self.seen_one(number, self.get(number).ok()?)?;
+            (seen.socket.kind == kind && seen.local.port() == port).then_some(seen)
         })
     }
 
@@ -239,7 +265,7 @@ impl Inet {
         Wanted::of(request, may_mark).map(|_| ())
     }
 
-    /// A packet of what is told of sockets, from the one with a number on, and the number to go on with. Without anything in it there are no more.
+    /// What is told of sockets, from the one with a number on, as far as it is found in a turn.
     ///
     /// # Errors
     /// `ENOENT`: nothing is told of that protocol.
@@ -248,30 +274,31 @@ impl Inet {
         request: &Request<'_>,
         first: Number,
         inode: impl Fn(Number) -> u64,
-    ) -> Result<(Vec<u8>, Number), Errno> {
+    ) -> Result<Found, Errno> {
         // It was checked before.
         let wanted = Wanted::of(request, true)?;
-        let (kind, (from, to)) = (wanted.kind?, wanted.ports);
-        let mut bytes = Vec::new();
-        for seen in self.seen(first) {
-            let is_it = seen.socket.kind == kind
-                && wanted.is_of_family(seen.socket)
-                && wanted.states >> seen.state & 1 != 0
-                && (from == 0 || from == seen.local.port())
-                && (to == 0 || to == seen.remote.port());
-            if !is_it || !wanted.program.as_ref().is_none_or(|program| program.takes(&seen)) {
+        let kind = wanted.kind?;
+        let mut answers = Answers::default();
+        for (number, socket) in self.each_from(first) {
+            if answers.is_over() {
+                return Ok(answers.until(Some(number)));
+            }
+            answers.looked(1);
+            if socket.kind != kind || !wanted.is_of_family(socket) {
                 continue;
             }
-            let message = seen.tell(request, &wanted, inode(seen.number), self);
-            if bytes.len() + message.len() > PACKET {
-                return Ok((bytes, seen.number));
+            let Some(seen) = self.seen_one(number, socket) else { continue };
+            if !wanted.takes(&seen, &mut answers) {
+                continue;
             }
-            bytes.extend(message);
+            if !answers.put(&seen.tell(request, &wanted, inode(number), self)) {
+                return Ok(answers.until(Some(number)));
+            }
         }
-        Ok((bytes, Number::MAX))
+        Ok(answers.until(None))
     }
 
-    /// What is told of one socket: the one that is connected so, or else that listens there.
+    /// What is told of one socket: the one that is connected so, or else that listens there. How many were looked at for that is added.
     ///
     /// # Errors
     /// `ENOENT`: there is none, or it is another one than before.
@@ -279,14 +306,11 @@ impl Inet {
         &self,
         request: &Request<'_>,
         inode: impl Fn(Number) -> u64,
+        looks: &mut usize,
     ) -> Result<Vec<u8>, Errno> {
         let wanted = Wanted::of(request, true)?;
         let (kind, (from, to)) = (wanted.kind?, wanted.ports);
         let (local, remote) = (wanted.end(0), wanted.end(1));
-        let of_kind = || {
-            let all = self.seen(0).filter(|seen| seen.socket.kind == kind);
-            all.filter(|seen| wanted.is_of_family(seen.socket) && seen.local.port() == from)
-        };
         let is_connected = |seen: &Seen<'_>| {
             seen.local.ip() == local && seen.remote == SocketAddr::new(remote, to)
         };
@@ -294,7 +318,20 @@ impl Inet {
             let is_here = seen.local.ip() == local || seen.local.ip().is_unspecified();
             is_here && seen.remote.port() == 0
         };
-        let found = of_kind().find(is_connected).or_else(|| of_kind().find(is_open));
+        let mut found = None;
+        for seen in self.seen_at(kind, from) {
+            *looks += 1;
+            if !wanted.is_of_family(seen.socket) {
+                continue;
+            }
+            if is_connected(&seen) {
+                found = Some(seen);
+                break;
+            }
+            if found.is_none() && is_open(&seen) {
+                found = Some(seen);
+            }
+        }
         let found = found.ok_or(Errno::ENOENT)?;
         let number = inode(found.number);
         match wanted.cookie == NO_COOKIE || wanted.cookie == number.to_ne_bytes() {

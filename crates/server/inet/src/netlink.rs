@@ -40,6 +40,9 @@ impl Language {
     }
 }
 
+/// Sockets that are looked at, and instructions of programs that choose among them, before others have their turn.
+const LOOKS: usize = 1024;
+
 /// Answers to a request, of which the next packet is made when those before it were read.
 #[derive(Debug)]
 pub struct Dump {
@@ -47,6 +50,55 @@ pub struct Dump {
     from: u32,
     /// The first socket that was not looked at.
     pub next: Number,
+    /// Nothing was found in the last turn: it has another one, whether somebody reads or not.
+    pub is_due: bool,
+}
+
+/// A packet of answers that is made within a turn.
+pub struct Answers {
+    bytes: Vec<u8>,
+    left: usize,
+}
+
+/// What was found in a turn, and the socket to go on with; `None`: there are no more.
+pub struct Found {
+    /// Whole messages.
+    pub bytes: Vec<u8>,
+    /// See above.
+    pub next: Option<Number>,
+}
+
+impl Default for Answers {
+    /// Nothing yet.
+    fn default() -> Answers {
+        Answers { bytes: Vec::new(), left: LOOKS }
+    }
+}
+
+impl Answers {
+    /// So much was looked at.
+    pub fn looked(&mut self, count: usize) {
+        self.left = self.left.saturating_sub(count);
+    }
+
+    /// Is the turn over?
+    pub fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Adds a message. `false`: it is for the next packet.
+    pub fn put(&mut self, message: &[u8]) -> bool {
+        let has_room = self.bytes.is_empty() || self.bytes.len() + message.len() <= PACKET;
+        if has_room {
+            self.bytes.extend_from_slice(message);
+        }
+        has_room
+    }
+
+    /// As far as a socket, or as there are any.
+    pub fn until(self, next: Option<Number>) -> Found {
+        Found { bytes: self.bytes, next }
+    }
 }
 
 impl Dump {
@@ -336,11 +388,12 @@ impl Inet {
         if !self.shares.has_room(uid, request.len()) {
             return Err(Errno::ENOBUFS);
         }
-        self.keep_dump(number, Box::new(Dump { request, from, next: 0 }));
+        self.keep_dump(number, Box::new(Dump { request, from, next: 0, is_due: false }));
         Ok(())
     }
 
-    fn keep_dump(&mut self, number: Number, dump: Box<Dump>) {
+    /// Somebody is still to be told something.
+    pub fn keep_dump(&mut self, number: Number, dump: Box<Dump>) {
         let (bytes, mut uid) = (dump.request.len(), None);
         if let Ok(socket) = self.get_mut(number) {
             (socket.dump, uid) = (Some(dump), Some(socket.uid));
@@ -355,10 +408,20 @@ impl Inet {
         Some(dump)
     }
 
-    /// What is still to be told, once all before it was read.
-    pub fn take_dump(&mut self, number: Number) -> Option<Box<Dump>> {
-        let has_read = self.get(number).is_ok_and(|socket| socket.packets.is_empty());
-        has_read.then(|| self.drop_dump(number))?
+    /// What is still to be told, once all before it was read; `is_turn`: also if it has nothing to be read and waits for its turn.
+    pub fn take_dump(&mut self, number: Number, is_turn: bool) -> Option<Box<Dump>> {
+        let socket = self.get(number).ok()?;
+        let is_due = socket.dump.as_ref()?.is_due;
+        let is_next = socket.packets.is_empty() && (is_turn || !is_due);
+        is_next.then(|| self.drop_dump(number))?
+    }
+
+    /// Answers are lost, which the next operation says.
+    pub fn lose_answers(&mut self, number: Number, changes: &mut Changes) {
+        if let Ok(socket) = self.get_mut(number) {
+            socket.error = Some(Errno::ENOBUFS);
+            changes.push((number, true));
+        }
     }
 
     /// The next packet of it, and what comes behind that. Without room nothing does, which the next operation says.

@@ -43,6 +43,12 @@ impl Ports {
         }
     }
 
+    /// The same with those.
+    pub fn all_at(&self, kind: Kind, port: u16) -> impl Iterator<Item = &Number> {
+        let accepted = (kind == Kind::Stream).then(|| self.accepted_at(port));
+        self.at(kind, port).iter().chain(accepted.into_iter().flatten())
+    }
+
     fn accepted_at(&self, port: u16) -> impl Iterator<Item = &Number> {
         self.accepted.range((port, 0)..=(port, Number::MAX)).map(|(_, number)| number)
     }
@@ -194,9 +200,7 @@ impl Inet {
     /// May a socket that has an address have a port?
     fn is_free(&self, number: Number, port: u16) -> bool {
         let Ok(socket) = self.get(number) else { return false };
-        let accepted = (socket.kind == Kind::Stream).then(|| self.ports.accepted_at(port));
-        let others = self.ports.at(socket.kind, port).iter();
-        others.chain(accepted.into_iter().flatten()).all(|&other| {
+        self.ports.all_at(socket.kind, port).all(|&other| {
             let Ok(other) = self.get(other) else { return true };
             !socket.overlaps(other) || socket.shares(other)
         })

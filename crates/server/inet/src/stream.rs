@@ -1,7 +1,7 @@
 //! Bytes of streams.
 
 use crate::control::of_stream;
-use crate::socket::{has_much_room, Changes, Inet, Kind, Link, Number, State};
+use crate::socket::{has_much_room, Changes, Inet, Kind, Link, Number, Socket, State};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use netproto::{Command, PIECE, WINDOW};
@@ -187,6 +187,12 @@ impl Inet {
         if let (Link::Local(peer), false, true) = (link, had_room, has_room) {
             changes.push((peer, false));
         }
+    }
+
+    /// Is there an error that nobody was told of? For who reads, with nothing before it.
+    pub fn has_failed(&self, number: Number, reads: bool) -> bool {
+        let is_next = |socket: &Socket| !reads || socket.bytes.is_empty();
+        self.get(number).is_ok_and(|socket| socket.error.is_some() && is_next(socket))
     }
 
     /// Is it a stream?

@@ -14,6 +14,7 @@
 extern crate alloc;
 
 mod conn;
+mod cubic;
 mod datagram;
 mod frame;
 mod lease;

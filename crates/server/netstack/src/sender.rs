@@ -7,6 +7,7 @@
 //! that a peer could say as well: the window, which it makes smaller in what comes, and acknowledgements that it repeats. What is sent and repeated
 //! remains what the peer's own words would allow, so nothing here can send what was not to be sent.
 
+use crate::cubic::Cubic;
 use crate::passing::Passing;
 use crate::port::HEAD;
 use crate::segment::{
@@ -73,6 +74,7 @@ pub struct Sender {
     is_selective: bool,
     repeated_before: u32,
     passing: Passing,
+    cubic: Cubic,
     /// Microseconds at which what is missing is lost, and has not just been passed.
     settles: Option<i64>,
     /// What was on its way when something was found missing: up to there the next missing one is found by what is acknowledged.
@@ -107,6 +109,7 @@ impl Default for Sender {
             is_selective: false,
             repeated_before: 0,
             passing: Passing::default(),
+            cubic: Cubic::default(),
             settles: None,
             recover: None,
             trip: None,
@@ -284,7 +287,13 @@ impl Sender {
     fn lost(&mut self, now: i64) {
         let on_way = (self.first, self.next);
         self.passing.lost(on_way, (self.window, self.threshold), now);
-        self.threshold = (self.flight().min(self.window) / 2).max(2 * self.largest);
+        // Of several acknowledgements that come at once the first ones have left less on the way than there was, and is again soon.
+        let was = match self.is_full && self.recover.is_none() {
+            true => self.window,
+            false => self.flight().min(self.window),
+        };
+        let left = self.cubic.lost(was);
+        self.threshold = left.max(2 * self.largest);
         let arrived = self.duplicates.max(DUPLICATES) as usize * self.largest;
         self.window = self.threshold + arrived.min(self.flight());
         self.recover = Some(self.next);
@@ -333,7 +342,9 @@ impl Sender {
                     self.window += acknowledged.min(2 * self.largest);
                 }
                 None if self.is_full => {
-                    self.window += (self.largest * acknowledged / self.window).max(1);
+                    let trip = self.trip.map_or(0, |(smoothed, _)| smoothed);
+                    let grows = (acknowledged, self.largest);
+                    self.window += self.cubic.grows(self.window, grows, now, trip);
                 }
                 None => {}
             }

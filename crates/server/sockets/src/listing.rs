@@ -42,11 +42,14 @@ pub enum State {
 }
 
 impl<R: Ring> Sockets<R> {
-    /// Those of a network name space, from a number on. One that was not accepted is nobody's yet, and not among them.
-    pub fn rows(&self, space: u64, first: Number) -> impl Iterator<Item = Row<'_>> {
-        let all = self.table.iter_from(first as usize);
-        let own = all.filter(move |(_, socket)| socket.space == space && socket.is_accepted);
-        own.map(|(number, socket)| self.row(number as Number, socket))
+    /// Those of a network name space. One that was not accepted is nobody's yet, and not among them.
+    pub fn rows(&self, space: u64) -> impl Iterator<Item = Row<'_>> {
+        self.numbers_from(0).filter_map(move |number| self.row_of(space, number))
+    }
+
+    /// The numbers of all of them, from one on.
+    pub fn numbers_from(&self, first: Number) -> impl Iterator<Item = Number> + '_ {
+        self.table.iter_from(first as usize).map(|(number, _)| number as Number)
     }
 
     /// One of them.

@@ -2276,6 +2276,16 @@ const BUGS: &[Bug] = &[
         found_by: Test::Host { package: "mounttable", test: "nodes_are_let_go_as_often_as_they_are_held" },
     },
     Bug {
+        name: "net_half_of_a_window_is_left",
+        changes: &[("crates/server/netstack/src/cubic.rs", "const LEFT: usize = 7;", "const LEFT: usize = 5;")],
+        found_by: Test::Host { package: "netstack", test: "a_large_window_follows_the_curve" },
+    },
+    Bug {
+        name: "net_what_is_left_is_of_what_is_on_its_way",
+        changes: &[("crates/server/netstack/src/sender.rs", "self.is_full && self.recover.is_none()", "self.is_full && self.window == 0")],
+        found_by: Test::Host { package: "netstack", test: "of_many_acknowledgements_at_once_none_costs_more" },
+    },
+    Bug {
         name: "who_watches_is_not_told_what_it_has_lost",
         changes: &[("crates/server/inet/src/packet.rs", "watching.lost.saturating_add((!was_put).into())", "watching.lost.saturating_add(0)")],
         found_by: Test::Host { package: "inet", test: "who_watches_and_does_not_read_loses" },

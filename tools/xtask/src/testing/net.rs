@@ -1,5 +1,7 @@
 //! `./x run --net`, `--publish`: connections between this machine and programs of the guest.
 
+mod survives;
+
 use super::crash::Running;
 use super::linux::compile;
 use super::{feed, this_tool, Case, Context};
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 
 type Body = fn(&Context, &Path) -> Result<()>;
 
-const CASES: [(&str, Body); 13] = [
+const CASES: [(&str, Body); 14] = [
     ("outward", outward),
     ("given", given),
     ("six", six),
@@ -24,6 +26,7 @@ const CASES: [(&str, Body); 13] = [
     ("many", many),
     ("end", end),
     ("fails", fails),
+    ("survives", survives::twice),
     ("never", never),
     ("refused", refused),
     ("sizes", sizes),
