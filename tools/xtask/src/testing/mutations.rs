@@ -2782,16 +2782,6 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/server/inet/src/ways.rs", "            .number(nl::rtattr_type_t::RTA_UID as u32, asked.unwrap_or(uid))\n", "")],
         found_by: Test::Host { package: "inet", test: "ways_of_both_versions_are_told" },
     },
-    Bug {
-        name: "others_say_who_has_logged_in",
-        changes: &[("servers/unixd/src/logins.rs", "if owner != caller {", "if owner != caller && owner == 0 {")],
-        found_by: Test::Machine { test: "linux/proc_login.gcc" },
-    },
-    Bug {
-        name: "a_child_has_not_logged_in",
-        changes: &[("servers/unixd/src/fork.rs", "login: parent.login,", "login: Login::NONE,")],
-        found_by: Test::Machine { test: "linux/proc_login.gcc" },
-    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
