@@ -14,6 +14,7 @@ use crate::homes::{self, Arrival};
 use crate::life::Life;
 use crate::limits::Limits;
 use crate::lines::Controls;
+use crate::logins::Login;
 use crate::lower::UNREAD;
 use crate::names::View;
 use crate::nodes::Tree;
@@ -214,6 +215,7 @@ impl Births<'_> {
             program: parent.program.clone(),
             dumpable: parent.dumpable,
             may_keep: Cell::new(true),
+            login: parent.login,
             oom_adjust: parent.oom_adjust,
             oom_least: parent.oom_least,
             gives_from: 0,
@@ -721,6 +723,7 @@ impl Proc {
             coming_groups: Vec::new(),
             dumpable: true,
             may_keep: Cell::new(true),
+            login: Login::NONE,
             oom_adjust: 0,
             oom_least: 0,
             gives_from: 0,

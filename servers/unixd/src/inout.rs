@@ -107,6 +107,11 @@ impl InOut<'_> {
                 oom::set(self.procs.get_mut(pid)?, name == "oom_adj", &text, may)?;
                 count(call.lengths.0)
             }
+            ProcNode::File(owner, "loginuid") | ProcNode::TaskFile(_, owner, "loginuid") => {
+                let text = self.procs.a(self.caller, call)?;
+                self.procs.log_in(self.caller.tid, (owner, &text))?;
+                count(call.lengths.0)
+            }
             ProcNode::Made(number) => {
                 let text = self.procs.a(self.caller, call)?;
                 let of_domain = match self.tree.made().live(number) {

@@ -61,6 +61,7 @@ mod load;
 mod loans;
 mod locklist;
 mod locks;
+mod logins;
 mod lower;
 mod made;
 mod messages;

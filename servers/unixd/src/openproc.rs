@@ -98,12 +98,13 @@ impl Opening<'_> {
                         _,
                         "clear_refs"
                             | "comm"
+                            | "loginuid"
                             | "mem"
                             | "uid_map"
                             | "gid_map"
                             | "setgroups"
                             | "timens_offsets"
-                    ) | TaskFile(_, _, "clear_refs" | "comm" | "mem")
+                    ) | TaskFile(_, _, "clear_refs" | "comm" | "loginuid" | "mem")
                 )
                 && !matches!(node, File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name)) =>
             {
@@ -121,7 +122,7 @@ impl Opening<'_> {
                 Ok(Object::Text(Node::Proc(node), text.into_bytes().into()))
             }
             // It belongs to whom the process belongs to; of one that keeps to itself, to the administrator.
-            File(_, "timens_offsets")
+            File(_, "timens_offsets" | "loginuid") | TaskFile(_, _, "loginuid")
                 if writes
                     && self.view()?.proc_stat(node, 0)?.uid != self.cred().uid
                     && !self.procs.get(self.caller.pid)?.has(Capability::DacOverride) =>

@@ -655,11 +655,16 @@ impl PathOps<'_> {
         done(())
     }
 
-    /// The file that a description is about, which must be writable.
-    fn written(&self, desc: u32) -> Result<Node, Errno> {
+    /// What a description is about, which must be writable, and have a size that can be set, unlike devices, pipes and the like.
+    fn resized(&self, desc: u32) -> Result<Node, Errno> {
         let desc = self.descs.of(self.caller.pid, desc)?;
         desc.writable().map_err(|_| Errno::EINVAL)?;
-        desc.object.node().ok_or(Errno::EINVAL)
+        match desc.object {
+            Object::File(_) | Object::Shared(_) | Object::Text(..) | Object::Memory(..) => {
+                desc.object.node().ok_or(Errno::EINVAL)
+            }
+            _ => Err(Errno::EINVAL),
+        }
     }
 
     fn truncate_shared(&mut self, by_desc: bool, node: u32, op: op::Truncate) -> Result<(), Errno> {
@@ -680,7 +685,7 @@ impl PathOps<'_> {
         self.leases.leave(self.caller.tid);
         let by_desc = call.lengths.0 == 0 && op.flags & AT_EMPTY_PATH != 0 && op.dir != CWD;
         let target = match by_desc {
-            true => self.written(op.dir)?,
+            true => self.resized(op.dir)?,
             false => self.view()?.placed(call, op.dir, op.flags, true)?.0,
         };
         let place = match self.fx.observed() {
@@ -689,6 +694,8 @@ impl PathOps<'_> {
         };
         let ino = match target {
             Node::Mem(ino) => ino,
+            // What is written there takes the place of what was there anyway.
+            Node::Proc(_) if by_desc => return done(Inode { inode: 0 }),
             Node::Proc(_) => return Err(Errno::EPERM),
             Node::Share(node) => {
                 self.truncate_shared(by_desc, node, op)?;

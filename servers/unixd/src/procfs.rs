@@ -134,7 +134,7 @@ const INIT_FILES: [&str; 5] = ["cmdline", "comm", "stat", "statm", "status"];
 pub const PRIVATE: [&str; 8] =
     ["auxv", "clear_refs", "environ", "maps", "mem", "pagemap", "smaps", "smaps_rollup"];
 /// Those of them that are there for each thread too.
-const TASK_FILES: [&str; 19] = [
+const TASK_FILES: [&str; 23] = [
     "clear_refs",
     "cmdline",
     "comm",
@@ -154,6 +154,10 @@ const TASK_FILES: [&str; 19] = [
     "oom_adj",
     "oom_score",
     "oom_score_adj",
+    "cgroup",
+    "loginuid",
+    "sessionid",
+    "wchan",
 ];
 /// What says who is ended when there is no memory.
 pub const OOM_SET: [&str; 2] = ["oom_adj", "oom_score_adj"];
@@ -664,7 +668,7 @@ impl View<'_> {
             SelfLink | ThreadLink | MountsLink | Link(..) | Space(..) => S_IFLNK | 0o777,
             Fd(..) => S_IFLNK | 0o700,
             File(_, "uid_map" | "gid_map" | "setgroups" | "timens_offsets") => S_IFREG | 0o644,
-            File(_, "comm") | TaskFile(_, _, "comm") => S_IFREG | 0o644,
+            File(_, "comm" | "loginuid") | TaskFile(_, _, "comm" | "loginuid") => S_IFREG | 0o644,
             File(_, "clear_refs") | TaskFile(_, _, "clear_refs") => S_IFREG | 0o200,
             File(_, name) | TaskFile(_, _, name) if OOM_SET.contains(&name) => S_IFREG | 0o644,
             TesseraFile("capabilities") | File(_, "auxv" | "environ") => S_IFREG | 0o400,

@@ -12,6 +12,7 @@ use crate::kin::{Family, Ids};
 use crate::limits::Limits;
 use crate::lines::Controls;
 use crate::loans::Lent;
+use crate::logins::Login;
 use crate::morefds;
 use crate::otherspaces::Times;
 use crate::parcels::Parcels;
@@ -186,6 +187,8 @@ pub struct Proc {
     pub dumpable: bool,
     /// Nobody has taken a descriptor of it, so that its library knows who holds what.
     pub may_keep: Cell<bool>,
+    /// As whom somebody has logged in to start it.
+    pub login: Login,
     /// `oom_score_adj`, and the least that it may be set to without privilege.
     pub oom_adjust: i16,
     pub oom_least: i16,
@@ -347,6 +350,8 @@ pub struct Procs {
     pub has_left: Cell<bool>,
     /// How many there have been.
     made: u64,
+    /// How often somebody has logged in.
+    logins: u32,
 }
 
 impl Default for Procs {
@@ -373,6 +378,7 @@ impl Default for Procs {
             returned: RefCell::default(),
             has_left: Cell::new(false),
             made: 0,
+            logins: 0,
         }
     }
 }
@@ -385,6 +391,11 @@ impl Procs {
     /// How many there have been.
     pub fn made(&self) -> u64 {
         self.made
+    }
+    /// Somebody logs in: the number of that.
+    pub fn next_login(&mut self) -> u32 {
+        self.logins = self.logins.wrapping_add(1);
+        self.logins
     }
     /// The id that was given last.
     pub fn last_pid(&self) -> Pid {

@@ -52,9 +52,12 @@ impl Texts<'_> {
                 text.push(b'\n');
                 text
             }
-            // There is one group of all, and nobody has logged in as far as an audit would know.
+            // There is one group of all.
             "cgroup" => b"0::/\n".to_vec(),
-            "loginuid" | "sessionid" => format!("{}", u32::MAX).into_bytes(),
+            "loginuid" | "sessionid" => {
+                let reader = &self.procs.get(self.reader)?.who;
+                format!("{}", proc.login.number(name, reader)).into_bytes()
+            }
             // Where in the kernel it waits: Linux does not tell that those who may not look, nor of one that runs.
             "wchan" => b"0".to_vec(),
             "mounts" => mounts(self.tree, &stands()?).into_bytes(),

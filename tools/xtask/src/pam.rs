@@ -6,14 +6,33 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Files of `/etc/pam.d` that are made, and what profiles call what is in them.
-const STACKS: [(&str, &str, &str); 5] = [
-    ("common-auth", "auth", "Auth"),
-    ("common-account", "account", "Account"),
-    ("common-password", "password", "Password"),
-    ("common-session", "session", "Session"),
-    ("common-session-noninteractive", "session", "Session"),
+/// A file of `/etc/pam.d` that is made.
+struct Stack {
+    name: &'static str,
+    /// What its lines begin with.
+    kind: &'static str,
+    /// What its template calls what is to be filled in.
+    mark: &'static str,
+    /// What profiles call what is in it.
+    field: &'static str,
+}
+
+const fn named(name: &'static str, kind: &'static str, field: &'static str) -> Stack {
+    Stack { name, kind, mark: kind, field }
+}
+
+const STACKS: [Stack; 5] = [
+    named("common-auth", "auth", "Auth"),
+    named("common-account", "account", "Account"),
+    named("common-password", "password", "Password"),
+    named("common-session", "session", "Session"),
+    QUIET,
 ];
+/// That of `cron`, `at` and `sudo`.
+const QUIET: Stack = Stack {
+    mark: "session_nonint",
+    ..named("common-session-noninteractive", "session", "Session")
+};
 
 /// Makes what is missing in a root.
 ///
@@ -27,13 +46,12 @@ pub fn set_up(root: &Path) -> Result<()> {
             texts.push(fs::read_to_string(file?.path())?);
         }
         let profiles = profiles(&texts);
-        for (name, kind, field) in STACKS {
-            let template = templates.join(name);
-            if template.exists() && !to.join(name).exists() {
+        for stack in &STACKS {
+            let template = templates.join(stack.name);
+            if template.exists() && !to.join(stack.name).exists() {
                 fs::create_dir_all(&to)?;
-                let quiet = name.ends_with("noninteractive");
-                let text = stack(&fs::read_to_string(template)?, (kind, field, quiet), &profiles);
-                fs::write(to.join(name), text)?;
+                let text = filled(&fs::read_to_string(template)?, stack, &profiles);
+                fs::write(to.join(stack.name), text)?;
             }
         }
     }
@@ -91,14 +109,12 @@ fn profile(text: &str) -> Profile<'_> {
 }
 
 /// A file of `/etc/pam.d` from its template.
-fn stack(
-    template: &str,
-    (kind, field, quiet): (&str, &str, bool),
-    profiles: &[Profile<'_>],
-) -> String {
+fn filled(template: &str, stack: &Stack, profiles: &[Profile<'_>]) -> String {
+    let Stack { kind, mark, field, .. } = stack;
     let block = |which: &str| {
         let is_it = |profile: &&Profile<'_>| {
-            let skipped = quiet && profile.says("Session-Interactive-Only", "yes");
+            let skipped =
+                stack.name == QUIET.name && profile.says("Session-Interactive-Only", "yes");
             profile.says(&format!("{field}-Type"), which) && !skipped
         };
         let mut lines: Vec<&str> = Vec::new();
@@ -123,8 +139,8 @@ fn stack(
     let mut text = String::new();
     for line in template.lines() {
         match line {
-            _ if line == format!("${kind}_primary") => text += &first,
-            _ if line == format!("${kind}_additional") => text += &second,
+            _ if line == format!("${mark}_primary") => text += &first,
+            _ if line == format!("${mark}_additional") => text += &second,
             _ => {
                 text += line;
                 text.push('\n');
@@ -173,15 +189,16 @@ mod tests {
         let profiles = profiles(&texts);
         let template = "# x\n$auth_primary\nauth\trequisite\tpam_deny.so\n$auth_additional\n";
         assert_eq!(
-            stack(template, ("auth", "Auth", false), &profiles),
+            filled(template, &STACKS[0], &profiles),
             "# x\nauth\t[success=2 default=ignore]\tpam_unix.so nullok\nauth\t[success=1 default=ignore]\tpam_x.so\n\
              auth\trequisite\tpam_deny.so\n"
         );
-        let template = "$session_primary\n$session_additional\n";
+        let template = "$session_nonint_primary\n$session_nonint_additional\n";
         assert_eq!(
-            stack(template, ("session", "Session", true), &profiles),
+            filled(template, &QUIET, &profiles),
             "session\t[default=1]\t\t\tpam_permit.so\nsession\trequired\tpam_unix.so\n"
         );
-        assert!(stack(template, ("session", "Session", false), &profiles).contains("pam_y"));
+        let template = "$session_primary\n$session_additional\n";
+        assert!(filled(template, &STACKS[3], &profiles).contains("pam_y"));
     }
 }

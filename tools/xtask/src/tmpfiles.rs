@@ -65,11 +65,11 @@ impl Names {
         let _age = word();
         let argument = words.collect::<Vec<_>>().join(" ");
         // Signs that say how else a line is to be taken, for what is made anew all the same.
-        let kind = match kind.trim_end_matches(['+', '-', '=', '~', '^']) {
+        let kind = match kind.trim_end_matches(['+', '-', '=', '~']) {
             "d" | "D" | "v" | "q" | "Q" => Kind::Folder,
             "f" | "F" => Kind::File(argument.replace("\\n", "\n")),
             "L" => Kind::Link(argument),
-            // Comments, too.
+            // Comments, too, and what is in a credential (^), of which there are none.
             _ => return None,
         };
         // What systemd would have to put in (%b and the like) is left out.
@@ -114,8 +114,15 @@ mod tests {
         assert_eq!((link.permissions, link.uid), (None, 0));
         let file = names.line("f /run/motd 0644 7 - - one two").unwrap();
         assert_eq!((file.kind, file.uid), (Kind::File("one two".into()), 7));
-        for line in ["# d /x", "", "r! /etc/lock", "d /run/%b", "d /run/x 9 - -", "d /x - nobody -"]
-        {
+        for line in [
+            "# d /x",
+            "",
+            "r! /etc/lock",
+            "d /run/%b",
+            "d /run/x 9 - -",
+            "d /x - nobody -",
+            "f^ /etc/hosts - - - - network.hosts",
+        ] {
             assert_eq!(names.line(line), None, "{line}");
         }
     }

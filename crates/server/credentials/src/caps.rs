@@ -52,6 +52,8 @@ pub enum Capability {
     Mknod = general::CAP_MKNOD as u8,
     /// Have leases on files of others.
     Lease = general::CAP_LEASE as u8,
+    /// Say as whom somebody has logged in who had done so before.
+    AuditControl = general::CAP_AUDIT_CONTROL as u8,
     /// Choose ids of processes.
     CheckpointRestore = general::CAP_CHECKPOINT_RESTORE as u8,
     /// Override rules of mandatory access control.

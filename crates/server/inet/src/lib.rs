@@ -38,6 +38,7 @@ mod socket;
 mod stream;
 mod timestamps;
 mod urgent;
+mod ways;
 mod wire;
 mod zerocopy;
 

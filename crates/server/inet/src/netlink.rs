@@ -185,6 +185,14 @@ impl Message {
         }
     }
 
+    /// The same, if there is one.
+    pub(crate) fn maybe_ip(self, kind: u32, ip: Option<IpAddr>) -> Message {
+        match ip {
+            Some(ip) => self.ip(kind, ip),
+            None => self,
+        }
+    }
+
     /// All of it.
     pub fn end(mut self) -> Vec<u8> {
         let len = self.0.len() as u32;

@@ -3,13 +3,13 @@
 //! Each request is answered at once, and the answers wait in the socket. What can be changed by them is the interface inside of the
 //! machine: it is brought up and down, has addresses, and a size of its packets.
 
-use crate::control::{Passage, LO};
-use crate::devices::{broadcast, mask, Device};
-use crate::inside::Inside;
+use crate::control::Passage;
+use crate::devices::{broadcast, Device};
 use crate::netlink::{address_of, Message, Request, PACKET};
 use crate::socket::{Changes, Inet, Number};
+use crate::ways::{ways, ways_v6, Way};
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr};
 use linux_raw_sys::netlink as nl;
 use unixproto::sockets::{AF_INET, AF_INET6, AF_UNSPEC};
 use unixproto::Errno;
@@ -17,15 +17,13 @@ use unixproto::Errno;
 /// `struct ifinfomsg`, `struct ifaddrmsg`, `struct rtmsg`: bytes.
 const LINK_BYTES: usize = 16;
 const PLACE_BYTES: usize = 8;
-const WAY_BYTES: usize = 12;
+pub(crate) const WAY_BYTES: usize = 12;
 /// `IF_OPER_UP`, `IF_OPER_UNKNOWN`, `IF_OPER_DOWN`
 const OPER_UP: u8 = 6;
 const OPER_UNKNOWN: u8 = 0;
 const OPER_DOWN: u8 = 2;
 /// An address that was not learnt: `IFA_F_PERMANENT`.
 const PERMANENT: u8 = 0x80;
-/// `ICMPV6_ROUTER_PREF_MEDIUM`
-const MEDIUM: u8 = 0;
 /// Bytes of `struct rtnl_link_stats64`, of which nothing is counted.
 const COUNTERS: usize = 25 * 8;
 
@@ -109,167 +107,16 @@ impl Request<'_> {
             .end()
     }
 
-    fn way(&self, way: &Way, has_prefix: bool) -> Vec<u8> {
-        // Who asks for the way to one address of IPv4 gets what was made for it.
-        let (prefix, table, maker, scope, flags) = match (has_prefix, way.to) {
-            (true, _) => (way.prefix, way.table, way.maker, way.scope, 0),
-            (false, IpAddr::V6(_)) => (128, way.table, way.maker, way.scope, 0),
-            (false, IpAddr::V4(_)) => {
-                let (main, all) =
-                    (nl::rt_class_t::RT_TABLE_MAIN, nl::rt_scope_t::RT_SCOPE_UNIVERSE);
-                (32, main as u32, nl::RTPROT_UNSPEC, all, nl::RTM_F_CLONED)
-            }
-        };
-        let mut message = self
-            .part(nl::RTM_NEWROUTE as u16)
-            .put(&[family_of(way.to) as u8, prefix, 0, 0, table as u8, maker as u8, scope as u8])
-            .put(&[way.kind as u8])
-            .put(&flags.to_ne_bytes())
-            .number(nl::rtattr_type_t::RTA_TABLE as u32, table);
-        if prefix > 0 {
-            message = message.ip(nl::rtattr_type_t::RTA_DST as u32, way.to);
-        }
-        if let Some(ip) = way.source {
-            message = message.ip(nl::rtattr_type_t::RTA_PREFSRC as u32, ip);
-        }
-        if let Some(ip) = way.by {
-            message = message.ip(nl::rtattr_type_t::RTA_GATEWAY as u32, ip);
-        }
-        if let Some(metric) = way.metric {
-            message = message
-                .number(nl::rtattr_type_t::RTA_PRIORITY as u32, metric)
-                .attribute(nl::rtattr_type_t::RTA_PREF as u32, &[MEDIUM]);
-        }
-        message.number(nl::rtattr_type_t::RTA_OIF as u32, way.device).end()
-    }
-
-    fn part(&self, kind: u16) -> Message {
+    pub(crate) fn part(&self, kind: u16) -> Message {
         Message::new(kind, if self.is_dump() { nl::NLM_F_MULTI } else { 0 }, self.from)
     }
 }
 
-fn family_of(ip: IpAddr) -> u16 {
+pub(crate) fn family_of(ip: IpAddr) -> u16 {
     match ip {
         IpAddr::V4(_) => AF_INET,
         IpAddr::V6(_) => AF_INET6,
     }
-}
-
-/// Where packets go.
-#[derive(Clone)]
-struct Way {
-    to: IpAddr,
-    prefix: u8,
-    device: u32,
-    source: Option<IpAddr>,
-    by: Option<IpAddr>,
-    table: u32,
-    scope: nl::rt_scope_t,
-    kind: u32,
-    maker: u32,
-    /// Of IPv6: which of several is taken.
-    metric: Option<u32>,
-}
-
-impl Way {
-    fn leads_to(&self, to: IpAddr) -> bool {
-        let (own, to, bits) = match (self.to, to) {
-            (IpAddr::V4(own), IpAddr::V4(to)) => (u32::from(own).into(), u32::from(to).into(), 32),
-            (IpAddr::V6(own), IpAddr::V6(to)) => (u128::from(own), u128::from(to), 128),
-            _ => return false,
-        };
-        let others = u32::from(bits - self.prefix.min(bits));
-        (own ^ to).checked_shr(others).unwrap_or(0) == 0
-    }
-}
-
-/// The ways of IPv4: over the wire, and to the addresses of `lo` while that is up.
-fn ways(interface: Option<&crate::Interface>, inside: &Inside) -> Vec<Way> {
-    let local = |to: Ipv4Addr, prefix, device, source: Ipv4Addr| Way {
-        to: to.into(),
-        prefix,
-        device,
-        source: Some(source.into()),
-        by: None,
-        table: nl::rt_class_t::RT_TABLE_LOCAL as u32,
-        scope: nl::rt_scope_t::RT_SCOPE_HOST,
-        kind: nl::RTN_LOCAL as u32,
-        maker: nl::RTPROT_KERNEL,
-        metric: None,
-    };
-    let mut all = Vec::new();
-    if let Some(&crate::Interface { address, prefix, gateway, .. }) = interface {
-        let net = Ipv4Addr::from(u32::from(address) & u32::from(mask(prefix)));
-        let main = |to: Ipv4Addr, prefix, source: Option<Ipv4Addr>, by: Option<Ipv4Addr>| Way {
-            to: to.into(),
-            prefix,
-            device: 2,
-            source: source.map(IpAddr::V4),
-            by: by.map(IpAddr::V4),
-            table: nl::rt_class_t::RT_TABLE_MAIN as u32,
-            scope: match by {
-                Some(_) => nl::rt_scope_t::RT_SCOPE_UNIVERSE,
-                None => nl::rt_scope_t::RT_SCOPE_LINK,
-            },
-            kind: nl::RTN_UNICAST as u32,
-            maker: if by.is_some() { nl::RTPROT_BOOT } else { nl::RTPROT_KERNEL },
-            metric: None,
-        };
-        if !gateway.is_unspecified() {
-            all.push(main(Ipv4Addr::UNSPECIFIED, 0, None, Some(gateway)));
-        }
-        all.push(main(net, prefix, Some(address), None));
-        all.push(local(address, 32, 2, address));
-    }
-    for &(ip, prefix) in inside.addresses().iter().filter(|_| inside.is_up()) {
-        let IpAddr::V4(own) = ip else { continue };
-        if prefix < 32 {
-            let net = Ipv4Addr::from(u32::from(own) & u32::from(mask(prefix)));
-            all.push(local(net, prefix, LO, own));
-        }
-        all.push(local(own, 32, LO, own));
-    }
-    all
-}
-
-/// The same of IPv6.
-fn ways_v6(interface: Option<&crate::Interface>, inside: &Inside) -> Vec<Way> {
-    const CONNECTED: u32 = 256;
-    const ROUTER: u32 = 1024;
-    let (main, local) = (nl::rt_class_t::RT_TABLE_MAIN, nl::rt_class_t::RT_TABLE_LOCAL);
-    let way = |to: Ipv6Addr, prefix, device, table, kind, metric| Way {
-        to: to.into(),
-        prefix,
-        device,
-        source: None,
-        by: None,
-        table: table as u32,
-        scope: nl::rt_scope_t::RT_SCOPE_UNIVERSE,
-        kind: kind as u32,
-        maker: nl::RTPROT_KERNEL,
-        metric: Some(metric),
-    };
-    let mut all = Vec::new();
-    for &(ip, _) in inside.addresses().iter().filter(|_| inside.is_up()) {
-        let IpAddr::V6(own) = ip else { continue };
-        all.push(way(own, 128, LO, main, nl::RTN_UNICAST, CONNECTED));
-        all.push(way(own, 128, LO, local, nl::RTN_LOCAL, 0));
-    }
-    let Some(crate::Interface { six, .. }) = interface else { return all };
-    for own in six.addresses() {
-        let bits = u128::MAX.checked_shl(128 - u32::from(six.prefix.min(128))).unwrap_or(0);
-        let net = Ipv6Addr::from(u128::from(own) & bits);
-        all.push(way(net, six.prefix, 2, main, nl::RTN_UNICAST, CONNECTED));
-        all.push(way(own, 128, 2, local, nl::RTN_LOCAL, 0));
-    }
-    if !six.gateway.is_unspecified() {
-        let default = way(Ipv6Addr::UNSPECIFIED, 0, 2, main, nl::RTN_UNICAST, ROUTER);
-        let (by, maker) = (Some(six.gateway.into()), nl::RTPROT_RA);
-        all.push(Way { by, maker, ..default });
-    }
-    let groups = Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0);
-    all.push(way(groups, 8, 2, local, nl::RTN_MULTICAST, CONNECTED));
-    all
 }
 
 impl Inet {
@@ -289,7 +136,7 @@ impl Inet {
         let mut rest = bytes;
         while let Some((request, more)) = Request::next(rest, id) {
             rest = more;
-            for packet in self.answers(&request, may_change) {
+            for packet in self.answers(&request, (uid, may_change)) {
                 let way = Passage::inside(address_of(0), address_of(0));
                 self.deliver(number, packet, (way, uid), changes);
             }
@@ -298,12 +145,12 @@ impl Inet {
     }
 
     /// The packets with which a request is answered.
-    fn answers(&mut self, request: &Request, may_change: bool) -> Vec<Vec<u8>> {
+    fn answers(&mut self, request: &Request, who: (u32, bool)) -> Vec<Vec<u8>> {
         // What is no request, or the acknowledgement of something, is not answered.
         if request.flags & nl::NLM_F_REQUEST == 0 || request.kind < nl::RTM_BASE as u16 {
             return Vec::new();
         }
-        let found = self.found(request, may_change);
+        let found = self.found(request, who);
         let wants_word = request.flags & nl::NLM_F_ACK != 0;
         match found {
             Ok(found) if request.is_dump() => in_packets(found, request.done(Ok(()))),
@@ -368,8 +215,9 @@ impl Inet {
         }
     }
 
-    /// The messages that a request asks for.
-    fn found(&mut self, request: &Request, may_change: bool) -> Result<Vec<Vec<u8>>, Errno> {
+    /// The messages that a request asks for. `who`: the user, and whether it may change something.
+    fn found(&mut self, request: &Request, who: (u32, bool)) -> Result<Vec<Vec<u8>>, Errno> {
+        let (uid, may_change) = who;
         let is = |kind: u32| u32::from(request.kind) == kind;
         let devices = self.devices();
         if !request.is_get() {
@@ -414,19 +262,14 @@ impl Inet {
             all.extend(ways_v6(self.interface(), &self.inside));
             if request.is_dump() {
                 let all = all.iter().filter(|way| of_family(way.to));
-                return Ok(all.map(|way| request.way(way, true)).collect());
+                return Ok(all.map(|way| request.way(way)).collect());
             }
-            let to = request.attribute(WAY_BYTES, nl::rtattr_type_t::RTA_DST as u32);
-            let to = to.ok_or(Errno::EOPNOTSUPP)?;
-            let to = match family {
-                AF_INET => to.first_chunk::<4>().map(|to| IpAddr::from(*to)),
-                AF_INET6 => to.first_chunk::<16>().map(|to| IpAddr::from(*to)),
-                _ => None,
-            };
-            let to = to.ok_or(Errno::EOPNOTSUPP)?;
+            let to = request.destination()?;
+            // Nowhere is this machine.
+            let sought = if to.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { to };
             // Of two that are as long, what is this machine's own.
             let own = |way: &Way| way.table == nl::rt_class_t::RT_TABLE_LOCAL as u32;
-            let leads = all.iter().filter(|way| way.leads_to(to));
+            let leads = all.iter().filter(|way| way.leads_to(sought));
             let way = leads.max_by_key(|way| (way.prefix, own(way)));
             let way = way.ok_or(Errno::ENETUNREACH)?.clone();
             let interface = self.interface();
@@ -435,7 +278,7 @@ impl Inet {
                 IpAddr::V6(ip) => interface?.six.source(ip).map(IpAddr::V6),
                 IpAddr::V4(_) => interface.map(|interface| interface.address.into()),
             });
-            return Ok(Vec::from([request.way(&Way { to, source, ..way }, false)]));
+            return Ok(Vec::from([request.way_to(&Way { to, source, ..way }, uid)?]));
         }
         // Of neighbours nothing is told.
         if is(nl::RTM_GETNEIGH as u32) && request.is_dump() {

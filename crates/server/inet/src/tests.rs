@@ -1064,14 +1064,22 @@ fn ways_of_both_versions_are_told() {
         let body = [&[family, ip.len() as u8 * 8][..], &[0; 10], &attribute(DST, ip)].concat();
         let answers = netlink(&mut inet, (GET_ROUTE, 1), &body, false);
         let (head, mut rest) = answers[0].split_at(28);
-        let mut device = None;
+        let (mut device, mut kinds) = (None, Vec::new());
         while let Some((len, more)) = rest.split_first_chunk::<2>() {
             let len = usize::from(u16::from_ne_bytes(*len));
             if more[..2] == OIF.to_ne_bytes() {
                 device = Some(more[2]);
             }
+            kinds.push(more[0]);
             rest = &rest[len.next_multiple_of(4)..];
         }
+        // In the order of Linux, by a gateway (5) or not.
+        let order: &[u8] = match family {
+            2 => &[15, 1, 4, 7, 5, 25, 12],
+            _ => &[15, 1, 2, 7, 6, 5, 4, 12, 20],
+        };
+        let expected = order.iter().filter(|kind| **kind != 5 || kinds.contains(&5));
+        assert!(kinds.iter().eq(expected), "{kinds:?}");
         // Table, kind.
         (head[20], head[23], device)
     };

@@ -273,10 +273,19 @@ pub fn ftruncate(files: Files, fd: i32, size: i64) -> Result<u64> {
     if !file.writable() {
         return Err(Errno::EINVAL);
     }
-    with_kind!(&file.kind, kind => {
+    let truncated = with_kind!(&file.kind, kind => {
         let kind = kind.handle();
         kind.truncate(files.mm, size as u64)
-    })
+    });
+    match truncated {
+        // What has no size may be truncated all the same, as its server says.
+        Err(Errno::EINVAL) => {
+            let dir = file.description(Errno::EINVAL)?;
+            let request = op::Truncate { dir, size: size as u64, flags: AT_EMPTY_PATH };
+            server::call(request).map(|_| 0)
+        }
+        truncated => truncated,
+    }
 }
 
 /// Modes of `fallocate` that some file system has.

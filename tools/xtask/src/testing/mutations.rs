@@ -2787,6 +2787,11 @@ const BUGS: &[Bug] = &[
         changes: &[("crates/server/inet/src/address.rs", "            (0, ..) => Err(Errno::EINVAL),", "            (0, ..) => Ok(()),")],
         found_by: Test::Machine { test: "linux/inet_scopes.gcc" },
     },
+    Bug {
+        name: "a_way_does_not_say_who_asks",
+        changes: &[("crates/server/inet/src/ways.rs", "            .number(nl::rtattr_type_t::RTA_UID as u32, asked.unwrap_or(uid))\n", "")],
+        found_by: Test::Host { package: "inet", test: "ways_of_both_versions_are_told" },
+    },
 ];
 
 /// A run of all tests looks for one in so many of them, other ones each day; together they take longer than all other tests.
