@@ -669,7 +669,7 @@ fn raise(
     bytes: u64,
 ) -> core::result::Result<(), Refused> {
     let old = objects.limit(record);
-    if bytes <= old || old % PAGE != 0 || objects.anchor(record).has(Anchor::TRIMMING) {
+    if bytes <= old || !old.is_multiple_of(PAGE) || objects.anchor(record).has(Anchor::TRIMMING) {
         return Err(Refused::Invalid);
     }
     objects.limit_to(record, bytes)

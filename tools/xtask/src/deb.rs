@@ -422,9 +422,10 @@ fn quoted_words(text: &str) -> Vec<&str> {
     all
 }
 
-/// The lines of a script; what is in a loop over words is there once for each of them.
+/// The lines of a script; what is in a loop over words is there once for each of them, and what has one value in all of the script has that.
 fn commands(script: &str) -> Vec<String> {
     let script = script.replace("\\\n", " ");
+    let values = values(&script);
     let (mut all, mut loops) = (Vec::new(), Vec::<(&str, Vec<&str>)>::new());
     for line in script.lines().map(str::trim) {
         if let Some((name, words)) = line.strip_prefix("for ").and_then(|it| it.split_once(" in "))
@@ -438,18 +439,61 @@ fn commands(script: &str) -> Vec<String> {
             continue;
         }
         let mut lines = vec![line.to_owned()];
-        for (name, words) in &loops {
-            let (plain, braced) = (format!("${name}"), format!("${{{name}}}"));
-            if line.contains(&plain) || line.contains(&braced) {
-                let of =
-                    |line: &String, word: &&str| line.replace(&braced, word).replace(&plain, word);
+        for (name, words) in values.iter().chain(&loops) {
+            if has(line, name) {
                 lines = lines
                     .iter()
-                    .flat_map(|line| words.iter().map(move |word| of(line, word)))
+                    .flat_map(|line| words.iter().map(|word| expand(line, name, word)))
                     .collect();
             }
         }
         all.append(&mut lines);
+    }
+    all
+}
+
+/// Variables to which a script gives a value once, and of which nothing is to be expanded.
+fn values(script: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut all = Vec::<(&str, Vec<&str>)>::new();
+    for (name, value) in script.lines().filter_map(|line| line.trim().split_once('=')) {
+        let is_name = !name.is_empty() && name.chars().all(is_of_name);
+        if is_name {
+            match all.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, values)) => values.push(value),
+                None => all.push((name, vec![value])),
+            }
+        }
+    }
+    let is_plain = |value: &str| {
+        !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "/._+-".contains(c))
+    };
+    all.iter_mut().for_each(|(_, values)| {
+        values.iter_mut().for_each(|value| *value = value.trim_matches(['"', '\'']));
+    });
+    all.retain(|(_, values)| matches!(values[..], [value] if is_plain(value)));
+    all
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Is a variable used?
+fn has(line: &str, name: &str) -> bool {
+    expand(line, name, "") != line
+}
+
+/// A line with the value of a variable. A longer name that begins so is another one.
+fn expand(line: &str, name: &str, word: &str) -> String {
+    let line = line.replace(&format!("${{{name}}}"), word);
+    let plain = format!("${name}");
+    let mut parts = line.split(&plain);
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.starts_with(is_of_name) {
+            true => all.extend(["$", name, part]),
+            false => all.extend([word, part]),
+        }
     }
     all
 }
@@ -517,6 +561,18 @@ mod tests {
     fn loops_of_a_script() {
         let script = "for a in x \\\n y ; do\n\tmake /${a} $a\ndone\nend $a\n";
         assert_eq!(commands(script), ["make /x x", "make /y y", "end $a"]);
+    }
+
+    #[test]
+    fn values_of_a_script() {
+        let script =
+            "ver=1.16\nname=\"x\"\nname=y\nat=$(pwd)\nget /$ver/${ver} $version $name $at\n";
+        let last = commands(script).pop();
+        assert_eq!(last.as_deref(), Some("get /1.16/1.16 $version $name $at"));
+        // What automake's does.
+        let script = "ver=1.16\nupdate-alternatives --install /usr/bin/automake automake \\\n  /usr/bin/automake-${ver} 20${ver#1.} \\\n  --slave /usr/bin/aclocal aclocal /usr/bin/aclocal-${ver}\n";
+        let targets: Vec<_> = alternatives(script).into_iter().map(|it| it.target).collect();
+        assert_eq!(targets, ["/usr/bin/automake-1.16", "/usr/bin/aclocal-1.16"]);
     }
 
     #[test]
