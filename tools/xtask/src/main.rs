@@ -75,6 +75,7 @@ mod report;
 mod results;
 mod rootfs;
 mod run;
+mod scripts;
 mod setup;
 mod share;
 mod swap;
