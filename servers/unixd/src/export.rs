@@ -43,7 +43,7 @@ fn expand<C: Default>(fs: &Fs<C>, pattern: &[u8]) -> Vec<(Vec<u8>, Ino)> {
     let at = |path: &[u8]| {
         let how =
             Walk { root, start: root, cred: Cred::ROOT, follow: true, resolve: Resolve::default() };
-        walk(fs, how, path).ok()?.node
+        walk(fs, &how, path).ok()?.node
     };
     let mut found = alloc::vec![(Vec::new(), root)];
     for name in pattern.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {

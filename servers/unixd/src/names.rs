@@ -10,7 +10,7 @@ use crate::volumes::Spot;
 use crate::wait::Call;
 use alloc::vec::Vec;
 use credentials::Credentials;
-use memfs::{walk, Cred, Ino, Name, Names, Resolve, Step, Walk};
+use memfs::{walk, walk_from, Cred, Ino, Name, Names, Resolve, Step, Walk};
 use mounttable::MountId;
 use unixproto::files::{AT_EMPTY_PATH, CWD};
 use unixproto::Errno;
@@ -144,27 +144,31 @@ impl<'a> View<'a> {
         let root = if resolve.in_root { start } else { root };
         let how = Walk { root, start, cred: self.cred(), follow, resolve };
         Ok(Found::new(match resolve == Resolve::default() {
-            true => self.walk_near(how, path)?,
-            false => walk(self, how, path)?,
+            true => self.walk_near(&how, path)?,
+            false => walk(self, &how, path)?,
         }))
     }
 
     /// Walks a path from the directory in which its last component lies, if it is [known](crate::paths) where that is.
-    fn walk_near(&self, how: Walk<Spot>, path: &[u8]) -> Result<memfs::Found<Spot>, Errno> {
+    fn walk_near(&self, how: &Walk<Spot>, path: &[u8]) -> Result<memfs::Found<Spot>, Errno> {
         if let Some((dir, name)) = paths::split(path) {
-            let Walk { root, start, ref cred, .. } = how;
+            let &Walk { root, start, ref cred, .. } = how;
             let question = Question { root, start, cred, follow: true, path: dir };
             match self.tree.directories().directory(self.tree, &question) {
-                // A relative path begins there.
-                Ok(dir) => return walk(self, Walk { start: dir, ..how }, name),
-                Err(true) => {
-                    let to_it = Walk { follow: true, ..how.clone() };
-                    let _ = self.walk_to_keep(to_it, &question, self.tree.directories());
-                }
+                Ok(dir) => return walk_from(self, how, dir, name),
+                Err(true) => self.keep_directory(how, &question),
                 Err(false) => {}
             }
         }
         walk(self, how, path)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_directory(&self, how: &Walk<Spot>, question: &Question) {
+        let how = Walk { follow: true, ..how.clone() };
+        // Whether it leads anywhere is found by whoever walks all of the path.
+        let _ = self.walk_to_keep(&how, question, self.tree.directories());
     }
 
     /// Walks a path to look at what is there, as is done again and again, unless it is [known](crate::paths) where it leads.
@@ -179,8 +183,8 @@ impl<'a> View<'a> {
             Memory::New => false,
         };
         Ok(Found::new(match is_kept {
-            true => self.walk_to_keep(how.clone(), &question, self.tree.paths())?,
-            false => self.walk_near(how, path)?,
+            true => self.walk_to_keep(&how, &question, self.tree.paths())?,
+            false => self.walk_near(&how, path)?,
         }))
     }
 
@@ -188,7 +192,7 @@ impl<'a> View<'a> {
     #[inline(never)]
     fn walk_to_keep(
         &self,
-        how: Walk<Spot>,
+        how: &Walk<Spot>,
         question: &Question,
         among: &Paths,
     ) -> Result<memfs::Found<Spot>, Errno> {

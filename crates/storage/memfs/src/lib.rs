@@ -38,7 +38,9 @@ pub use lower::{Known, Lower, UNREAD};
 pub use perm::{Cred, Guard, EXEC, READ, WRITE};
 pub use snapshot::{Copies, Part, SNAPSHOTS};
 pub use volume::Volume;
-pub use walk::{walk, Found, Name, Names, Resolve, Step, Walk, NAME_MAX, PATH_MAX, SYMLINKS_MAX};
+pub use walk::{
+    walk, walk_from, Found, Name, Names, Resolve, Step, Walk, NAME_MAX, PATH_MAX, SYMLINKS_MAX,
+};
 
 /// The largest size of a file.
 pub const SIZE_MAX: u64 = 1 << 46;

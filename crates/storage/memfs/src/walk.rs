@@ -130,32 +130,41 @@ impl<N: Copy> Found<N> {
 /// A walk and how far it has come.
 struct Walker<'t, T: Names> {
     tree: &'t T,
-    how: Walk<T::Node>,
+    how: &'t Walk<T::Node>,
     /// Where it is: a directory.
     at: T::Node,
     links: u32,
 }
 
 /// Walks a path. The node of the last component may be missing; everything before must exist.
-pub fn walk<T: Names>(tree: &T, how: Walk<T::Node>, path: &[u8]) -> Result<Found<T::Node>, Errno> {
-    if path.is_empty() {
-        return Err(Errno::ENOENT);
-    }
-    if path.len() >= PATH_MAX {
-        return Err(Errno::ENAMETOOLONG);
-    }
-    if path.contains(&0) {
-        return Err(Errno::EINVAL);
-    }
-    let is_absolute = path[0] == b'/';
+pub fn walk<T: Names>(tree: &T, how: &Walk<T::Node>, path: &[u8]) -> Result<Found<T::Node>, Errno> {
+    let is_absolute = path.first() == Some(&b'/');
+    let at = if is_absolute { how.root } else { how.start };
     if is_absolute && how.resolve.beneath {
+        is_path(path)?;
         return Err(Errno::EXDEV);
     }
-    let at = if is_absolute { how.root } else { how.start };
-    if !matches!(tree.step(at)?, Step::Dir) {
-        return Err(Errno::ENOTDIR);
+    walk_from(tree, how, at, path)
+}
+
+/// Walks what follows in a path from a directory to which its beginning has led, over no link.
+pub fn walk_from<T: Names>(
+    tree: &T,
+    how: &Walk<T::Node>,
+    at: T::Node,
+    rest: &[u8],
+) -> Result<Found<T::Node>, Errno> {
+    Walker { tree, how, at, links: 0 }.begin(rest)
+}
+
+/// May it be a path?
+fn is_path(path: &[u8]) -> Result<(), Errno> {
+    match path {
+        [] => Err(Errno::ENOENT),
+        _ if path.len() >= PATH_MAX => Err(Errno::ENAMETOOLONG),
+        _ if path.contains(&0) => Err(Errno::EINVAL),
+        _ => Ok(()),
     }
-    Walker { tree, how, at, links: 0 }.run(path)
 }
 
 /// Splits the first component off: its name, and what follows behind the slashes. A trailing slash
@@ -177,6 +186,15 @@ fn skip_slashes(path: &[u8]) -> &[u8] {
 }
 
 impl<T: Names> Walker<'_, T> {
+    /// Walks a path from where the walk is, if that is a directory.
+    fn begin(mut self, path: &[u8]) -> Result<Found<T::Node>, Errno> {
+        is_path(path)?;
+        match self.tree.step(self.at)? {
+            Step::Dir => self.run(path),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
     /// Walks a path from where the walk is. A link in it is followed by a walk of its text with the
     /// rest of the path behind: as deep as there may be links.
     fn run(&mut self, path: &[u8]) -> Result<Found<T::Node>, Errno> {

@@ -207,7 +207,7 @@ fn last(fs: &Files, path: &str) -> Result<(Ino, Vec<u8>, Option<Ino>), Errno> {
         follow: false,
         resolve: Default::default(),
     };
-    let found = walk(fs, how, path.as_bytes())?;
+    let found = walk(fs, &how, path.as_bytes())?;
     Ok((found.parent, found.name.to_vec(), found.node))
 }
 
@@ -370,9 +370,9 @@ fn permissions_are_checked_on_the_way() {
     fs.create(tmp, b"other", Node::Fifo, Attr { cred: Cred::user(6, 6), ..ATTR }).unwrap();
     let how =
         Walk { root, start: root, cred: user.clone(), follow: true, resolve: Default::default() };
-    assert_eq!(walk(&fs, how.clone(), b"/closed/f").err(), Some(Errno::EACCES));
-    assert_eq!(walk(&fs, how.clone(), b"/tmp/mine/x").err(), Some(Errno::ENOTDIR));
-    assert_eq!(walk(&fs, how.clone(), b"/tmp/mine/").err(), Some(Errno::ENOTDIR));
+    assert_eq!(walk(&fs, &how, b"/closed/f").err(), Some(Errno::EACCES));
+    assert_eq!(walk(&fs, &how, b"/tmp/mine/x").err(), Some(Errno::ENOTDIR));
+    assert_eq!(walk(&fs, &how, b"/tmp/mine/").err(), Some(Errno::ENOTDIR));
     assert_eq!(fs.unlink(tmp, b"other", &user, 0), Err(Errno::EPERM));
     assert_eq!(fs.unlink(tmp, b"mine", &user, 0), Ok(()));
     let made = fs.create(root, b"x", Node::Fifo, Attr { cred: user.clone(), ..ATTR });
@@ -386,14 +386,14 @@ fn paths_have_limits() {
     fs.create(root, b"loop", Node::Symlink(b"loop".to_vec()), ATTR).unwrap();
     fs.create(root, b"up", Node::Symlink(b"/".to_vec()), ATTR).unwrap();
     let how = Walk { root, start: root, cred: ROOT, follow: true, resolve: Default::default() };
-    let error = |path: &[u8]| walk(&fs, how.clone(), path).err();
+    let error = |path: &[u8]| walk(&fs, &how, path).err();
     assert_eq!(error(b""), Some(Errno::ENOENT));
     assert_eq!(error(b"loop"), Some(Errno::ELOOP));
     assert_eq!(error(&[b'a'; 256]), Some(Errno::ENAMETOOLONG));
     assert_eq!(error(&b"/".repeat(4096)), Some(Errno::ENAMETOOLONG));
     assert_eq!(error(&b"/".repeat(4095)), None);
     for path in [&b"up"[..], b"up/", b"up/up//.", b"..", b"/.././up"] {
-        assert_eq!(walk(&fs, how.clone(), path).unwrap().node, Some(root), "{path:?}");
+        assert_eq!(walk(&fs, &how, path).unwrap().node, Some(root), "{path:?}");
     }
 }
 
@@ -455,7 +455,7 @@ fn links_of_others_in_shared_directories_are_not_followed() {
     let error = |cred: &Cred, path: &[u8]| {
         walk(
             &fs,
-            Walk {
+            &Walk {
                 root,
                 start: root,
                 cred: cred.clone(),

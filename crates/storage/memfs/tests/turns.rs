@@ -51,7 +51,7 @@ fn led(fs: &Fs<()>, cred: &Cred, follow: bool, path: &[u8]) -> Option<(Led, Pass
     let noted = Noted { fs, passed: RefCell::default() };
     let resolve = Resolve::default();
     let how = Walk { root: fs.root(), start: fs.root(), cred: cred.clone(), follow, resolve };
-    let Found { parent, name, node, .. } = walk(&noted, how, path).ok()?;
+    let Found { parent, name, node, .. } = walk(&noted, &how, path).ok()?;
     Some(((parent, name.to_vec(), node?), noted.passed.into_inner()))
 }
 
@@ -85,7 +85,7 @@ fn a_path_leads_where_it_led_while_the_turns_are_the_same() {
         let end = |fs: &Fs<()>, path: &[u8]| {
             let resolve = Resolve::default();
             let (root, cred) = (fs.root(), Cred::ROOT);
-            walk(fs, Walk { root, start: root, cred, follow: false, resolve }, path).ok()
+            walk(fs, &Walk { root, start: root, cred, follow: false, resolve }, path).ok()
         };
         if let Some(at) = end(&fs, &one) {
             let cred = [Cred::ROOT, Cred::user(7, 7)][random.usize(..2)].clone();
