@@ -2,7 +2,7 @@
 
 use crate::descs::{Desc, Descs, Object};
 use crate::nodes::{Node, Tree};
-use crate::paths::{self, Memory, Paths, Question, Trail};
+use crate::paths::{self, Memory, Question, Trail};
 use crate::procs::{cred_of, Procs};
 use crate::share::{Visit, Way};
 use crate::voices::Speaker;
@@ -156,19 +156,28 @@ impl<'a> View<'a> {
             let question = Question { root, start, cred, follow: true, path: dir };
             match self.tree.directories().directory(self.tree, &question) {
                 Ok(dir) => return walk_from(self, how, dir, name),
-                Err(true) => self.keep_directory(how, &question),
+                Err(true) => return self.walk_over(how, path, &question),
                 Err(false) => {}
             }
         }
         walk(self, how, path)
     }
 
+    /// Walks a path whose directory is to be kept. There is no other walk to that: what others have is asked as often each time that a request is tried.
     #[cold]
     #[inline(never)]
-    fn keep_directory(&self, how: &Walk<Spot>, question: &Question) {
-        let how = Walk { follow: true, ..how.clone() };
-        // Whether it leads anywhere is found by whoever walks all of the path.
-        let _ = self.walk_to_keep(&how, question, self.tree.directories());
+    fn walk_over(
+        &self,
+        how: &Walk<Spot>,
+        path: &[u8],
+        dir: &Question,
+    ) -> Result<memfs::Found<Spot>, Errno> {
+        let trailed = Trailed { view: self, trail: Trail::new() };
+        let found = walk(&trailed, how, path);
+        let place = found.as_ref().ok().map(|found| found.parent);
+        let mounted = self.tree.mounted().turn;
+        self.tree.directories().keep_directory(dir, place, mounted, trailed.trail);
+        found
     }
 
     /// Walks a path to look at what is there, as is done again and again, unless it is [known](crate::paths) where it leads.
@@ -183,7 +192,7 @@ impl<'a> View<'a> {
             Memory::New => false,
         };
         Ok(Found::new(match is_kept {
-            true => self.walk_to_keep(&how, &question, self.tree.paths())?,
+            true => self.walk_to_keep(&how, &question)?,
             false => self.walk_near(&how, path)?,
         }))
     }
@@ -194,12 +203,11 @@ impl<'a> View<'a> {
         &self,
         how: &Walk<Spot>,
         question: &Question,
-        among: &Paths,
     ) -> Result<memfs::Found<Spot>, Errno> {
         let trailed = Trailed { view: self, trail: Trail::new() };
         let found = walk(&trailed, how, question.path);
         let mounted = self.tree.mounted().turn;
-        among.keep(question, found.as_ref().ok(), mounted, trailed.trail);
+        self.tree.paths().keep(question, found.as_ref().ok(), mounted, trailed.trail);
         found
     }
 

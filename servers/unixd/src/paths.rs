@@ -12,7 +12,7 @@
 //! Only walks through files in memory are kept; those of `/proc` depend on who looks, and of what others have on them.
 
 use crate::names::Found;
-use crate::nodes::Tree;
+use crate::nodes::{Node, Tree};
 use crate::volumes::Spot;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
@@ -71,8 +71,6 @@ struct Known {
     name: Name,
     node: Spot,
     slash: bool,
-    /// No link was followed.
-    is_straight: bool,
 }
 
 /// What a path that is looked for may be.
@@ -130,8 +128,7 @@ impl Paths {
 
     /// The directory to which a path leads, over no link. If that is not known: was it looked for repeatedly?
     pub fn directory(&self, tree: &Tree, question: &Question) -> Result<Spot, bool> {
-        let found = self.ask(tree, question, |_, known| known.is_straight.then_some(known.node));
-        found?.ok_or(false)
+        self.ask(tree, question, |_, known| known.node)
     }
 
     #[inline]
@@ -180,9 +177,37 @@ impl Paths {
         mounted: u64,
         trail: Trail,
     ) {
+        let known = found.and_then(|found| {
+            let node = found.node?;
+            Known::new(
+                question,
+                (found.parent, found.name.clone(), node),
+                found.slash,
+                mounted,
+                trail,
+            )
+        });
+        self.put(question, known);
+    }
+
+    /// Keeps which [directory](split) a walk has passed last, if it was found over no link.
+    pub fn keep_directory(
+        &self,
+        question: &Question,
+        place: Option<Spot>,
+        mounted: u64,
+        trail: Trail,
+    ) {
+        let place = place.filter(|place| trail.ends_with(*place));
+        let known = place.and_then(|place| {
+            Known::new(question, (place, Name::new(), place), false, mounted, trail)
+        });
+        self.put(question, known);
+    }
+
+    fn put(&self, question: &Question, known: Option<Known>) {
         let hash = self.hasher.hash_one(question.path);
         let place = hash as usize % self.most;
-        let known = found.and_then(|found| Known::new(question, found, mounted, trail));
         let places = &mut *self.known.borrow_mut();
         match known {
             Some(known) => places.known[place] = Some(known),
@@ -206,13 +231,13 @@ impl Places {
 impl Known {
     fn new(
         question: &Question,
-        found: &memfs::Found<Spot>,
+        (parent, name, node): (Spot, Name, Spot),
+        slash: bool,
         mounted: u64,
         trail: Trail,
     ) -> Option<Known> {
-        let Trail { passed, is_known, is_straight } = trail;
         let cred = question.cred.clone();
-        if !is_known.get() || found.name.spilled() || cred.groups.ids().len() > GROUPS {
+        if !trail.is_known.get() || name.spilled() || cred.groups.ids().len() > GROUPS {
             return None;
         }
         Some(Known {
@@ -222,12 +247,11 @@ impl Known {
             cred,
             follow: question.follow,
             mounted,
-            passed: passed.into_inner(),
-            parent: found.parent,
-            name: found.name.clone(),
-            node: found.node?,
-            slash: found.slash,
-            is_straight: is_straight.get(),
+            passed: trail.passed.into_inner(),
+            parent,
+            name,
+            node,
+            slash,
         })
     }
 
@@ -273,6 +297,13 @@ impl Trail {
     /// Over a link.
     pub fn bends(&self) {
         self.is_straight.set(false);
+    }
+
+    /// Was a directory entered last, and no link followed? It is taken off: what is in it does not say where it is.
+    fn ends_with(&self, dir: Spot) -> bool {
+        let last = self.passed.borrow_mut().pop();
+        let is_it = last.is_some_and(|(ino, _)| dir.node == Node::Mem(ino));
+        is_it && self.is_straight.get()
     }
 
     /// Over something else.
