@@ -7,7 +7,7 @@ use crate::disks;
 use crate::effects::Effects;
 use crate::frames::Files;
 use crate::loans;
-use crate::morsels::{Morsel, Shown};
+use crate::morsels::{Mapped, Morsel};
 use crate::notify::{FileEvent, Instances};
 use crate::procs::{Proc, Procs};
 use crate::registers;
@@ -246,15 +246,8 @@ impl Contents<'_> {
 
     /// Writes what is in the data area.
     pub fn write_at(&mut self, call: &Call, op: op::WriteAt) -> Tried {
-        let data = self.procs.session_of(self.caller.tid)?.shown(call.lengths.0)?;
-        let room = op::WriteBegin { desc: op.desc, offset: op.offset, bytes: data.bytes };
-        let (ino, part) = self.grant(room, op.offset != AT_OFFSET)?;
-        if part.bytes > 0 {
-            let data = Shown { bytes: part.bytes, ..data };
-            self.files.store_by(ino, |object| object.write_shown(part.offset, data))?;
-            self.observe(mask::MODIFY, op.desc);
-        }
-        count(part.bytes as usize)
+        let data = self.procs.session_of(self.caller.tid)?.mapped(call.lengths.0)?;
+        count(self.deliver(op.desc, op.offset, &[data])?)
     }
 
     /// Makes room for what is to be written, as far as there is any: `just_there`, or at the end if the
@@ -305,15 +298,18 @@ impl Contents<'_> {
     }
 
     /// Writes bytes to a file, at its offset or just there. Answers how many there was room for.
-    pub fn deliver(&mut self, desc: u32, offset: u64, data: [&[u8]; 2]) -> Result<usize, Errno> {
-        let bytes = data.iter().map(|data| data.len() as u64).sum();
+    pub fn deliver(&mut self, desc: u32, offset: u64, data: &[Mapped]) -> Result<usize, Errno> {
+        let bytes = data.iter().map(|data| data.bytes).sum();
         let room = op::WriteBegin { desc, offset, bytes };
         let (ino, part) = self.grant(room, offset != AT_OFFSET)?;
         let mut done = 0;
         for data in data {
-            let n = (data.len() as u64).min(part.bytes - done);
-            self.files.store(ino, part.offset + done, &data[..n as usize])?;
-            done += n;
+            let data = Mapped { bytes: data.bytes.min(part.bytes - done), ..*data };
+            if data.bytes > 0 {
+                let at = part.offset + done;
+                self.files.store_by(ino, |object| object.write_mapped(at, data))?;
+            }
+            done += data.bytes;
         }
         if part.bytes > 0 {
             self.observe(mask::MODIFY, desc);

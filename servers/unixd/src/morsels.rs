@@ -61,11 +61,17 @@ enum Fate {
     },
 }
 
-/// Bytes that are mapped here, and that only the kernel reads.
+/// Bytes that are mapped here, and that only the kernel reads: others may change them meanwhile.
 #[derive(Clone, Copy)]
-pub struct Shown {
+pub struct Mapped {
     pub from: u64,
     pub bytes: u64,
+}
+
+impl From<&[u8]> for Mapped {
+    fn from(data: &[u8]) -> Mapped {
+        Mapped { from: data.as_ptr() as u64, bytes: data.len() as u64 }
+    }
 }
 
 impl Drop for Morsel {
@@ -371,11 +377,11 @@ impl Morsel {
 
     /// Copies bytes into it.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        self.write_shown(offset, Shown { from: data.as_ptr() as u64, bytes: data.len() as u64 })
+        self.write_mapped(offset, data.into())
     }
 
     /// The same with what others may change meanwhile.
-    pub fn write_shown(&self, offset: u64, data: Shown) -> Result<(), Errno> {
+    pub fn write_mapped(&self, offset: u64, data: Mapped) -> Result<(), Errno> {
         let mut done = 0;
         while done < data.bytes {
             let at = offset + done;

@@ -60,6 +60,7 @@ pub struct Tree {
     /// What files without a name are called in `/proc`.
     called: BTreeMap<Ino, Box<[u8]>>,
     paths: Paths,
+    /// Of the directories that paths lead over.
     directories: Paths,
     /// Name spaces that are mounted, and how often each is held.
     bound: Table<(Opened, u32)>,

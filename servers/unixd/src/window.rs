@@ -5,7 +5,7 @@
 //! they are copied out before anybody looks at them, and the header is made of atomics.
 
 use crate::caps::{errno, Slots};
-use crate::morsels::Shown;
+use crate::morsels::Mapped;
 use abi::layout::PAGE;
 use abi::slots::VSPACE;
 use alloc::rc::Rc;
@@ -227,9 +227,9 @@ impl Session {
     }
     /// Where bytes of the data area are, if all of them lie inside, for the kernel to copy them: the process may change them meanwhile.
     #[inline]
-    pub fn shown(&self, bytes: usize) -> Result<Shown, Errno> {
+    pub fn mapped(&self, bytes: usize) -> Result<Mapped, Errno> {
         let from = self.place(0, bytes).ok_or(Errno::EFAULT)?;
-        Ok(Shown { from: from as u64, bytes: bytes as u64 })
+        Ok(Mapped { from: from as u64, bytes: bytes as u64 })
     }
     /// Copies bytes of the data area to `to`, if all of them lie inside.
     pub fn read(&self, offset: usize, to: &mut [u8]) {

@@ -354,11 +354,11 @@ impl<M: Memory> Files<M> {
     }
 
     /// The same for who copies them himself.
-    pub fn store_by<R>(
+    pub fn store_by(
         &mut self,
         ino: Ino,
-        copies: impl FnOnce(&mut M::Object) -> Result<R, Errno>,
-    ) -> Result<R, Errno> {
+        copies: impl FnOnce(&mut M::Object) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         copies(self.object(ino)?.1)
     }
 

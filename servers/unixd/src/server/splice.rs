@@ -4,6 +4,7 @@
 
 use super::Unixd;
 use crate::descs::{Desc, Object};
+use crate::morsels::Mapped;
 use crate::wait::{count, Call, Tried};
 use unixproto::files::{splice, O_APPEND, PIPE_BYTES_MOST};
 use unixproto::session::DATA_BYTES;
@@ -89,7 +90,7 @@ impl Unixd {
             End::Pipe(to) => {
                 self.pipes.add_bytes(to, bytes, &mut self.fx, |to| Ok(spread(data, to)))
             }
-            End::File(desc) => self.contents().deliver(desc, at, data),
+            End::File(desc) => self.contents().deliver(desc, at, &data.map(Mapped::from)),
             End::Data => {
                 let data = data.concat();
                 let data = &data[..data.len().min(DATA_BYTES)];
